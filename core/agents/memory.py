@@ -350,6 +350,11 @@ class Asked:
             replies.free(self)
 
 
+def unit_at_work() -> Unit | None:
+    """Return the piece of work that asks; ``None`` outside of any job."""
+    return _UNIT.get()
+
+
 def side_by_side() -> bool:
     """Say whether the job that asks wants several calls of one piece of work in the air at once."""
     unit = _UNIT.get()

@@ -19,6 +19,7 @@ from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks
 from core.frameworks.casting import CastNames, Seat
 from core.frameworks.settings import flag_of, options_of
+from core.jobs.cluster import on_ray
 from core.jobs.engine import is_running
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
@@ -35,7 +36,8 @@ from core.jobs.plan import (
     who_sits,
     without_words,
 )
-from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
+from core.jobs.run import Options, Outcome, Players, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
@@ -44,6 +46,12 @@ from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+_WORKERS = "Processes that play the trials: 1, or with --engine ray one for each CPU of the cluster."
+_ENGINE = "Where trials are played: local, or ray."
+_ADDRESS = "Address of a Ray cluster, as ray start says it, or auto; one is started here where left out."
+Workers = Annotated[int | None, typer.Option(min=1, help=_WORKERS)]
+EngineName = Annotated[str, typer.Option("--engine", help=_ENGINE)]
+RayAddress = Annotated[str | None, typer.Option(help=_ADDRESS)]
 Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 _PROTOCOL = "--protocol"
@@ -69,6 +77,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             raise typer.BadParameter(
                 f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
             )
+        players = _players(given["workers"], given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, limit = given["cases"], given["limit"]
         chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
@@ -121,7 +130,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             if size.calls:
                 print_estimate(size, dry_run=False)
             begin(header)
-        return _carry_out(header, registry, concurrency, budget_usd)
+        return _carry_out(header, registry, concurrency, budget_usd, players)
 
     run.__doc__ = (
         f"""Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."""
@@ -171,6 +180,9 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
         option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
         option("images", str, "without", known.settings.model_fields["images"].description or ""),
         inspect.Parameter("concurrency", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Concurrency),
+        option("workers", int | None, None, _WORKERS, min=1),
+        option("engine", str, "local", _ENGINE),
+        option("ray_address", str | None, None, _ADDRESS),
         option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
         option("batch", bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
         option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
@@ -181,10 +193,14 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")],
     concurrency: Concurrency = None,
+    workers: Workers = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
     budget_usd: Budget = None,
     batch: Batch = False,
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
+    players = _players(workers, engine, ray_address)
     try:
         header = find_header(run_id)
     except UsageError:
@@ -195,7 +211,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True, batch=batch), concurrency, budget_usd)
+    return _carry_out(header, load_registry(programs=True, batch=batch), concurrency, budget_usd, players)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
@@ -286,9 +302,21 @@ def state_of(row: RunProgress) -> str:
     return "complete" if row.state == "complete" else "stopped"
 
 
-def _carry_out(header: RunHeader, registry: Registry, concurrency: int | None, budget_usd: float | None) -> int:
+def _players(workers: int | None, engine: str, ray_address: str | None) -> Players:
+    if engine not in ("local", "ray"):
+        raise UsageError(f"There is no --engine {engine!r}: write local or ray.")
+    if engine == "ray":
+        return on_ray(ray_address, workers)
+    if ray_address is not None:
+        raise UsageError("--ray-address belongs to --engine ray.")
+    return in_processes(workers) if workers and workers > 1 else in_this_process
+
+
+def _carry_out(
+    header: RunHeader, registry: Registry, concurrency: int | None, budget_usd: float | None, players: Players
+) -> int:
     with progress_bar(header.run_id) as show:
-        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show))
+        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
     return conclude(outcome)
 
 

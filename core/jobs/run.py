@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
@@ -36,6 +37,8 @@ from core.store.fold import fold
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
+Players = Callable[[RunHeader, Registry], AbstractAsyncContextManager[Play]]
+"""Opens the cast of a run somewhere, for as long as it is carried out."""
 _STARTED_WITHIN_S = 8.0
 _keys: dict[str, dict[str, SecretStr]] = {}
 """Run → the keys that were given for its seats in this process."""
@@ -111,12 +114,21 @@ def last_words(run_id: str) -> str:
     return lines[-1] if lines else ""
 
 
-def carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
-    """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget."""
-    return asyncio.run(_carry_out(header, registry, options))
+@asynccontextmanager
+async def in_this_process(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
+    """Open the cast of a run here."""
+    yield player_of(campaign_of(header), registry, branch=branch_of(header))
 
 
-async def _carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
+def carry_out(header: RunHeader, registry: Registry, options: Options, players: Players = in_this_process) -> Outcome:
+    """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget.
+
+    ``players`` says where its trials are played.
+    """
+    return asyncio.run(_carry_out(header, registry, options, players))
+
+
+async def _carry_out(header: RunHeader, registry: Registry, options: Options, players: Players) -> Outcome:
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
@@ -131,20 +143,20 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
-            play = player_of(campaign, registry, branch=branch_of(header))
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), thought=Took(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
-            engine = Engine(
-                header,
-                play,
-                options.concurrency,
-                options.budget_usd,
-                folding(store),
-                options.on_progress,
-                options.calls_at_once,
-            )
-            progress = await engine.run(missing, len(trials), stop, stop_file, progress)
+            async with (players if missing else in_this_process)(header, registry) as play:
+                engine = Engine(
+                    header,
+                    play,
+                    options.concurrency,
+                    options.budget_usd,
+                    folding(store),
+                    options.on_progress,
+                    options.calls_at_once,
+                )
+                progress = await engine.run(missing, len(trials), stop, stop_file, progress)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
 

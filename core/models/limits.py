@@ -284,6 +284,8 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
+elsewhere: Callable[[str, Limits, SecretStr | None, bool], RateLimiter] | None = None
+"""Makes a limiter that stands in another process, where one holds them all (``core.models.tickets``)."""
 _shared: dict[tuple[str, Limits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
@@ -294,5 +296,5 @@ def shared_limiter(scope: str, limits: Limits, key: SecretStr | None = None, *, 
     Not ``adaptive`` is what answers on this machine, by a program that we start: more at once makes it no faster.
     """
     with _shared_lock:
-        at_once = Concurrency(scope) if adaptive else None
-        return _shared.setdefault((scope, limits, key, adaptive), RateLimiter(limits, at_once))
+        make = elsewhere or (lambda *_: RateLimiter(limits, Concurrency(scope) if adaptive else None))
+        return _shared.setdefault((scope, limits, key, adaptive), make(scope, limits, key, adaptive))

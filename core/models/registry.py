@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
@@ -71,6 +72,10 @@ class Registry:
         for name in settings.models:
             if short[alias := name.partition("/")[2].casefold()] == 1:
                 self._aliases.setdefault(alias, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process as what it knows: no key, and nothing that is open."""
+        return partial(Registry, retry=self._retry, programs=self._programs), (self._settings,)
 
     async def __aenter__(self) -> Registry:
         return self

@@ -27,7 +27,7 @@ _BEFORE: dict[str, str] = {
 """What leads to each version of the time before ``migrations`` from the one before it; the last is what 0001 makes."""
 _ASKS_FOR = "before_0001/to_8"
 """Brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
-_TALLIES = "0008_tallies"
+_TALLIES = "0009_tallies"
 """Brought the tallies, which count what is there already."""
 
 

@@ -86,6 +86,6 @@ def test_a_database_of_before_is_counted_when_it_is_opened(tmp_path: Path) -> No
     with store.write() as connection:
         for table in ("tallies", "judged"):
             connection.execute(f"DROP TABLE {table}")
-        connection.execute("DELETE FROM migrations WHERE name = '0008_tallies'")
+        connection.execute("DELETE FROM migrations WHERE name = '0009_tallies'")
     assert kept
     assert counted(store) == kept
