@@ -2,22 +2,28 @@
 
 The provider is a process of its own that answers after a fixed time, 16 words in 16 events. All rows keep the same
 number of calls in flight; the bare client and the model layer send the same messages, the campaign its own.
+
+With ``--long``, which takes about six minutes: a thousand conversations of ten turns beside a pool of processes that
+each play one after the other, and a provider that refuses (429) more than sixty requests in the air, asked with fixed
+concurrencies and with none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import SMOKE, provider, table
-from openai import AsyncOpenAI, DefaultAioHttpClient
+from common import SMOKE, provider, sized, table
+from openai import AsyncOpenAI, DefaultAioHttpClient, OpenAI
 
 from core.datasets.library import library
 from core.frameworks.base import Campaign, default_pack
@@ -36,6 +42,8 @@ CALLS_A_TRIAL = 5
 """The patient and the doctor speak twice each (provider.py), then the doctor answers one multiple choice."""
 LOADS = ((0.01, 16, 80),) if SMOKE else ((0.2, 64, 640), (1.0, 128, 640))
 """Latency in seconds, calls in flight, calls in all."""
+TURNS = 10
+POOL = 7
 _NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "reference/quotes")
 
 
@@ -64,6 +72,9 @@ async def side_by_side(one: Callable[[], Awaitable[object]], in_flight: int, cal
     tickets = iter(range(calls))
     await asyncio.gather(*(work(tickets) for _ in range(in_flight)))
     return calls
+
+
+Show = Callable[[Progress], None]
 
 
 def messages() -> list[Message]:
@@ -115,9 +126,11 @@ async def layer(url: str, in_flight: int, calls: int) -> Measured:
         return await measured(side_by_side(one, in_flight, calls))
 
 
-async def campaign(url: str, in_flight: int, calls: int) -> Measured:
+async def campaign(
+    url: str, in_flight: int | None, calls: int, a_trial: int = CALLS_A_TRIAL, show: Show = lambda progress: None
+) -> Measured:
     """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
-    store, trials = Store(), calls // CALLS_A_TRIAL
+    store, trials = Store(), calls // a_trial
     plan = Campaign(
         names=_NAMES,
         cases=tuple(library()[:16]),
@@ -135,7 +148,7 @@ async def campaign(url: str, in_flight: int, calls: int) -> Measured:
         begin(header)
         fold_if_free(store)  # as the command line does before it starts
         missing = trials_of(header)
-        engine = Engine(header, player_of(plan, registry), concurrency=in_flight, fold=fold)
+        engine = Engine(header, player_of(plan, registry), concurrency=in_flight, fold=fold, on_progress=show)
         return await measured(_calls_of(engine.run(missing, len(missing), Stop())))
 
 
@@ -151,16 +164,92 @@ ROWS: tuple[tuple[str, Callable[[str, int, int], Awaitable[Measured]]], ...] = (
 )
 
 
+def played(url: str) -> tuple[float, float]:
+    """Play one conversation as scripts of the field do, call after call; return when it began and ended."""
+    began, said = time.time(), [dict(one) for one in messages()]
+    with OpenAI(base_url=url, api_key="none") as client:
+        for turn in range(2 * TURNS + 1):
+            create: Any = client.chat.completions.create
+            reply = create(model="patient" if turn % 2 else "doctor", messages=said).choices[0].message.content
+            said.append({"role": "user" if turn % 2 else "assistant", "content": reply})
+    return began, time.time()
+
+
+def pool(url: str) -> float:
+    """Return the calls a second of a pool of processes, from the first call to the last."""
+    with ProcessPoolExecutor(POOL) as processes:
+        spans = list(processes.map(played, [url] * POOL))
+    return POOL * (2 * TURNS + 1) / (max(end for _, end in spans) - min(began for began, _ in spans))
+
+
+def conversations(latency_s: float) -> None:
+    in_flight, trials = sized(128, 16), sized(1_024, 16)
+    calls, held = trials * (2 * TURNS + 1), dict[int, float]()
+
+    def look(progress: Progress) -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        held.setdefault(progress.done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
+    with provider(latency_s, TURNS - 1) as url:
+        beside = pool(url)
+        taken = in_a_database(campaign(url, in_flight, calls, 2 * TURNS + 1, look))
+    begun = min(done for done in held if done >= trials // 10)
+    table(
+        f"{trials:,} conversations of {TURNS} turns, {taken.calls:,} calls, answers after {latency_s:g} s",
+        ("", "of the ideal", "calls/s", "times the pool", "CPU ms a call", f"memory + MB from trial {begun}"),
+        [
+            (f"a pool of {POOL} processes", f"{beside * latency_s / POOL:.0%}", f"{beside:.1f}", "1.0", "", ""),
+            (
+                f"campaign, {in_flight} in flight",
+                f"{taken.calls * latency_s / in_flight / taken.wall_s:.0%}",
+                f"{taken.calls / taken.wall_s:.1f}",
+                f"{taken.calls / taken.wall_s / beside:.1f}",
+                f"{1000 * taken.cpu_s / taken.calls:.1f}",
+                f"{held[max(held)] - held[begun]:.0f}",
+            ),
+        ],
+    )
+
+
+def refusals(latency_s: float) -> None:
+    most, calls = sized(60, 15), sized(2_400, 160)
+    rates = []
+    for fixed in (most // 2, most, 2 * most, None):
+        with provider(latency_s, most=most) as url:
+            taken = in_a_database(campaign(url, fixed, calls))
+        rates.append((f"{fixed} at once" if fixed else "found out by itself", taken.calls / taken.wall_s))
+    best = max(rate for name, rate in rates[:-1])
+    table(
+        f"{calls:,} calls, answers after {latency_s:g} s, refused (429) above {most} in the air",
+        ("", "calls/s", "of the best fixed"),
+        [(name, f"{rate:.1f}", f"{rate / best:.0%}") for name, rate in rates],
+    )
+
+
+def in_a_database(work: Awaitable[Measured]) -> Measured:
+    """Do the work with a database of its own, within bounded time."""
+
+    async def bounded() -> Measured:
+        async with asyncio.timeout(600):
+            return await work
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ANAMNESIS_DB"] = str(Path(folder) / "bench.duckdb")
+        return asyncio.run(bounded())
+
+
 def main() -> None:
+    if SMOKE or "--long" in sys.argv:
+        conversations(0.01 if SMOKE else 1.0)
+        refusals(0.01 if SMOKE else 1.0)
+    if "--long" in sys.argv:
+        return
     for latency_s, in_flight, calls in LOADS:
         ideal_s = calls * latency_s / in_flight
         rows = []
         with provider(latency_s) as url:
             for name, work in ROWS:
-                with tempfile.TemporaryDirectory() as folder:
-                    os.environ["ANAMNESIS_DB"] = str(Path(folder) / "bench.duckdb")
-                    taken = asyncio.run(_bounded(work(url, in_flight, calls)))
-                rows.append((name, taken))
+                rows.append((name, in_a_database(work(url, in_flight, calls))))
         first = rows[0][1]
         table(
             f"{calls} calls, answers after {latency_s:g} s, {in_flight} in flight",
@@ -176,11 +265,6 @@ def main() -> None:
                 for name, m in rows
             ],
         )
-
-
-async def _bounded(work: Awaitable[Measured]) -> Measured:
-    async with asyncio.timeout(60):
-        return await work
 
 
 if __name__ == "__main__":

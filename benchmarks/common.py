@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -51,9 +52,9 @@ def median_s(work: Callable[[], object], times: int = 20, within_s: float = 2.0)
 
 
 @contextmanager
-def provider(latency_s: float) -> Iterator[str]:
+def provider(latency_s: float, questions: int = 1, most: float = math.inf) -> Iterator[str]:
     """Run ``provider.py`` as a child, so that its work is not counted; yields its base URL."""
-    command = [sys.executable, str(Path(__file__).with_name("provider.py")), str(latency_s)]
+    command = [sys.executable, str(Path(__file__).with_name("provider.py")), *map(str, (latency_s, questions, most))]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None

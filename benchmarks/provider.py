@@ -1,51 +1,61 @@
-"""An OpenAI-compatible server that answers every request after a fixed time: ``python provider.py SECONDS [PORT]``.
+"""An OpenAI-compatible server that answers after a fixed time: ``python provider.py SECONDS QUESTIONS [MOST]``.
 
-It prints its base URL and serves until it is ended. The doctor asks ``QUESTIONS`` times and then concludes, so every
-trial takes the same number of calls; each reply is streamed as one event a word.
+It prints its base URL and serves until it is ended. The doctor asks so many questions and then concludes, so every
+trial takes the same number of calls; each reply is streamed as one event a word. Beyond ``MOST`` requests in the air it
+answers 429 at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
 from typing import Any
 
+import orjson
 from aiohttp import web
 
-QUESTIONS = 1
 _QUESTION = "Since when have you had it, and has anything you tried made it any better?"
 _REPLY = "It began about two weeks ago, and it has been getting worse every day since then."
 _CONCLUSION = "**Final Diagnosis:** Psoriasis"
 _USAGE = {"prompt_tokens": 200, "completion_tokens": 16, "total_tokens": 216}
 
 
-def reply_to(body: dict[str, Any]) -> str:
+def reply_to(body: dict[str, Any], questions: int) -> str:
     """Return the line of whoever is asked."""
     messages = body["messages"]
     if body["model"] != "doctor":
         return _REPLY
-    concludes = len(messages) >= 2 * QUESTIONS + 2 or "**Final Diagnosis:**" in messages[-1]["content"]
+    concludes = len(messages) >= 2 * questions + 2 or "**Final Diagnosis:**" in messages[-1]["content"]
     return _CONCLUSION if concludes else _QUESTION
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    body = await request.json()
-    await asyncio.sleep(float(request.app["latency_s"]))
-    text = reply_to(body)
+    app = request.app
+    if app["in_air"][0] >= app["most"]:
+        return web.json_response({"error": {"message": "too many", "code": "rate_limit_exceeded"}}, status=429)
+    app["in_air"][0] += 1
+    try:
+        body = orjson.loads(await request.read())
+        await asyncio.sleep(app["latency_s"])
+    finally:
+        app["in_air"][0] -= 1
+    text = reply_to(body, app["questions"])
     if not body.get("stream"):
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return web.json_response({**_frame(body, "chat.completion"), "choices": [choice], "usage": _USAGE})
-    return web.Response(body=_events(body, text), content_type="text/event-stream")
+        return web.json_response({**_frame(body["model"], "chat.completion"), "choices": [choice], "usage": _USAGE})
+    return web.Response(body=_events(body["model"], text), content_type="text/event-stream")
 
 
-def _frame(body: dict[str, Any], kind: str) -> dict[str, Any]:
-    return {"id": "bench", "object": kind, "created": 0, "model": body["model"]}
+def _frame(model: str, kind: str) -> dict[str, Any]:
+    return {"id": "bench", "object": kind, "created": 0, "model": model}
 
 
-def _events(body: dict[str, Any], text: str) -> bytes:
-    frame = _frame(body, "chat.completion.chunk")
+@functools.cache
+def _events(model: str, text: str) -> bytes:
+    frame = _frame(model, "chat.completion.chunk")
     words = text.split(" ")
     deltas = [{"role": "assistant", "content": ""}, *({"content": f"{word} "} for word in words), {}]
     chunks = [
@@ -56,9 +66,9 @@ def _events(body: dict[str, Any], text: str) -> bytes:
     return b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
 
 
-async def serve(latency_s: float) -> None:
+async def serve(latency_s: float, questions: int, most: float) -> None:
     app = web.Application()
-    app["latency_s"] = latency_s
+    app.update(latency_s=latency_s, questions=questions, most=most, in_air=[0])
     app.router.add_post("/v1/chat/completions", answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
@@ -68,4 +78,4 @@ async def serve(latency_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    asyncio.run(serve(float(sys.argv[1]), int(sys.argv[2]), float([*sys.argv, "inf"][3])))

@@ -100,6 +100,8 @@ class CallRecord(_Event):
     prompt_tokens: int = 0
     cached_tokens: int | None = None
     """Of ``prompt_tokens``, those that the provider had read before and charges less for; ``None``: it does not say."""
+    cache_write_tokens: int | None = None
+    """Of ``prompt_tokens``, those that the provider keeps for the next call, often at a higher price."""
     completion_tokens: int = 0
     reasoning_tokens: int | None = None
     """Of ``completion_tokens``, those of the reasoning; ``None`` where the provider does not say."""
@@ -108,6 +110,8 @@ class CallRecord(_Event):
     first_token_s: float | None = None
     attempts: int = 1
     cost_usd: float | None = None
+    price_source: str | None = None
+    """Whose price that is, with its date or version; ``None`` where none is known, and in calls of before 0.4."""
     error: str | None = None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,7 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
         if idle:
             return idle.pop()
         started = duckdb.connect(config={**engine.CONFIG, "threads": "1"})
-        started.execute(f"SET allowed_directories = ['{tmp_path_factory.getbasetemp()}']")
+        started.execute(f"SET allowed_directories = ['{tmp_path_factory.getbasetemp()}', '{tempfile.gettempdir()}']")
         started.execute("SET enable_external_access = false")
         ours.append(started)
         return started

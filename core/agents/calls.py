@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 from pydantic import BaseModel
@@ -15,6 +16,7 @@ from core.agents.parts import Part, messages_of, placed, wire
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
+    CALL,
     CONVERSATION,
     CUT_SHORT,
     ChatModel,
@@ -22,6 +24,7 @@ from core.models.base import (
     Delayed,
     Message,
     OnlyThought,
+    Priced,
     Restart,
     Sampling,
     Thought,
@@ -59,13 +62,13 @@ class ModelAgent:
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
-    """Stream one reply: ``Token`` events, then ``Called``, then ``Said``; raise ``CallFailed`` if none came.
+    """Stream one reply: ``Token`` where it is watched, ``Called``, ``Said``; raise ``CallFailed`` if none came.
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
     call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.memory``).
     """
-    sent = wire(messages_of(parts))
+    sent = wire(messages_of(parts, said=True))
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
     asked = asking(role, purpose, voice.model.name, sent, sampling)
     if asked is not None and asked.reply is not None:
@@ -76,9 +79,12 @@ async def call(
         return
     call_id, begun = new_id(), False
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
+    model = voice.model
+    most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
+    CALL.set(f"{asked.unit.replies.run_id}/{asked.unit.unit_id}/{asked.key}/{asked.number}" if asked else "")
     try:
-        async with asked.in_the_air() if asked else nullcontext():
-            async for item in voice.model.stream(sent, sampling):
+        async with asked.in_the_air(most) if asked else nullcontext():
+            async for item in model.stream(sent, sampling):
                 if isinstance(item, Completion):
                     done = item
                 elif isinstance(item, Delayed):
@@ -91,9 +97,11 @@ async def call(
                         yield Token(role=role, purpose=purpose, text="", restart=True)
                     begun = False
                 else:
-                    begun = True
                     if asked is not None:
                         asked.piece()
+                        if not asked.unit.replies.watched:
+                            continue
+                    begun = True
                     thought = isinstance(item, Thought)
                     void = isinstance(item, Thought) and item.void
                     yield Token(role=role, purpose=purpose, text=item.text, restart=void, thought=thought)
@@ -119,6 +127,8 @@ async def call(
     record = _record(call_id, role, purpose, voice.model.name, parts, done)
     if asked is not None:
         await asked.keep(record)
+    if done.kept is not None:
+        done.kept()
     yield Called(call=record)
     yield Said(done.text, call_id, cut=done.finish_reason in CUT_SHORT)
 
@@ -146,4 +156,6 @@ def _record(
         reasoning=done.reasoning,
         reasoning_tokens=done.usage.reasoning_tokens,
         cached_tokens=done.usage.cached_tokens,
+        cache_write_tokens=done.usage.cache_write_tokens,
+        price_source=done.price_source,
     )

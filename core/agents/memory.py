@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -21,10 +22,13 @@ from pathlib import Path
 
 import orjson
 
+from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName
 from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
+from core.models.prices import total
+from core.words import money
 
 _GRADING = '"role":"grader"'
 """Stands in the lines of a journal that hold what a grader said."""
@@ -44,27 +48,63 @@ class Remembered:
 
 
 @dataclass
+class Took:
+    """What some pieces of work took together; ``cost_usd`` is ``None`` where a price is not known."""
+
+    pieces: int = 0
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def add(self, call: CallRecord) -> None:
+        """Count a call."""
+        dollars = call.cost_usd if call.error is None else call.cost_usd or 0.0
+        self.calls += 1
+        self.tokens += call.prompt_tokens + call.completion_tokens
+        self.cost_usd = total((self.cost_usd, dollars))
+
+    def __add__(self, other: Took) -> Took:
+        dollars = total((self.cost_usd, other.cost_usd))
+        return Took(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
+
+    def scaled(self, pieces: int) -> Took:
+        """Return what so many pieces take at the same rate."""
+        rate = pieces / self.pieces
+        dollars = None if self.cost_usd is None else rate * self.cost_usd
+        return Took(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
+
+    @property
+    def in_words(self) -> str:
+        """Calls, tokens and US dollars."""
+        price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
+        return f"{self.calls:,} calls, {self.tokens:,} tokens, {price}"
+
+
+@dataclass
 class Memory:
     """What a journal says of earlier goes: replies of unfinished work, those that hold elsewhere, and what was spent.
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
     ``others`` are key → replies to any piece of work, which are given where a job shares them: what graders said.
-    ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too.
+    ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too. ``took`` is
+    what the pieces that were ended took.
     """
 
     units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
     others: dict[str, list[Remembered]] = field(default_factory=dict)
     given: Mapping[str, Mapping[str, list[Remembered]]] = field(default_factory=dict)
     cost_usd: float = 0.0
+    took: Took = field(default_factory=Took)
 
     @classmethod
     def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
         """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
-        memory = cls()
+        memory, begun = cls(), dict[str, Took]()
         for _, line in read_lines(path, about=about) if path.exists() else ():
             match line:
                 case ReplyLine() if ours(line.unit):
                     memory.cost_usd += line.call.cost_usd or 0.0
+                    begun.setdefault(line.unit, Took(1)).add(line.call)
                     if line.call.error is None:  # a failure is no reply: it is asked for again
                         reply = Remembered(line.call)
                         memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
@@ -74,9 +114,14 @@ class Memory:
                     for kept in chain.from_iterable(memory.units.pop(line.trial_id, {}).values()):
                         kept.call = kept.call.model_copy(update={"request": {}})  # of these, what was said is enough
                     calls = (event.call for event in line.events if isinstance(event, Called))
-                    memory.cost_usd += sum(call.cost_usd or 0.0 for call in calls if call.call_id not in line.paid)
+                    took = begun.pop(line.trial_id, Took(1))
+                    for call in (call for call in calls if call.call_id not in line.paid):
+                        memory.cost_usd += call.cost_usd or 0.0
+                        took.add(call)
+                    memory.took += took
                 case GradesLine() | RowLine() | DoneLine() if line.unit:
                     memory.units.pop(line.unit, None)
+                    memory.took += begun.pop(line.unit, Took())
                 case _:
                     pass
         return memory
@@ -101,7 +146,10 @@ class Replies:
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
     ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
-    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``).
+    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
+    how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
+    fits into that, or alone where anything is left, so that a budget is overrun by one call at most. Where nobody has
+    ``watched`` how replies come, they are told whole.
     """
 
     def __init__(
@@ -113,16 +161,51 @@ class Replies:
         shared: bool = False,
         heard: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
+        left: Callable[[], float | None] = lambda: None,
         at_once: int | None = None,
+        watched: bool = True,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
-        self.heard, self.over, self.shared = heard, over, shared
+        self.heard, self.over, self.left, self.shared, self.watched = heard, over, left, shared, watched
+        self._kept_back: dict[Asked, float] = {}
+        """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""
+        self._kept_back_usd = 0.0
+        self._queue: deque[tuple[Asked, float, asyncio.Future[None]]] = deque()
         self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
-        self.air: list[Asked] = []
+        self.air: dict[Asked, None] = {}
         """What was asked and is not answered yet, the oldest first."""
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
+
+    async def afford(self, asked: Asked, most_usd: float) -> None:
+        """Wait until the budget has what a call may cost at most; who came first is sent first."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append((asked, most_usd, turn))
+        self._let_go()
+        try:
+            await turn
+        except BaseException:
+            self.free(asked)
+            raise
+
+    def free(self, asked: Asked) -> None:
+        """Give back what was kept back for a call: it is counted, or was not made."""
+        most = self._kept_back.pop(asked, 0.0)
+        self._kept_back_usd = sum(self._kept_back.values()) if math.isinf(most) else self._kept_back_usd - most
+        self._let_go()
+
+    def _let_go(self) -> None:
+        while self._queue:
+            asked, most, turn = self._queue[0]
+            fits = not self._kept_back or most + self._kept_back_usd <= (self.left() or 0.0)
+            if not (fits or turn.done() or self.over()):
+                return
+            self._queue.popleft()
+            if not turn.done():
+                self._kept_back_usd = most + (self._kept_back_usd if self._kept_back else 0.0)
+                self._kept_back[asked] = most
+                turn.set_result(None)
 
     @contextmanager
     def unit(self, unit_id: str, trial_id: str | None = None) -> Iterator[Unit]:
@@ -149,6 +232,9 @@ class Unit:
         """How many replies it was given that were paid for before."""
         self.paid: set[str] = set()
         """Ids of the calls that are in the journal."""
+        self.done = False
+        self.took = Took(1)
+        """Its own calls so far, those of earlier goes too."""
 
     @property
     def calls(self) -> int:
@@ -179,6 +265,7 @@ class Unit:
             self.remembered += 1
             if not elsewhere:
                 self.paid.add(found.call.call_id)
+                self.took.add(found.call)
         elif self.replies.over():
             raise Over
         self.asked[key] += 1
@@ -207,18 +294,29 @@ class Asked:
     """What it waits for, where it is not sent yet."""
 
     @asynccontextmanager
-    async def in_the_air(self) -> AsyncIterator[None]:
-        """Wait for a place among the calls in the air, and there for the reply. May raise ``Over``."""
+    async def in_the_air(self, most_usd: Callable[[], float] = float) -> AsyncIterator[None]:
+        """Wait for a place among the calls in the air and for the money, and there for the reply. May raise ``Over``.
+
+        The money is kept back until the reply is journaled, or none came.
+        """
         replies = self.unit.replies
         async with replies.places or nullcontext():
-            if replies.places is not None and replies.over():  # the job ended while this one waited for its place
+            if replies.left() is not None and (most := most_usd()):
+                await replies.afford(self, most)
+            if replies.over():  # the job ended while this one waited
+                replies.free(self)
                 raise Over
             self.since = time.time()
-            replies.air.append(self)
+            replies.air[self] = None
             try:
                 yield
+            except ProviderError:
+                raise  # it is journaled, too
+            except BaseException:
+                replies.free(self)
+                raise
             finally:
-                replies.air.remove(self)
+                del replies.air[self]
 
     def piece(self) -> None:
         """Take note of a bit of text, taken to be a token until the provider has counted them."""
@@ -233,20 +331,23 @@ class Asked:
     async def keep(self, call: CallRecord) -> None:
         """Journal the call; it is on disk when this returns."""
         unit, replies = self.unit, self.unit.replies
-        await replies.journal.append(
-            ReplyLine(
-                run_id=replies.run_id,
-                trial_id=unit.trial_id,
-                unit=unit.unit_id,
-                key=self.key,
-                number=self.number,
-                place=self.place,
-                call=call,
-            )
+        line = ReplyLine(
+            run_id=replies.run_id,
+            trial_id=unit.trial_id,
+            unit=unit.unit_id,
+            key=self.key,
+            number=self.number,
+            place=self.place,
+            call=call,
         )
-        unit.paid.add(call.call_id)
-        replies.streamed += call.completion_tokens - self.pieces
-        replies.heard(call)
+        try:
+            await replies.journal.append(line)
+            unit.paid.add(call.call_id)
+            unit.took.add(call)
+            replies.streamed += call.completion_tokens - self.pieces
+            replies.heard(call)
+        finally:
+            replies.free(self)
 
 
 def side_by_side() -> bool:

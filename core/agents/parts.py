@@ -92,16 +92,21 @@ def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
     ]
 
 
-def messages_of(parts: Sequence[Part | Message]) -> list[Message]:
-    """Return parts as messages; ``wire`` joins those where one role follows itself."""
+def messages_of(parts: Sequence[Part | Message], *, said: bool = False) -> list[Message]:
+    """Return parts as messages; ``wire`` joins those where one role follows itself.
+
+    With ``said`` those of the dialogue are known as such (``core.models.base.Message``).
+    """
     messages: list[Message] = []
     for part in parts:
-        said = message(part.role, part.content, part.images) if isinstance(part, Part) else part
+        one = message(part.role, part.content, part.images) if isinstance(part, Part) else part
+        if said and isinstance(part, Part) and part.part == "dialogue":
+            one["said"] = True
         # what it was joined to may have been left out by whoever edited it
         if isinstance(part, Part) and part.joined and messages and messages[-1]["role"] == part.role:
-            messages[-1] = joined(messages[-1], said)
+            messages[-1] = joined(messages[-1], one)
         else:
-            messages.append(said)
+            messages.append(one)
     return messages
 
 

@@ -32,6 +32,9 @@ from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="So many at once; left out, as many as the models' providers take.")
+]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
 Row = dict[str, Any]
@@ -155,10 +158,12 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
         TextColumn("{task.fields[life]}"),
     )
     with Bar(*columns, console=console) as bar:
-        task, shown = bar.add_task(title, total=None, life=""), 0.0
+        task, shown, told = bar.add_task(title, total=None, life=""), 0.0, False
 
         def show(progress: Progress) -> None:
-            nonlocal shown
+            nonlocal shown, told
+            if not told and (told := bool(progress.forecast)):
+                bar.console.print(f"{title}: {progress.forecast}")
             bar.update(task, total=progress.planned, completed=progress.done)
             if time.monotonic() - shown >= 1.0 or progress.replies is None:
                 shown = time.monotonic()
@@ -168,12 +173,19 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
 
 
 class _Lines:
-    """Prints a line whenever another tenth is done, and where nothing was said for a minute."""
+    """Prints a line whenever another tenth is done or a batch is sent, and where nothing was said for a minute."""
 
     def __init__(self, title: str, what: str) -> None:
         self._title, self._what, self._shown, self._at = title, what, -1, time.monotonic()
+        self._told, self._since = False, 0.0
 
     def __call__(self, progress: Progress) -> None:
+        if not self._told and (forecast := progress.forecast):
+            self._told = True
+            print(f"{self._title}: {forecast}", file=sys.stderr, flush=True)
+        if (waiting := progress.batches()) and waiting["since"] != self._since:
+            self._since = waiting["since"]
+            print(f"{self._title}: {waiting['words']}", file=sys.stderr, flush=True)
         tenth, now = 10 * progress.done // max(1, progress.planned), time.monotonic()
         minute = now - self._at >= _LINE_EVERY_S
         if tenth <= self._shown and not minute:

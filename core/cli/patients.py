@@ -8,8 +8,17 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Models, Runs, folded_store, model_names, print_estimate, progress_bar, run_id_of
-from core.cli.run import BaseUrl, Budget
+from core.cli.options import (
+    Concurrency,
+    Models,
+    Runs,
+    folded_store,
+    model_names,
+    print_estimate,
+    progress_bar,
+    run_id_of,
+)
+from core.cli.run import BaseUrl, Batch, Budget
 from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, Wanted, estimate
 from core.jobs.judging import judge as judge_talks
 from core.jobs.run import Options
@@ -19,7 +28,6 @@ from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
-_AtOnce = Annotated[int, typer.Option(min=1, help="Conversations judged at once.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
 
 
@@ -28,8 +36,9 @@ def judge(
     run: Runs = None,
     limit: _Limit = None,
     base_url: BaseUrl = None,
-    concurrency: _AtOnce = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
+    batch: Batch = False,
     dry_run: _DryRun = False,
 ) -> int:
     """Ask a model, a call a conversation, for medical terms that patients use and lay persons would not.
@@ -39,7 +48,7 @@ def judge(
     store = folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
     wanted = TermsWanted(model, Selection(runs=runs), limit, base_url)
-    outcome = _judged(store, wanted, Options(concurrency, budget_usd), dry_run, "Judging patients")
+    outcome = _judged(store, wanted, Options(concurrency, budget_usd), batch, dry_run, "Judging patients")
     return _conclude(outcome, "a medical term", "terms", "python -m core report patients --part judge")
 
 
@@ -52,8 +61,9 @@ def judge_facts(
     ] = False,
     limit: _Limit = None,
     base_url: BaseUrl = None,
-    concurrency: _AtOnce = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
+    batch: Batch = False,
     dry_run: _DryRun = False,
 ) -> int:
     """Ask a model, a call a conversation, which facts a patient withheld and what it invented, with quotations.
@@ -64,13 +74,15 @@ def judge_facts(
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = FactsWanted(model, talks, "all" if every else "wrong", limit, None, base_url)
     title = "Judging what patients withheld and invented"
-    outcome = _judged(store, wanted, Options(concurrency, budget_usd), dry_run, title)
+    outcome = _judged(store, wanted, Options(concurrency, budget_usd), batch, dry_run, title)
     return _conclude(outcome, "something withheld or invented", "verdicts", "python -m core report failures")
 
 
-def _judged(store: Store, wanted: Wanted, options: Options, dry_run: bool, title: str) -> JudgingOutcome | None:
+def _judged(
+    store: Store, wanted: Wanted, options: Options, batch: bool, dry_run: bool, title: str
+) -> JudgingOutcome | None:
     """Print what a judging will take, and judge; ``None`` where that was all that was asked for."""
-    registry = load_registry()
+    registry = load_registry(batch=batch)
     print_estimate(estimate(store, wanted, registry, options.concurrency), dry_run=dry_run)
     if dry_run:
         return None

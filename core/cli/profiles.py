@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import folded_store, print_estimate, progress_bar
-from core.cli.run import Budget
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar
+from core.cli.run import Batch, Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
 from core.jobs.profiling import estimate, make_profiles, pending
@@ -34,8 +34,9 @@ def profile(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = "",
-    concurrency: Annotated[int, typer.Option(min=1, help="Cases under way at once.")] = 8,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
+    batch: Batch = False,
 ) -> int:
     """Judge whether cases can become a patient and write their profiles; or show the profile of a case."""
     if what == "show":
@@ -44,7 +45,7 @@ def profile(
         raise UsageError(f"{case_key!r} was not expected: name one selection of cases, or say `profile show CASE`.")
     cases, store = select(what, limit), folded_store()
     if model is not None:
-        registry = load_registry()
+        registry = load_registry(batch=batch)
         todo = pending(store, cases, registry.spec(model).name, again=again)
         size = estimate(todo, model, registry, of=len(cases), base_url=base_url, concurrency=concurrency)
         print_estimate(size, dry_run=dry_run)
@@ -62,6 +63,7 @@ def profile(
             pack=prompts,
             concurrency=concurrency,
             budget_usd=budget_usd,
+            batch=batch,
             on_progress=show,
         )
     print(f"Judged {made.made} cases by {made.made_by}: {made.suitable} can become a patient.")

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from core.agents.mcq import STRICT_VERSION
-from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
-from core.cli.run import BaseUrl, Budget
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
+from core.cli.run import BaseUrl, Batch, Budget
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.casting import is_model
@@ -37,11 +37,12 @@ def regrade(
     types: Annotated[str, typer.Option(help="Question types, with commas.")] = ",".join(FREE),
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each run.")] = None,
     base_url: BaseUrl = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Trials graded at once.")] = 32,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask about every answer, also where the grader's verdict is known.")
     ] = False,
+    batch: Batch = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
 ) -> int:
     """Grade stored free responses again, or with --rules read choices anew; earlier verdicts are kept as history.
@@ -55,7 +56,7 @@ def regrade(
         return _reread(folded_store(), run)
     if grader is None:
         raise UsageError("Say who grades the free responses (--grader), or --rules to read choices anew.")
-    registry, store = load_registry(), folded_store()
+    registry, store = load_registry(batch=batch), folded_store()
     kinds: tuple[QuestionType, ...] = tuple(name.strip() for name in types.split(","))  # type: ignore[misc]
     wanted = Regrading(_run_ids(store, run), grader, prompts, kinds, limit, base_url, fresh)
     if dry_run or is_model(grader):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
@@ -43,8 +43,8 @@ from core.store.runs import RunProgress
 from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
-Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 _PROTOCOL = "--protocol"
 
@@ -69,7 +69,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             raise typer.BadParameter(
                 f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
             )
-        registry = load_registry(programs=True)
+        registry = load_registry(programs=True, batch=given["batch"])
         cases, limit = given["cases"], given["limit"]
         chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
@@ -170,15 +170,19 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
         *(setting(name, info) for name, info in options_of(known.settings).items()),
         option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
         option("images", str, "without", known.settings.model_fields["images"].description or ""),
-        option("concurrency", int, 32, "Trials under way at once.", min=1),
+        inspect.Parameter("concurrency", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Concurrency),
         option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
+        option("batch", bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
         option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
         option("fresh", bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
     ]
 
 
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = 32, budget_usd: Budget = None
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    concurrency: Concurrency = None,
+    budget_usd: Budget = None,
+    batch: Batch = False,
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
     try:
@@ -191,7 +195,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True), concurrency, budget_usd)
+    return _carry_out(header, load_registry(programs=True, batch=batch), concurrency, budget_usd)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
@@ -282,7 +286,7 @@ def state_of(row: RunProgress) -> str:
     return "complete" if row.state == "complete" else "stopped"
 
 
-def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None) -> int:
+def _carry_out(header: RunHeader, registry: Registry, concurrency: int | None, budget_usd: float | None) -> int:
     with progress_bar(header.run_id) as show:
         outcome = carry_out(header, registry, Options(concurrency, budget_usd, show))
     return conclude(outcome)

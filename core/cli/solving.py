@@ -7,8 +7,17 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Models, Runs, folded_store, model_names, print_estimate, progress_bar, run_id_of
-from core.cli.run import BaseUrl, Budget
+from core.cli.options import (
+    Concurrency,
+    Models,
+    Runs,
+    folded_store,
+    model_names,
+    print_estimate,
+    progress_bar,
+    run_id_of,
+)
+from core.cli.run import BaseUrl, Batch, Budget
 from core.jobs.engine import Options
 from core.jobs.solving import SolvedType, Solving, estimate, solve
 from core.measures.history.prefixes import ASKED_AT
@@ -28,15 +37,16 @@ def solve_prefixes(
     prompts: Annotated[str, typer.Option(help="A prompt pack with a solver's prompt.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
     base_url: BaseUrl = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Conversations solved at once.")] = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
+    batch: Batch = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
 ) -> int:
     """Ask a solver for the answer after 0, 20, 40, 60, 80 and 100 % of each stored dialogue; it sees no more of it.
 
     What it has answered under the same prompt is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
-    store, registry = folded_store(), load_registry()
+    store, registry = folded_store(), load_registry(batch=batch)
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = Solving(solver, talks, (question,) if question else (), grader, prompts, limit, base_url)
     print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)

@@ -37,7 +37,7 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Options, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Progress, Stop, folding, running
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
 from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
@@ -46,7 +46,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.lease import DatabaseBusyError
 
-CALLS_AT_ONCE = Options.concurrency
+CALLS_AT_ONCE = 16
 """The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
 
 EDITED = "edited"

@@ -56,7 +56,7 @@ class Options:
     """How completions are asked for; ``again`` asks also where there is one by the same model and prompt."""
 
     base_url: str | None = None
-    concurrency: int = 16
+    concurrency: int | None = None
     again: bool = False
     variant: Variant = "continue"
     budget_usd: float | None = None

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -24,17 +25,22 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import paths
-from core.agents.memory import Memory, Over, Remembered, Replies, Unit
+from core.agents.memory import Memory, Over, Remembered, Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
 from core.journal import Journal, Line, RunHeader, TrialLine, in_use, journal_path, writable
+from core.models.limits import LEARNT, MOST, Concurrency
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
 from core.work import Progress as Told
 from core.work import Stop as Asked
 
+UNDER_WAY = 32
+"""Pieces of work under way where providers have not yet shown that they take more at once, or no model is asked."""
+_BETWEEN_CALLS = 1.25
+"""So many times as many pieces as calls in the air: some of them are just between two calls."""
 FOLD_EVERY_S = 3.0
 """Seconds between two folds of the journal into the database while a job goes on."""
 UNREADABLE_OF = 10
@@ -47,10 +53,16 @@ _ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
 """Failures that say nothing of whether the provider is up."""
 _ASKED_AFTER_S = 0.5
 """Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
+_IN_A_BATCH = 50_000
+"""Pieces of work under way at once where their calls wait for a batch; it takes no more."""
 _RATE_OVER_S = 15.0
+_FORECAST_FROM = 3
+"""Pieces from which on something is said of all."""
 _STATUS = "status.json"
 _STATUS_EVERY = 5
 """Looks at the stop file between two words on how far the job is."""
+_STATUS_LISTS = 100
+"""Calls in the air, and pieces under way, that are told of: in a batch there are tens of thousands."""
 _STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -87,6 +99,15 @@ class Progress:
     """Verdicts on free responses in this go: those that could be read, and those that could not."""
     replies: Replies | None = None
     """The calls in the air and the work under way, while the job runs."""
+    batches: Callable[[], dict[str, Any] | None] = lambda: None
+    """What is in batches (``core.models.batches.Batches.waiting``)."""
+    thought: Took | None = None
+    """What all pieces were thought to take before any was done."""
+    first: Took = field(default_factory=Took)
+    """What the pieces took that were begun first, up to the first that is not done: short ones are done sooner."""
+    _begun: deque[Unit] = field(default_factory=deque)
+    learnt: set[Concurrency] = field(default_factory=set)
+    """What was learnt of the providers it has met, where nobody fixed how much is under way."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
@@ -126,6 +147,26 @@ class Progress:
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
 
+    def begin(self, unit: Unit) -> None:
+        """Take note that a piece is begun."""
+        self._begun.append(unit)
+
+    def end(self, unit: Unit) -> None:
+        """Take note that a piece is done."""
+        unit.done = True
+        while self._begun and self._begun[0].done:
+            self.first += self._begun.popleft().took
+
+    @property
+    def forecast(self) -> str:
+        """Say what all pieces will take by what the first ones took, once a twentieth is done; else empty."""
+        done = self.first.pieces
+        if done < max(_FORECAST_FROM, self.planned / 20) or done >= self.planned or not self.first.calls:
+            return ""
+        before = f"; at first thought {self.thought.in_words}" if self.thought else ""
+        all_of_it = self.first.scaled(self.planned).in_words
+        return f"By what the first {done:,} of {self.planned:,} took: about {all_of_it} in all{before}."
+
     def tokens_a_second(self) -> float | None:
         """Return how fast text comes, over the last moments in which somebody asked; ``None`` before it is known."""
         if self.replies is None:
@@ -137,6 +178,11 @@ class Progress:
         began, before = self._samples[0]
         return (streamed - before) / (now - began) if now - began >= 1.0 else None
 
+    @property
+    def at_once(self) -> list[int]:
+        """How many calls may be in the air now, by provider, where that is learnt from them."""
+        return sorted((one.limit for one in set(self.learnt)), reverse=True)
+
     def in_words(self) -> str:
         """Return calls, tokens, cost, speed, and who is waited for and how long, in one line; empty without calls."""
         air = list(self.replies.air) if self.replies else []
@@ -147,24 +193,39 @@ class Progress:
             words[0] += f" ({speed:.0f} a second)"
         if self.cost_usd + self.spent_usd:
             words.append(f"${self.cost_usd + self.spent_usd:.2f}")
-        if air:
+        if air and not self.batches():
             seats = ", ".join(f"{count} {role}" for role, count in Counter(one.role for one in air).most_common())
             words.append(f"waiting for {seats}, up to {time.time() - air[0].since:.0f} s")
-        if self.replies and self.replies.under_way:
+        if waiting := self.batches():
+            words.append(waiting["words"])
+        elif self.replies and self.replies.under_way:
             steps = [unit.calls for unit in list(self.replies.under_way.values())]
             words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
+        if self.at_once:
+            words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
         return "; ".join(words)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is carried out; none of it changes results. The budget holds across resumes."""
+    """How a job is carried out; none of it changes results. The budget holds across resumes.
 
-    concurrency: int = 16
+    ``concurrency`` fixes how many pieces are under way; ``None`` lets it follow what the models' providers take at once
+    (``core.models.limits.Concurrency``).
+    """
+
+    concurrency: int | None = None
     budget_usd: float | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
     calls_at_once: int | None = None
     """The most calls in the air where a piece of work may have several; ``None``: one call of it follows another."""
+
+    def with_batches(self, registry: Registry, progress: Progress) -> Options:
+        """Return how a job is carried out whose registry asks by batches: all of it side by side, to go together."""
+        if not registry.batch:
+            return self
+        progress.batches = lambda: registry.batches.waiting() if registry.batches else None
+        return replace(self, concurrency=_IN_A_BATCH, calls_at_once=_IN_A_BATCH)
 
 
 @dataclass
@@ -230,7 +291,9 @@ def status(run_id: str) -> dict[str, Any] | None:
 
     ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
     all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
-    ``under_way`` as piece → calls so far, and all of it in ``words``; ``trouble``: its grader cannot be read.
+    ``batch`` where it waits for one (``core.models.batches.Batches.waiting``), ``under_way`` as piece → calls so far,
+    ``at_once`` as ``Progress`` has it, and all of it in ``words``; ``forecast``: what all of it will take, by what the
+    first pieces took, in a sentence; ``trouble``: its grader cannot be read.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -313,6 +376,8 @@ class Job(Generic[U]):
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
+        if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only
+            self.progress.first += memory.took
         self._check_budget()
         async with Journal(path, self.header) as journal:
             replies = Replies(
@@ -322,43 +387,59 @@ class Job(Generic[U]):
                 shared=self.shared,
                 heard=_Heard(self),
                 over=lambda: bool(self.stop.reason),
+                left=self._left,
                 at_once=self.options.calls_at_once,
+                watched=False,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)
+            met = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
             with interrupts(self.stop):
                 waiting = iter(pieces)
-                left = max(1, self.progress.planned - self.progress.done)
-                workers = [
-                    asyncio.create_task(self._work(waiting, replies))
-                    for _ in range(max(1, min(self.options.concurrency, left)))
-                ]
+                workers: list[asyncio.Task[None]] = []
+
+                def hire() -> None:
+                    left = max(1, self.progress.planned - self.progress.done)
+                    missing = min(self._at_once(), left) - sum(not worker.done() for worker in workers)
+                    workers.extend(asyncio.create_task(self._work(waiting, replies)) for _ in range(missing))
+
+                hire()
                 beside = [
-                    asyncio.create_task(self._watch(stop_file, workers)),
+                    asyncio.create_task(self._watch(stop_file, workers, hire)),
                     asyncio.create_task(self._fold_now_and_then()),
                 ]
                 try:
-                    outcomes = await asyncio.gather(*workers, return_exceptions=True)
+                    while under_way := [worker for worker in workers if not worker.done()]:
+                        await asyncio.wait(under_way)
                 finally:
+                    LEARNT.reset(met)
                     for task in [*beside, *workers]:
                         task.cancel()
                     await asyncio.gather(*beside, return_exceptions=True)
-                failures = [one for one in outcomes if isinstance(one, Exception)]
+                failures = [error for one in workers if not one.cancelled() and (error := one.exception())]
                 if failures:
                     raise failures[0]
             self.progress.replies = None
         self.options.on_progress(self.progress)
 
+    def _at_once(self) -> int:
+        """Return how many pieces are to be under way now."""
+        if self.options.concurrency is not None:
+            return max(1, self.options.concurrency)
+        return max(UNDER_WAY, min(MOST, round(_BETWEEN_CALLS * sum(self.progress.at_once))))
+
     async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
             name = self.unit(piece)
             with replies.unit(name, self.listed(piece)) as unit:
+                self.progress.begin(unit)
                 try:
                     lines = await self.do(piece, unit)
                 except Over:
                     return
                 self.progress.done += 1
                 self.progress.done_here += 1
+                self.progress.end(unit)
                 self.progress.remembered += unit.remembered
                 self.progress.unused += unit.unused
                 if unit.unused:
@@ -368,10 +449,12 @@ class Job(Generic[U]):
             self.options.on_progress(self.progress)
             await asyncio.sleep(0)  # rules never wait, and the others must get their turn
 
-    async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]]) -> None:
-        """Show the progress, and cancel what is under way once an immediate stop is asked for."""
+    async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]], hire: Callable[[], None]) -> None:
+        """Show the progress, take up work where there is room, and cancel it once an immediate stop is asked for."""
         for tick in itertools.count():
             await asyncio.sleep(0.2)
+            if self.options.concurrency is None and self.stop.reason is None:
+                hire()
             if stop_file is not None and tick % _STATUS_EVERY == 0:
                 # tell other processes how far the job is. What cannot be written is left out: it is news for a second
                 path = stop_file.with_name(_STATUS)
@@ -387,12 +470,17 @@ class Job(Generic[U]):
                     "cost_usd": self.progress.spent_usd + self.progress.cost_usd,
                     "tokens_a_second": self.progress.tokens_a_second(),
                     "waiting": [
-                        [one.role, one.purpose, now - one.since] for one in (list(replies.air) if replies else ())
+                        [one.role, one.purpose, now - one.since]
+                        for one in (islice(replies.air, _STATUS_LISTS) if replies else ())
                     ],
                     "under_way": {
-                        name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
+                        name: unit.calls
+                        for name, unit in (islice(replies.under_way.items(), _STATUS_LISTS) if replies else ())
                     },
+                    "batch": self.progress.batches(),
+                    "at_once": self.progress.at_once,
                     "words": self.progress.in_words(),
+                    "forecast": self.progress.forecast,
                     "trouble": self.progress.trouble,
                 }
                 with suppress(OSError):
@@ -420,10 +508,15 @@ class Job(Generic[U]):
                     told = repr(error)
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
-    def _check_budget(self) -> None:
+    def _left(self) -> float | None:
+        """Return the US dollars of the budget that are not spent in this go or an earlier one; ``None`` without one."""
         budget = self.options.budget_usd
-        if budget is not None and self.progress.spent_usd + self.progress.cost_usd >= budget:
-            self.stop.ask(f"The budget of ${budget:.2f} is used up.", at_once=False)
+        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+
+    def _check_budget(self) -> None:
+        left = self._left()
+        if left is not None and left <= 0:
+            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
 
 
 class _Heard:
@@ -454,7 +547,8 @@ def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store
 
     The database follows, also where the job breaks off. Raises ``AnamnesisError`` where it is under way elsewhere.
     """
-    job = replace(job, folder=store.journals, fold=folding(store))
+    options = job.options.with_batches(registry, job.progress)
+    job = replace(job, folder=store.journals, fold=folding(store), options=options)
 
     async def main() -> None:
         async with registry:
@@ -483,7 +577,7 @@ class Engine:
 
     header: RunHeader
     play: Callable[[Trial], AsyncIterator[Event]]
-    concurrency: int = 16
+    concurrency: int | None = None
     budget_usd: float | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from core.errors import UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
+from core.jobs.engine import UNDER_WAY
 from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
 from core.models.prices import cost, source, total
@@ -29,7 +30,7 @@ class RoleEstimate:
     """Calls and tokens of one role; ``cost_usd`` is ``None`` where no price is known, 0 for the reference cast.
 
     What the doctor's model is asked beside the dialogue is a role of its own, ``probe``. ``source`` is where the price
-    is from (``core.models.prices``).
+    is from (``core.models.prices``). What a model that ``thinks`` does unsaid is not in it.
     """
 
     role: str
@@ -39,6 +40,7 @@ class RoleEstimate:
     completion_tokens: int
     cost_usd: float | None
     source: str | None
+    thinks: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ class Estimate:
     """A job's size before it starts.
 
     ``counts`` is what it is about → how many, as it is read out, ``todo`` how many pieces of work are left of that.
-    ``seconds`` is wall time at the given concurrency.
+    ``seconds`` is wall time at the given concurrency, or at what a job begins with; ``batches`` take their provider's.
     """
 
     counts: Mapping[str, int]
     todo: int
     roles: tuple[RoleEstimate, ...]
     seconds: float
+    batches: bool = False
 
     @property
     def calls(self) -> int:
@@ -75,17 +78,23 @@ class Estimate:
         if not self.calls:
             return f"No model is called; about {duration(self.seconds)}."
         price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
-        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {duration(self.seconds)}."
+        time = "in batches of a day at most" if self.batches else duration(self.seconds)
+        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {time}."
 
     @property
     def prices(self) -> str:
-        """Whose prices these are, in a sentence, with their models where they are several; empty without calls."""
+        """Whose prices these are, with their models where they are several, and what is not in it; empty without calls.
+
+        Every token of a prompt is taken at its full price, also where a provider will have read it before.
+        """
         by: dict[str, dict[str, None]] = {}
         for role in self.roles:
             if role.calls:
                 by.setdefault(role.source or "not known", {})[role.model] = None
         words = [f"{name} for {', '.join(models)}" if len(by) > 1 else name for name, models in by.items()]
-        return f"Prices: {'; '.join(words)}." if words else ""
+        thinking = dict.fromkeys(role.model for role in self.roles if role.calls and role.thinks)
+        unsaid = f" Without what {', '.join(thinking)} will think before each reply." if thinking else ""
+        return f"Prices: {'; '.join(words)}.{unsaid}" if words else ""
 
 
 def estimated(
@@ -93,7 +102,7 @@ def estimated(
     todo: int,
     sizes: Mapping[str, tuple[str, tuple[int, float, float]]],
     registry: Registry,
-    concurrency: int,
+    concurrency: int | None,
     address_of: Callable[[str], str | None],
     seconds_by_rule: float = SECONDS_BY_RULE,
 ) -> Estimate:
@@ -109,17 +118,19 @@ def estimated(
             continue
         spec = registry.spec(name, base_url=address_of(role))
         usage = Usage(round(prompt), round(completion), estimated=True)
-        dollars = cost(spec, usage) if calls else 0.0
-        roles.append(
-            RoleEstimate(role, spec.name, calls, usage.prompt_tokens, usage.completion_tokens, dollars, source(spec))
-        )
+        dollars = cost(spec, usage, batch=registry.batch) if calls else 0.0
+        thinks = spec.opens_thinking or bool(spec.thinking_tokens)
+        tokens = (usage.prompt_tokens, usage.completion_tokens)
+        roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
     calls = sum(one.calls for one in roles)
-    waves = math.ceil(todo / concurrency)
+    waves = math.ceil(todo / (concurrency or UNDER_WAY))
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
-    return Estimate(counts, todo, tuple(roles), seconds)
+    return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
-def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_side_by_side: bool = False) -> Estimate:
+def estimate(
+    campaign: Campaign, registry: Registry, concurrency: int | None = None, *, arms_side_by_side: bool = False
+) -> Estimate:
     """Estimate a campaign in full (``core.jobs.plan.in_full``).
 
     Where the arms of a trial are asked side by side, ``concurrency`` calls are in the air, not trials under way.
@@ -140,7 +151,7 @@ def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_s
         return found
     asked = trials * len(campaign.arms) + sum(one.calls for one in found.roles if one.role == "grader")
     in_turn = max(0, found.calls - asked) / trials + _CALLS_AN_ARM
-    return replace(found, seconds=max(in_turn, found.calls / concurrency) * _SECONDS_A_CALL)
+    return replace(found, seconds=max(in_turn, found.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:

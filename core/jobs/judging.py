@@ -184,7 +184,7 @@ def _some(todo: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (todo[start : start + _READ_AT_ONCE] for start in range(0, len(todo), _READ_AT_ONCE))
 
 
-def estimate(store: Store, wanted: Wanted, registry: Registry, concurrency: int = 16) -> Estimate:
+def estimate(store: Store, wanted: Wanted, registry: Registry, concurrency: int | None = None) -> Estimate:
     """Estimate a judging, without answers that have to be asked for again.
 
     Raises ``UsageError`` for an unknown model and ``AnamnesisError`` where no conversation fits.
@@ -215,7 +215,7 @@ def judge(
     options, stop, pack = options or Options(), stop or Stop(), wanted.pack()
     judging = Judge(registry.spec(wanted.model).name, pack.hash)
     check_budget(options.budget_usd, [registry.spec(wanted.model, base_url=wanted.base_url)])
-    if options.concurrency < 1:
+    if options.concurrency is not None and options.concurrency < 1:
         raise UsageError("Conversations cannot be judged fewer than one at a time: give a concurrency of 1 or more.")
     voice = Voice(registry.open(wanted.model, base_url=wanted.base_url), Sampling(temperature=0.0))
     found = _found(store, wanted, judging)
@@ -278,9 +278,7 @@ def judge(
     )
 
 
-def begin_judging(
-    wanted: FactsWanted, *, concurrency: int = 16, budget_usd: float | None = None
-) -> Work[JudgingOutcome]:
+def begin_judging(wanted: FactsWanted, *, budget_usd: float | None = None) -> Work[JudgingOutcome]:
     """Start a judging in the background of this process, unless one of the same kind is under way: then return that.
 
     What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
@@ -289,7 +287,7 @@ def begin_judging(
 
     def do(tell: Told, asked_to_stop: StopAsked) -> JudgingOutcome:
         stop = Stop()
-        options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
+        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
         return judge(Store(), wanted, load_registry(), options, stop)
 
     return begin(_place(wanted.trials), do, "Judging what patients said")

@@ -379,12 +379,15 @@ def stored_settings(header: RunHeader) -> FrameworkSettings:
 
 
 def trials_of(header: RunHeader) -> list[Trial]:
-    """Return every trial of a run, trial by trial over the cases, so that a stopped run covers all cases evenly.
+    """Return every trial of a run: one of each case first, so that a stopped run covers all cases.
 
-    A fork has the seed of its parent, and trials of an edit have those of the trials before.
+    The others of a case follow each other: what a provider still holds of its prompts need not be read again. No trial
+    is put before others for its length, which nothing tells beforehand: arms and caps are one for all of a run, and
+    calls, tokens and seconds do not grow with a vignette's length. A fork has the seed of its parent, and trials of an
+    edit have those of the trials before.
     """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
-    many, condition = tuple(header.many_choices), condition_of(header)
+    many, condition, numbers = tuple(header.many_choices), condition_of(header), range(header.trials)
     named = header.edited.case_key if header.edited else None
     return [
         Trial(
@@ -396,8 +399,10 @@ def trials_of(header: RunHeader) -> list[Trial]:
             many,
             condition,
         )
-        for number in range(header.trials)
-        for case in header.cases
+        for case, number in [
+            *((case, number) for number in numbers[:1] for case in header.cases),
+            *((case, number) for case in header.cases for number in numbers[1:]),
+        ]
     ]
 
 

@@ -77,7 +77,7 @@ def begin_making(
     again: bool = False,
     base_url: str | None = None,
     pack: str = "",
-    concurrency: int = 8,
+    concurrency: int | None = None,
 ) -> Work[Made]:
     """Start making profiles in the background; ``core.work.work_at(work_key(name))`` finds the work again."""
 
@@ -110,8 +110,9 @@ def make_profiles(
     again: bool = False,
     base_url: str | None = None,
     pack: str = "",
-    concurrency: int = 8,
+    concurrency: int | None = None,
     budget_usd: float | None = None,
+    batch: bool = False,
     progress: Told = lambda done, planned: None,
     stop: StopAsked = lambda: False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -122,9 +123,9 @@ def make_profiles(
     ``stop`` is asked all the time, and what was made until then stays. Raises ``UsageError`` for an unknown model, a
     missing key, a budget without prices, or a pack without the prompts.
     """
-    registry = load_registry()
+    registry = load_registry(batch=batch)
     maker = MADE_BY if model is None else registry.spec(model).name
-    if concurrency < 1:
+    if concurrency is not None and concurrency < 1:
         raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")
     check_budget(budget_usd, [registry.spec(model, base_url=base_url)] if model else [])
     todo = pending(store, cases, maker, again=again)
@@ -209,7 +210,13 @@ def pending(store: Store, cases: Sequence[Case], maker: str, *, again: bool = Fa
 
 
 def estimate(
-    todo: Sequence[Case], model: str, registry: Registry, *, of: int, base_url: str | None = None, concurrency: int = 8
+    todo: Sequence[Case],
+    model: str,
+    registry: Registry,
+    *,
+    of: int,
+    base_url: str | None = None,
+    concurrency: int | None = None,
 ) -> Estimate:
     """Estimate profiles by a model for the cases that are ``pending`` of so many: two calls, each with the vignette."""
     words = sum(len(case.vignette.split()) for case in todo) * TOKENS_A_WORD

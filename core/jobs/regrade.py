@@ -286,6 +286,7 @@ class _Desk:
         pending = [plan.header.run_id for plan in plans if plan.todo]
         count = len(plans)
         del plans  # a release's answers are many: they are read again when their run's turn comes
+        self.options = self.options.with_batches(self.registry, self.progress)
         async with self.registry:
             for run_id in pending:
                 if self.stop.reason is None:
@@ -392,7 +393,7 @@ def check_journal(header: RunHeader) -> None:
         )
 
 
-def begin_regrading(wanted: Regrading, *, concurrency: int = 16, budget_usd: float | None = None) -> Work[Regraded]:
+def begin_regrading(wanted: Regrading, *, budget_usd: float | None = None) -> Work[Regraded]:
     """Start a re-grading in the background of this process, unless one is under way in it: then return that.
 
     What cannot be done as asked (an unknown grader, a missing key, a run that another process works on) is in
@@ -401,7 +402,7 @@ def begin_regrading(wanted: Regrading, *, concurrency: int = 16, budget_usd: flo
 
     def do(tell: Told, asked_to_stop: Asked) -> Regraded:
         stop = Stop()
-        options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
+        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
         return regrade(wanted, load_registry(), options, stop=stop)
 
     return begin(_place(), do, "Grading again")
@@ -416,7 +417,7 @@ def _place() -> tuple[str, str]:
     return "regrading", str(Store().path)
 
 
-def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: int) -> Estimate:
+def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: int | None = None) -> Estimate:
     """Estimate a re-grading of what the database holds; raise ``UsageError`` where it cannot be done as asked.
 
     Of equal responses one is judged, and none that this grader has judged elsewhere; rules judge every one.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pydantic import SecretStr
 
 from core import paths
+from core.agents.memory import Took
 from core.agents.player import Listen
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
@@ -23,7 +24,7 @@ from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
-from core.jobs.estimate import check_budget
+from core.jobs.estimate import check_budget, estimate
 from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
 from core.jobs.plan import check_pictures as check_pictures
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path, writable
@@ -65,7 +66,7 @@ def begin(header: RunHeader) -> None:
 
 
 def start(
-    header: RunHeader, concurrency: int, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
+    header: RunHeader, concurrency: int | None, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
 ) -> None:
     """Begin a new run and carry it out in a process of its own, which gets the ``keys`` of seats by its environment.
 
@@ -77,11 +78,11 @@ def start(
     go_on(header.run_id, concurrency, budget_usd)
 
 
-def go_on(run_id: str, concurrency: int, budget_usd: float | None = None) -> None:
+def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
     """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
-    command = [sys.executable, "-m", "core", "resume", run_id, "--concurrency", str(concurrency)]
-    if budget_usd is not None:
-        command += ["--budget-usd", str(budget_usd)]
+    command = [sys.executable, "-m", "core", "resume", run_id]
+    for flag, value in (("--concurrency", concurrency), ("--budget-usd", budget_usd)):
+        command += [] if value is None else [flag, str(value)]
     log = journal_path(run_id).parent / "engine.log"
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -119,6 +120,8 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    if registry.batch and campaign.framework.talks(campaign.tested, campaign.arms):
+        raise UsageError("A dialogue cannot wait for batches: leave --batch out, or ask in arms of the vignette only.")
     stop = Stop()
     store = Store()
     with running(header.run_id) as stop_file:
@@ -129,8 +132,19 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             play = player_of(campaign, registry, branch=branch_of(header))
-            engine = Engine(header, play, options.concurrency, options.budget_usd, folding(store), options.on_progress)
-            progress = await engine.run(missing, len(trials), stop, stop_file)
+            size = estimate(campaign, registry, options.concurrency)
+            progress = Progress(len(trials), thought=Took(len(trials), size.calls, size.tokens, size.cost_usd))
+            options = options.with_batches(registry, progress)
+            engine = Engine(
+                header,
+                play,
+                options.concurrency,
+                options.budget_usd,
+                folding(store),
+                options.on_progress,
+                options.calls_at_once,
+            )
+            progress = await engine.run(missing, len(trials), stop, stop_file, progress)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
 

@@ -142,7 +142,7 @@ def _is_final(one: PrefixAnswer, by: Solver) -> bool:
     return one.verdict != "provider_error" and (one.by == by or one.response is None)
 
 
-def estimate(store: Store, wanted: Solving, registry: Registry, concurrency: int = 16) -> Estimate:
+def estimate(store: Store, wanted: Solving, registry: Registry, concurrency: int | None = None) -> Estimate:
     """Estimate a job; raise as ``solve`` does. Every beginning that may differ from another is counted as a call."""
     pieces = _pieces(store, wanted, registry)
     todo = [one for one in pieces if not one.done]
@@ -177,7 +177,7 @@ def solve(
     no conversation fits, or no call can ever succeed.
     """
     options, stop = options or Options(), stop or Stop()
-    if options.concurrency < 1:
+    if options.concurrency is not None and options.concurrency < 1:
         raise UsageError("Conversations cannot be solved fewer than one at a time: give a concurrency of 1 or more.")
     known, pieces = solving_framework(), _pieces(store, wanted, registry)
     solver, prompts = pieces[0].by.solver, pieces[0].by.prompt_hash
@@ -293,7 +293,7 @@ def _tasks(store: Store, todo: Sequence[_Piece]) -> Iterator[tuple[_Piece, Case,
             yield one, cases[one.talk.case_key, one.talk.content_hash], said[one.talk.trial_id]
 
 
-def begin_solving(wanted: Solving, *, concurrency: int = 16, budget_usd: float | None = None) -> Work[Solved]:
+def begin_solving(wanted: Solving, *, budget_usd: float | None = None) -> Work[Solved]:
     """Start a job in the background of this process, unless one is under way in it: then return that.
 
     What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was answered, and
@@ -302,7 +302,7 @@ def begin_solving(wanted: Solving, *, concurrency: int = 16, budget_usd: float |
 
     def do(tell: Told, asked_to_stop: StopAsked) -> Solved:
         stop = Stop()
-        options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
+        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
         return solve(Store(), wanted, load_registry(), options, stop)
 
     return begin(("solving", str(Store().path)), do)

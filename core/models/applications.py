@@ -14,6 +14,7 @@ import hashlib
 import importlib
 import inspect
 import json
+import math
 import os
 import shutil
 import signal
@@ -36,8 +37,8 @@ from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, e
 from core.models.limits import Sleep, shared_limiter
 from core.models.local import in_thread
 from core.models.pictures import check_takes, recorded
-from core.models.prices import cost
-from core.models.spec import ModelSpec, is_loopback
+from core.models.prices import cost, source
+from core.models.spec import PROGRAMS, ModelSpec, is_loopback
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
 
 _FORM = 'reply with text, or with {"reply": text}'
@@ -62,7 +63,10 @@ class Application:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits)
+        self._limiter = shared_limiter(
+            spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind not in PROGRAMS
+        )
+        self._dearest: float | None = None
 
     @property
     def name(self) -> str:
@@ -94,19 +98,21 @@ class Application:
         retries = Retries(self._retry)
         while True:
             retries.attempts += 1
-            ticket = await self._limiter.acquire(expected_tokens(asked))
-            started = time.monotonic()
             try:
-                async with asyncio.timeout(self.spec.timeouts.call_s):
-                    done = self._read(await self.ask(asked), asked)
-            except TimeoutError:
-                failure = timed_out(f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds")
-                failure = replace(failure, retry=self.retried)
+                async with self._limiter.request(expected_tokens(asked)) as ticket:
+                    started = time.monotonic()
+                    try:
+                        async with asyncio.timeout(self.spec.timeouts.call_s):
+                            done = self._read(await self.ask(asked), asked)
+                    except TimeoutError:
+                        what = f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds"
+                        raise AttemptFailed(replace(timed_out(what), retry=self.retried)) from None
+                    seconds = time.monotonic() - started
+                    ticket.correct(done.usage.total_tokens, done.usage.completion_tokens)
             except AttemptFailed as failed:
                 failure = failed.failure
             else:
-                ticket.correct(done.usage.total_tokens)
-                seconds = time.monotonic() - started
+                self._dearest = max(self._dearest or 0.0, done.cost_usd or 0.0)
                 yield Piece(done.text)
                 yield replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
                 return
@@ -115,6 +121,12 @@ class Application:
                 raise failure.error(self.name, retries.attempts)
             yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
+
+    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return twice what its dearest call has cost: nobody can hold it to a limit, and the first one goes alone."""
+        if source(self.spec) is None:
+            return 0.0
+        return math.inf if self._dearest is None else 2 * self._dearest
 
     def _read(self, answer: object, asked: Mapping[str, Any]) -> Completion:
         told: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"reply": answer}
@@ -135,6 +147,7 @@ class Application:
             usage=usage,
             model=self.name,
             cost_usd=float(dollars) if isinstance(dollars, int | float) else cost(self.spec, usage),
+            price_source="the application" if isinstance(dollars, int | float) else source(self.spec),
             request=dict(asked),
             reasoning=reasoning if isinstance(reasoning, str) and reasoning.strip() else None,
         )

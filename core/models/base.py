@@ -5,10 +5,10 @@ A ``ChatModel`` knows nothing of doctors or patients; roles live in ``core.agent
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -20,12 +20,20 @@ CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
 """What the next call belongs to, such as a trial: by that an application tells one conversation from another."""
 
 
+CALL: ContextVar[str] = ContextVar("call", default="")
+"""Names the next call within its job, the same whenever the job is taken up again; empty outside of one."""
+
+
 class Message(TypedDict):
-    """One message of a chat; pictures go beside its text as content parts of their own."""
+    """One message of a chat; pictures go beside its text as content parts of their own.
+
+    One that is ``said`` belongs to a dialogue: the next call of whoever reads it begins with it and all before it.
+    """
 
     role: Role
     content: str
     images: NotRequired[tuple[Image, ...]]
+    said: NotRequired[bool]
 
 
 def message(role: Role, content: str, images: Sequence[Image] = ()) -> Message:
@@ -63,8 +71,9 @@ class Sampling:
 class Usage:
     """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted.
 
-    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``cached_tokens`` those of
-    ``prompt_tokens`` that the provider had read before; ``None`` where it is not told.
+    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking. Of ``prompt_tokens``,
+    ``cached_tokens`` are those that the provider had read before, ``cache_write_tokens`` those that it keeps for the
+    next call. ``None`` where it is not told.
     """
 
     prompt_tokens: int = 0
@@ -72,6 +81,7 @@ class Usage:
     estimated: bool = False
     reasoning_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int:
@@ -119,9 +129,9 @@ class Completion:
 
     ``text`` is what the model says, without its ``reasoning``, which is ``None`` where none was shown.
     ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first
-    piece or thought; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
-    ``request`` is the body that was sent (never a key or a header); ``served_by`` the model name the provider
-    reports.
+    piece or thought; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known,
+    ``price_source`` whose price it is (``core.models.prices.source``). ``request`` is the body that was sent (never a
+    key or a header); ``served_by`` the model name the provider reports.
     """
 
     text: str
@@ -132,9 +142,12 @@ class Completion:
     first_token_s: float | None = None
     attempts: int = 1
     cost_usd: float | None = None
+    price_source: str | None = None
     served_by: str | None = None
     request: dict[str, Any] = field(default_factory=dict)
     reasoning: str | None = None
+    kept: Callable[[], None] | None = None
+    """To be called once the reply is journaled, where whoever gave it has to know."""
 
 
 CUT_SHORT = ("length", "repetition")
@@ -148,6 +161,15 @@ class OnlyThought(ProviderError):
     def __init__(self, kind: FailureKind, message: str, completion: Completion) -> None:
         super().__init__(kind, message, attempts=completion.attempts)
         self.completion = completion
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A model whose calls may cost something, and which can say how much at most."""
+
+    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return what a call may cost at most, in US dollars; 0 where it costs nothing or nobody knows."""
+        ...
 
 
 class ChatModel(Protocol):

@@ -78,41 +78,53 @@ def only_thought(finish_reason: str, limit: object) -> Failure:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """At most ``attempts`` requests a call, and at most ``max_wait_s`` seconds of waiting between them."""
+    """At most ``attempts`` requests a call, and at most ``max_wait_s`` seconds of waiting between them.
+
+    A rate limit is no fault: after one it is asked again ``patience`` times as often and as long, on its own count.
+    """
 
     attempts: int = 5
     base_s: float = 1.0
     cap_s: float = 30.0
     max_wait_s: float = 120.0
+    patience: int = 5
 
 
 @dataclass
 class Retries:
-    """The running count of one call: how many requests were made, and how long was waited."""
+    """The running count of one call: how many requests were made, and how often and long it waited to ask again.
+
+    ``waits`` holds that by whether it was for a rate limit.
+    """
 
     policy: RetryPolicy
     jitter: Callable[[], float] = random.random
     attempts: int = 0
-    waited_s: float = 0.0
+    waits: dict[bool, tuple[int, float]] = field(default_factory=dict)
     empty: int = field(default=0, init=False)
+
+    def longest(self, failure: Failure) -> float:
+        """Return for how many seconds at most a call waits in all for what failed so."""
+        return self.policy.max_wait_s * (self.policy.patience if failure.kind == "rate_limit" else 1)
 
     def next_wait(self, failure: Failure) -> float | None:
         """Return the seconds to wait before the next request, or ``None`` to give up."""
-        if not failure.retry or self.attempts >= self.policy.attempts:
+        limited = failure.kind == "rate_limit"
+        times, waited_s = self.waits.get(limited, (0, 0.0))
+        if not failure.retry or times >= (self.policy.attempts - 1) * (self.policy.patience if limited else 1):
             return None
         if failure.kind in ("empty", "unspoken"):
             self.empty += 1
             if self.empty > 1:
                 return None
-        exponent = min(self.attempts - 1, 30)
-        backoff = min(self.policy.base_s * 2.0**exponent, self.policy.cap_s)
+        backoff = min(self.policy.base_s * 2.0 ** min(times, 30), self.policy.cap_s)
         if failure.retry_after_s is None:
             wait = backoff * (0.5 + 0.5 * self.jitter())
         else:
             wait = failure.retry_after_s + self.policy.base_s * self.jitter()
-        if self.waited_s + wait > self.policy.max_wait_s:
+        if waited_s + wait > self.longest(failure):
             return None
-        self.waited_s += wait
+        self.waits[limited] = times + 1, waited_s + wait
         return wait
 
 

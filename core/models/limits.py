@@ -1,19 +1,41 @@
-"""Rate limits of a provider: requests and tokens in any sixty seconds, first come first served.
+"""What a provider takes: requests and tokens in any sixty seconds as they are set, requests at once as it is learnt.
 
-Places in the queue are handed out under a plain lock, so one limiter serves every event loop and thread of the
-process. Tokens are charged by estimate before a call and corrected after it.
+First come, first served. Places are handed out under a plain lock, so one limiter serves every event loop and thread
+of the process. Tokens are charged by estimate before a call and corrected after it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import SecretStr
+
+from core.models.failures import AttemptFailed
 
 WINDOW_S = 60.0
+START, LEAST, MOST = 20, 10, 512
+"""Requests at once: of a provider of which nothing is known, after rate limits at the least, and at the most."""
+COOLDOWN_S = 1.0
+"""So long after a rate limit another one says nothing new, where the provider does not name a time itself."""
+_DOUBLE, _STEADY, _SLOW = 1.0, 0.05, 0.01
+_SLOW_ROUNDS = 10
+_PAYS = 1.25
+"""By so much more text has to come each second, or twice as many requests at once only wait at the provider's."""
+_TRIES = 3
+"""So many rounds are given to bring it: one may just have had other questions than the one before."""
+_FAULTS = ("server", "timeout", "connection")
+
+log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
@@ -27,18 +49,129 @@ class Limits:
     tokens_per_minute: int | None = None
 
 
+Outcome = Literal["reply", "limited", "fault", "none"]
+"""What came of a request: a reply of any kind, a rate limit, a provider at fault; or it was given up."""
+
+
+class Concurrency:
+    """How many requests a provider is sent at once, learnt from its answers.
+
+    A round is as many replies as were allowed at once. After a clean one in which all places were taken, twice as many
+    are allowed, as long as that brings more text a second; where it does not, a round adds 1 %. The first rate limit
+    ends that too: it takes a fifth away, and a clean round adds 5 % from then on, or 1 % in the ten rounds after a
+    fault of the provider's.
+    """
+
+    def __init__(self, name: str = "", *, clock: Clock = time.monotonic) -> None:
+        self.name = name
+        self.held = False
+        """Whether requests of this round waited for something else than for each other: more of them bring nothing."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._in_air = 0
+        self._exact, self._lowest = float(START), math.inf
+        self._step, self._slow_rounds, self._speed, self._unpaid = _DOUBLE, 0.0, 0.0, 0
+        self._quiet_until = -math.inf
+        self._begin_round(clock())
+
+    @property
+    def limit(self) -> int:
+        """How many requests may be in the air now."""
+        return int(self._exact)
+
+    async def acquire(self) -> None:
+        """Wait for a place; whoever has one tells what came of the request (``release``)."""
+        with self._lock:
+            if self._in_air < self.limit and not self._waiting:
+                return self._take()
+            self._full = True
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            with self._lock, suppress(ValueError):
+                self._waiting.remove(turn)
+                raise
+            self.release("none")  # it was its turn already
+            raise
+
+    def release(self, outcome: Outcome, *, tokens: int = 0, rest_s: float | None = None) -> None:
+        """Give a place back; ``tokens`` came as text, and ``rest_s`` seconds are what a rate limit asks to wait for."""
+        with self._lock:
+            self._in_air -= 1
+            now = self._clock()
+            if outcome == "limited":
+                self._clean, self._step = False, _STEADY
+                if now >= self._quiet_until:
+                    self._shrink(now, rest_s or COOLDOWN_S)
+            elif outcome != "none":
+                if outcome == "fault":
+                    self._clean, self._step = False, _STEADY
+                    self._slow_rounds = max(self._slow_rounds, _SLOW_ROUNDS)
+                self._replies += 1
+                self._tokens += tokens
+                if self._replies >= self.limit:
+                    self._end_round(now)
+            while self._waiting and self._in_air < self.limit:
+                turn = self._waiting.popleft()
+                with suppress(RuntimeError):  # its event loop is gone, and with it whoever waited
+                    turn.get_loop().call_soon_threadsafe(_let_in, turn)
+                    self._take()
+
+    def _take(self) -> None:
+        self._in_air += 1
+        self._full = self._full or self._in_air >= self.limit
+
+    def _shrink(self, now: float, rest_s: float) -> None:
+        before, self._exact = self.limit, max(LEAST, 0.8 * self._exact)
+        self._quiet_until = now + rest_s
+        self._begin_round(now)
+        told = logging.WARNING if self._exact < self._lowest else logging.INFO
+        self._lowest = min(self._lowest, self._exact)
+        log.log(told, "%s refused to take more (429) of %d calls at once: %d from here.", self.name, before, self.limit)
+
+    def _end_round(self, now: float) -> None:
+        speed = self._tokens / max(now - self._began, 1e-9)
+        if self._clean and self._full and not self.held and now >= self._quiet_until:
+            if self._step == _DOUBLE and speed < _PAYS * self._speed:
+                self._unpaid += 1
+                if self._unpaid == _TRIES:
+                    self._step, self._slow_rounds = _STEADY, math.inf
+            else:
+                self._exact = min(MOST, self._exact * (1 + (_SLOW if self._slow_rounds > 0 else self._step)))
+                self._slow_rounds, self._speed, self._unpaid = self._slow_rounds - 1, speed, 0
+        self._begin_round(now)
+
+    def _begin_round(self, now: float) -> None:
+        self._began, self._replies, self._tokens = now, 0, 0
+        self._clean, self._full, self.held = True, False, False
+
+
+def _let_in(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+LEARNT: ContextVar[set[Concurrency] | None] = ContextVar("learnt", default=None)
+"""Within a job that leaves it to its providers how much is in the air, those that it has met; else ``None``."""
+
+
 @dataclass(eq=False)
 class Ticket:
-    """One call's place in the window, and the tokens it is charged with."""
+    """One call's place in the window, and the tokens it is charged with; ``written`` are those that came as text."""
 
     limiter: RateLimiter
     at: float
     tokens: int
     requests: int = 1
     counted: bool = field(default=True, repr=False)
+    written: int = 0
 
-    def correct(self, tokens: int) -> None:
+    def correct(self, tokens: int, written: int = 0) -> None:
         """Replace the estimate by what the call really took."""
+        self.written = written
         self.limiter._charge(self, tokens, self.requests)
 
     def cancel(self) -> None:
@@ -49,11 +182,20 @@ class Ticket:
 class RateLimiter:
     """Lets calls through so that no sixty seconds hold more requests or tokens than the limits.
 
-    A call larger than the whole token limit goes through alone, when the window is empty.
+    A call larger than the whole token limit goes through alone, when the window is empty. ``at_once`` bounds the
+    requests in the air of jobs that leave it to the provider (``LEARNT``); without it nothing is learnt.
     """
 
-    def __init__(self, limits: Limits, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        at_once: Concurrency | None = None,
+        *,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self.limits = limits
+        self.at_once = at_once
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -61,6 +203,30 @@ class RateLimiter:
         self._tokens = 0
         self._requests = 0
         self._held_until = 0.0
+
+    @asynccontextmanager
+    async def request(self, tokens: int) -> AsyncIterator[Ticket]:
+        """Hold the places of one request of about ``tokens`` tokens while it is made; ``AttemptFailed`` tells of it."""
+        met, at_once = LEARNT.get(), self.at_once
+        if met is None or at_once is None:
+            yield await self.acquire(tokens)
+            return
+        met.add(at_once)
+        await at_once.acquire()
+        outcome: Outcome = "none"
+        ticket, rest_s = None, None
+        try:
+            ticket = await self.acquire(tokens)
+            yield ticket
+            outcome = "reply"
+        except AttemptFailed as failed:
+            failure = failed.failure
+            limited = failure.kind == "rate_limit" and failure.retry
+            outcome = "limited" if limited else "fault" if failure.kind in _FAULTS else "reply"
+            rest_s = failure.retry_after_s
+            raise
+        finally:
+            at_once.release(outcome, tokens=ticket.written if ticket else 0, rest_s=rest_s)
 
     async def acquire(self, tokens: int) -> Ticket:
         """Wait until a call of about ``tokens`` tokens may go out."""
@@ -81,6 +247,8 @@ class RateLimiter:
 
     async def _wait_until(self, moment: float) -> None:
         if (delay := moment - self._clock()) > 0:
+            if self.at_once is not None:
+                self.at_once.held = True
             await self._sleep(delay)
 
     def _reserve(self, tokens: int) -> Ticket:
@@ -116,11 +284,15 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
-_shared: dict[tuple[str, Limits], RateLimiter] = {}
+_shared: dict[tuple[str, Limits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_limiter(scope: str, limits: Limits) -> RateLimiter:
-    """Return this process's one limiter for ``scope`` (a provider and its address)."""
+def shared_limiter(scope: str, limits: Limits, key: SecretStr | None = None, *, adaptive: bool = True) -> RateLimiter:
+    """Return this process's one limiter for ``scope`` (a provider and its address) and a key.
+
+    Not ``adaptive`` is what answers on this machine, by a program that we start: more at once makes it no faster.
+    """
     with _shared_lock:
-        return _shared.setdefault((scope, limits), RateLimiter(limits))
+        at_once = Concurrency(scope) if adaptive else None
+        return _shared.setdefault((scope, limits, key, adaptive), RateLimiter(limits, at_once))

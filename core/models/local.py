@@ -19,6 +19,7 @@ from core.models import local_server
 from core.models.base import Completion, Delayed, Message, Sampling, StreamItem
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
+from core.models.limits import shared_limiter
 from core.models.local_server import LocalServer
 from core.models.openai_compatible import OpenAICompatibleModel
 from core.models.pictures import check_takes
@@ -109,8 +110,9 @@ class LocalModel:
         return self._client, server
 
     def _make_client(self, server: LocalServer) -> OpenAICompatibleModel:
-        served = replace(self.spec, base_url=server.base_url, limits_scope=f"{self.name} {server.base_url}")
-        return OpenAICompatibleModel(served, pool=self._pool, retry=self._retry, extras=_sampled)
+        served = replace(self.spec, base_url=server.base_url)
+        limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
+        return OpenAICompatibleModel(served, pool=self._pool, retry=self._retry, limiter=limiter, extras=_sampled)
 
 
 def _explained(error: ProviderError, server: LocalServer, mark: int) -> ProviderError:

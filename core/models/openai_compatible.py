@@ -13,16 +13,25 @@ import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import orjson
-from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Timeout
+from openai import (
+    APIConnectionError,
+    APIError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    Timeout,
+)
 from pydantic import BaseModel, SecretStr
 
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
+from core.models.batches import Batches
 from core.models.classify import classify
 from core.models.clients import ClientPool
 from core.models.failures import (
@@ -37,12 +46,22 @@ from core.models.failures import (
     timed_out,
     web_page,
 )
-from core.models.limits import RateLimiter, Sleep, shared_limiter
+from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
-from core.models.prices import cost
+from core.models.prices import cost, source
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.wire import MOST_UNSAID, Endless, Reply, effort_fields, expected_tokens, merged, request_body
+from core.models.wire import (
+    MOST_UNSAID,
+    Endless,
+    Reply,
+    ServerSentEvents,
+    effort_fields,
+    expected_tokens,
+    merged,
+    most_tokens,
+    request_body,
+)
 
 _CONNECT_TIMEOUT_S = 15.0
 _NO_KEY = "none"
@@ -80,8 +99,12 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
+_END_S = 0.1
+"""So long the end of a response is waited for after the last event in it."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
+_KNOWN_AFTER = 20
+"""Replies after which it is known how long they are."""
 _NO_EFFORT = ("none", "off", "minimal")
 formless: set[tuple[str, str]] = set()
 """(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
@@ -92,7 +115,8 @@ Extras = Callable[[Sampling], Mapping[str, Any]]
 class OpenAICompatibleModel:
     """One model behind ``/chat/completions`` of ``spec.base_url``.
 
-    ``extras`` adds fields of the server's own to the body. ``sleep`` and ``jitter`` are there for tests.
+    ``extras`` adds fields of the server's own to the body; with ``batches`` calls go by its Batch API. ``sleep`` and
+    ``jitter`` are there for tests.
     """
 
     def __init__(
@@ -104,6 +128,7 @@ class OpenAICompatibleModel:
         pool: ClientPool | None = None,
         limiter: RateLimiter | None = None,
         extras: Extras | None = None,
+        batches: Batches | None = None,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -114,7 +139,9 @@ class OpenAICompatibleModel:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._pool = pool or ClientPool()
-        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits)
+        self._batches = batches
+        limiter = RateLimiter(Limits()) if batches else limiter
+        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits, key)
         self._extras = extras
         self._sleep = sleep
         self._jitter = jitter
@@ -124,6 +151,7 @@ class OpenAICompatibleModel:
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
         self._takes_limit = True
+        self._replies = self._longest = 0
 
     @property
     def name(self) -> str:
@@ -157,10 +185,11 @@ class OpenAICompatibleModel:
             else:
                 done = self._completion(body, reply, retries.attempts)
                 self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
+                self._replies, self._longest = self._replies + 1, max(self._longest, done.usage.completion_tokens)
                 yield done
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
-                self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
+                self._limiter.pause(min(failure.retry_after_s, retries.longest(failure)))
             adapted = self._adapts(body, sampling, failure)
             wait = 0.0 if adapted else retries.next_wait(failure)
             if wait is None:
@@ -173,6 +202,21 @@ class OpenAICompatibleModel:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 
+    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return what a call costs whose reply is as long as it may be.
+
+        Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
+        """
+        body = self._body(messages, merged(sampling, self.spec.sampling))
+        limited = self.spec.max_tokens_field in body
+        if (self._thinks or not limited) and self._replies >= _KNOWN_AFTER:
+            longest = 2 * self._longest
+        else:
+            longest = MOST_UNSAID if limited else THINKING_TOKENS
+        most = most_tokens(body, longest)
+        most = replace(most, cache_write_tokens=most.prompt_tokens)
+        return cost(self.spec, most, batch=self._batches is not None) or 0.0
+
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         if not self._takes_effort:
             sampling = replace(sampling, effort=None)
@@ -183,6 +227,8 @@ class OpenAICompatibleModel:
             body["response_format"] = wanted
         if self._ask_for_usage:
             body["stream_options"] = {"include_usage": True}
+        if self._batches is not None:
+            body = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         return body | dict(self._extras(sampling) if self._extras else {})
 
     def _room(self, sampling: Sampling) -> int:
@@ -237,39 +283,46 @@ class OpenAICompatibleModel:
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
     ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
-        ticket = await self._limiter.acquire(expected_tokens(body))
-        watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
-        reply.sent_s = time.monotonic()
-        try:
-            async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
-                async for text in texts:
-                    yield text
-                    if reason := watch.ends(text.text):
-                        log.warning("%s %s: it was cut.", self.name, watch.words)
-                        reply.finish_reason = reason
-                        break
-        except Exception as error:
-            failure = (
-                error.failure
-                if isinstance(error, AttemptFailed)
-                else classify(error, (self._key.get_secret_value(),) if self._key else ())
-            )
-            if failure is None:
-                raise
-            # after a finish reason the reply is whole, and what broke was only how the connection was closed
-            if reply.finish_reason is None:
-                # The cause is dropped: a provider's own words may quote the key.
-                raise AttemptFailed(failure) from None
-        for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
-            yield rest
-        self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
-        reply.latency_s = time.monotonic() - reply.sent_s
-        ticket.correct(reply.usage_or_estimate(body).total_tokens)
-        if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
-            raise AttemptFailed(failure)
+        async with self._limiter.request(expected_tokens(body)) as ticket:
+            watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
+            reply.sent_s = time.monotonic()
+            try:
+                async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
+                    async for text in texts:
+                        yield text
+                        if reason := watch.ends(text.text):
+                            log.warning("%s %s: it was cut.", self.name, watch.words)
+                            reply.finish_reason = reason
+                            break
+            except Exception as error:
+                failure = (
+                    error.failure
+                    if isinstance(error, AttemptFailed)
+                    else classify(error, (self._key.get_secret_value(),) if self._key else ())
+                )
+                if failure is None:
+                    raise
+                # after a finish reason the reply is whole, and what broke was only how the connection was closed
+                if reply.finish_reason is None:
+                    # The cause is dropped: a provider's own words may quote the key.
+                    raise AttemptFailed(failure) from None
+            for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
+                yield rest
+            self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
+            reply.latency_s = time.monotonic() - reply.sent_s
+            usage = reply.usage_or_estimate(body)
+            ticket.correct(usage.total_tokens, usage.completion_tokens)
+            if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
+                raise AttemptFailed(failure)
 
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
-        client = self._pool.get(self, self._base_url, self._key, self._make_client)
+        if self._batches is not None:
+            secrets = (self._key.get_secret_value(),) if self._key else ()
+            line, reply.kept = await self._batches.desk(self.spec, self._open_client, secrets).ask(body)
+            for text in reply.take_whole(line["response"].get("body")):
+                yield text
+            return
+        client = self._open_client()
         stream = await self._timed(reply, _post(client, body))
         try:
             kind = stream.response.headers.get("content-type", "")
@@ -280,13 +333,29 @@ class OpenAICompatibleModel:
                     reply.first_token_s = time.monotonic() - reply.sent_s
                     yield text
                 return
-            while (chunk := await self._timed(reply, anext(stream, None))) is not None:
-                for text in reply.take(chunk):
-                    if reply.first_token_s is None:
-                        reply.first_token_s = time.monotonic() - reply.sent_s
-                    yield text
+            # the client's own stream makes several objects of each event and waits for each: half a call's CPU
+            events, request = ServerSentEvents(), stream.response.request
+            async with aclosing(cast(Any, stream.response.aiter_bytes())) as blocks:
+                while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
+                    for chunk in events.take(block):
+                        if isinstance(chunk, dict) and (error := chunk.get("error")):
+                            words = error.get("message") if isinstance(error, dict) else None
+                            raise APIError(str(words or "it broke off"), request, body=error)
+                        for text in reply.take(chunk):
+                            if reply.first_token_s is None:
+                                reply.first_token_s = time.monotonic() - reply.sent_s
+                            yield text
+                with suppress(TimeoutError):  # read to its end, the connection serves again
+                    async with asyncio.timeout(_END_S):
+                        async for _ in blocks:
+                            pass
+        except (httpx2.RequestError, ssl.SSLError) as error:
+            raise APIConnectionError(request=stream.response.request) from error
         finally:
             await stream.close()
+
+    def _open_client(self) -> AsyncOpenAI:
+        return self._pool.get(self, self._base_url, self._key, self._make_client)
 
     async def _timed(self, reply: Reply, awaitable: Any) -> Any:
         """Await the next step of a reply under the timeout that applies to it."""
@@ -321,10 +390,12 @@ class OpenAICompatibleModel:
             latency_s=reply.latency_s,
             first_token_s=reply.first_token_s,
             attempts=attempts,
-            cost_usd=cost(self.spec, usage),
+            cost_usd=cost(self.spec, usage, batch=self._batches is not None),
+            price_source=source(self.spec, batch=self._batches is not None),
             served_by=reply.served_by,
             request=dict(body),
             reasoning=reply.reasoning or None,
+            kept=reply.kept,
         )
 
     def _make_client(self) -> AsyncOpenAI:
@@ -332,7 +403,7 @@ class OpenAICompatibleModel:
 
 
 async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
-    """Send a body as it is and take the chunks as plain JSON: the client's typed objects cost most of a call's CPU."""
+    """Send a body as it is; what comes back is read by ``ServerSentEvents``."""
     return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
 
 

@@ -1,4 +1,4 @@
-"""Pictures of messages: as content parts where they are sent, as hash, type and size wherever a request is kept.
+"""Pictures and cache marks of messages: content parts where they are sent, a few words wherever a request is kept.
 
 Only a local file's bytes are ever sent, as a base64 data URL, and only at the moment of sending.
 """
@@ -16,6 +16,10 @@ from core.models.spec import ModelSpec
 TOKENS_A_PICTURE = 765
 """What a picture is taken to cost before a provider has said: a 1024 × 1024 one in OpenAI's guide to GPT-4o's vision
 (85 tokens, and 170 for each of four tiles of 512 pixels). Other models count otherwise, from about 250 to 6,400."""
+
+
+CACHE_MARK = {"type": "ephemeral"}
+"""Anthropic's, as OpenRouter takes it too: all up to the message that bears it is kept for five minutes."""
 
 
 def recorded(sent: Message) -> dict[str, Any]:
@@ -49,15 +53,18 @@ def data_urls(messages: Sequence[Message]) -> dict[str, str]:
 
 
 def with_parts(body: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return a kept body as it is sent: a message with pictures as content parts, the pictures before the words."""
-    if not urls:
+    """Return a kept body as it is sent: a message with pictures or a mark as content parts, pictures before words."""
+    if not any("images" in kept or "cache_control" in kept for kept in body["messages"]):
         return body
-    return {**body, "messages": [_parts(kept, urls) if kept.get("images") else kept for kept in body["messages"]]}
+    return {**body, "messages": [_parts(kept, urls) for kept in body["messages"]]}
 
 
-def _parts(kept: Mapping[str, Any], urls: Mapping[str, str]) -> dict[str, Any]:
-    shown = [{"type": "image_url", "image_url": {"url": urls[image["sha256"]]}} for image in kept["images"]]
-    return {"role": kept["role"], "content": [*shown, {"type": "text", "text": kept["content"]}]}
+def _parts(kept: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
+    shown = [{"type": "image_url", "image_url": {"url": urls[image["sha256"]]}} for image in kept.get("images", ())]
+    mark = {name: kept[name] for name in ("cache_control",) if name in kept}
+    if not shown and not mark:
+        return kept
+    return {"role": kept["role"], "content": [*shown, {"type": "text", "text": kept["content"], **mark}]}
 
 
 def refusal(spec: ModelSpec) -> str:

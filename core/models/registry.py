@@ -13,6 +13,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
@@ -25,6 +26,9 @@ from core.models.prices import cost, is_listed
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
 from core.models.spec import PROGRAMS, ModelSpec, is_loopback
 
+if TYPE_CHECKING:
+    from core.models.batches import Batches
+
 __all__ = ["ModelSpec", "Registry", "cost", "load_registry"]
 
 _AGENTS = ("reference", "human")
@@ -33,26 +37,34 @@ _WRITTEN = {"python:": "python", "exec:": "command", "http://": "http", "https:/
 
 
 def load_registry(
-    paths: Sequence[Path] | None = None, *, retry: RetryPolicy | None = None, programs: bool = False
+    paths: Sequence[Path] | None = None,
+    *,
+    retry: RetryPolicy | None = None,
+    programs: bool = False,
+    batch: bool = False,
 ) -> Registry:
     """Read the models files (by default the shipped one and the user's own) and return the registry of them.
 
     ``programs`` lets ``python:MODULE:FUNCTION`` and ``exec:COMMAND`` be named without an entry: for what is typed at a
-    command line, and never for what is typed on a page.
+    command line, and never for what is typed on a page. With ``batch`` every model is asked by its Batch API.
     """
-    return Registry(
-        read_settings(list(paths) if paths is not None else default_paths()), retry=retry, programs=programs
-    )
+    settings = read_settings(list(paths) if paths is not None else default_paths())
+    return Registry(settings, retry=retry, programs=programs, batch=batch)
 
 
 class Registry:
     """Knows every model by name and opens them."""
 
-    def __init__(self, settings: ModelsFile, *, retry: RetryPolicy | None = None, programs: bool = False) -> None:
+    def __init__(
+        self, settings: ModelsFile, *, retry: RetryPolicy | None = None, programs: bool = False, batch: bool = False
+    ) -> None:
         self._settings = settings
         self._retry = retry
         self._programs = programs
         self._pool = ClientPool()
+        self.batch = batch
+        self.batches: Batches | None = None
+        """What is in batches, once a model was opened that is asked so."""
         self._opened: list[ChatModel] = []
         self._aliases = {alias.casefold(): name for alias, name in settings.aliases.items()}
         short = Counter(name.partition("/")[2].casefold() for name, one in settings.models.items() if not one.retired)
@@ -184,6 +196,8 @@ class Registry:
 
     async def aclose(self) -> None:
         """Close every model that was opened here. Safe to call twice."""
+        if self.batches is not None:
+            await self.batches.aclose()
         opened, self._opened = self._opened, []
         for model in opened:
             await model.aclose()
@@ -202,6 +216,15 @@ class Registry:
                 f"The key for {spec.name} is missing: set the environment variable {spec.api_key_env}, "
                 f"or put it into .streamlit/secrets.toml."
             )
+        if self.batch:
+            from core.models.batches import Batches, has_batches
+
+            if not has_batches(spec):
+                raise UsageError(
+                    f"{spec.name} is not known to have a batch API: leave --batch out, or set batch = true in its "
+                    "entry of the models file if its address takes /files and /batches as OpenAI's does."
+                )
+            self.batches = self.batches or Batches()
         if spec.is_application:
             from core.models.applications import APPLICATIONS
 
@@ -212,7 +235,7 @@ class Registry:
         if spec.served_locally:
             return LocalModel(spec, pool=self._pool, retry=retry)
         kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel
-        return kind(spec, key=key, pool=self._pool, retry=retry)
+        return kind(spec, key=key, pool=self._pool, retry=retry, batches=self.batches)
 
     def _address_advice(self, spec: ModelSpec) -> str:
         variable = self._settings.providers[spec.provider].base_url_env

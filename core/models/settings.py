@@ -64,6 +64,7 @@ class PricesTable(_Table):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cached: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0)
     as_of: Month | None = None
 
 
@@ -118,6 +119,8 @@ class CommonTable(_Table):
     opens_thinking: bool | None = None
     thinking_tokens: int | None = Field(None, ge=0)
     structured: Structured | None = None
+    cache_marks: bool | None = None
+    batch: bool | None = None
     extra_body: dict[str, JsonValue] | None = None
 
     @field_validator("extra_body")
@@ -281,6 +284,8 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
         group=chosen.get("group", provider),
         thinking_tokens=chosen.get("thinking_tokens"),
         structured=chosen.get("structured"),
+        batch=chosen.get("batch"),
+        cache_marks=chosen.get("cache_marks", False),
         retired=own.retired,
         opens_thinking=chosen.get("opens_thinking", False),
         extra_body=chosen.get("extra_body", {}),

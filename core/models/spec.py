@@ -29,12 +29,16 @@ THINKING_TOKENS = 16_384
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars a million tokens, as listed in the month ``as_of``; without ``cached``, cached input costs as all."""
+    """US dollars a million tokens, as listed in the month ``as_of``.
+
+    Without ``cached`` and ``cache_write``, input that a provider had read before, or keeps, costs as all.
+    """
 
     input: float
     output: float
     as_of: str | None = None
     cached: float | None = None
+    cache_write: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,10 @@ class ModelSpec:
     offered nowhere. ``thinking_tokens`` is the room that its thoughts are given beside the limit of a reply; ``None``
     for what is not known to think. ``structured`` says how it is held to a form of JSON (``response_format``); ``None``
     where only a try can tell. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
-    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out. ``command`` is what an
-    application is started with, ``folder`` where it is started or its module lies.
+    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out. ``batch`` says whether
+    it can be asked by a Batch API (``core.models.batches``); ``None`` where only its address tells. ``cache_marks``
+    says that its provider keeps what is marked (``core.models.wire``), and charges less for it the next time.
+    ``command`` is what an application is started with, ``folder`` where it is started or its module lies.
     """
 
     name: str
@@ -111,6 +117,8 @@ class ModelSpec:
     retired: bool = False
     thinking_tokens: int | None = None
     structured: Structured | None = None
+    cache_marks: bool = False
+    batch: bool | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property

@@ -37,6 +37,9 @@ class Thinking:
     def take(self, text: str) -> Iterator[Piece | Thought]:
         """Take the next bit of the text and yield what of it can be told."""
         self._raw.append(text)
+        if not self._tail and "<" not in text:  # nearly all of them
+            yield from self._add(text)
+            return
         text = self._tail + text
         at = 0
         for tag in _TAG.finditer(text):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import orjson
+
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
-from core.models.pictures import TOKENS_A_PICTURE, recorded
+from core.models.pictures import CACHE_MARK, TOKENS_A_PICTURE, recorded
 from core.models.spec import EFFORT, Bounds, ModelSpec
 from core.models.thinking import Thinking
 
@@ -18,6 +21,10 @@ _LONGEST_ASSUMED = 1_024
 _AROUND = 1_000
 """Tokens that a template, a provider's own instructions or a form may add to a message."""
 _MOST_A_PICTURE = 50_000
+_AROUND_A_MESSAGE, _LARGE_PICTURE = 16, 6_400
+"""Tokens that a template adds to a message, and of a picture as the dearest of providers count it."""
+_CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+"""Where servers say how many tokens they keep: OpenRouter, Anthropic's own word, and that of some proxies."""
 _LONGEST_REPEATED, _LEAST_REPEATED = 400, 2_000
 """Characters: of what is said again and again, and of all its repetitions together."""
 MOST_UNSAID = 200_000
@@ -49,7 +56,11 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     sent = {name: value for name, value in settings.items() if value is not None and name not in spec.unsupported}
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
-    fitting = [recorded(one) for one in fitting_messages(spec, messages)]
+    taken = fitting_messages(spec, messages)
+    fitting = [recorded(one) for one in taken]
+    last = max((number for number, one in enumerate(taken) if one.get("said")), default=None)
+    if spec.cache_marks and last is not None:  # the next message of the dialogue is asked for with all up to here
+        fitting[last]["cache_control"] = dict(CACHE_MARK)
     extra = _filled(spec.extra_body, sampling.effort) or {}
     return {"model": spec.model_id, "messages": fitting, "stream": True, **sent, **extra}
 
@@ -109,6 +120,47 @@ def expected_tokens(body: Mapping[str, Any]) -> int:
     return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
 
 
+def most_tokens(body: Mapping[str, Any], longest: int) -> Usage:
+    """Return the most that a call may be charged with, which is more than it will be.
+
+    No text has more tokens than half its bytes, templates included. A reply ends at its limit; ``longest`` is taken
+    where it is less, or where there is none.
+    """
+    words = sum(len(kept["content"].encode()) for kept in body["messages"]) + len(str(body.get("response_format", "")))
+    pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
+    prompt = words // 2 + _AROUND_A_MESSAGE * (len(body["messages"]) + 1) + pictures * _LARGE_PICTURE
+    limit = body.get("max_tokens") or body.get("max_completion_tokens")
+    return Usage(prompt, min(int(limit), longest) if limit else longest, estimated=True)
+
+
+class ServerSentEvents:
+    """The JSON of a stream of events as its bytes come; ``done`` with the event that ends it.
+
+    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, of which only ``data`` is read.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def take(self, block: bytes) -> Iterator[object]:
+        """Take the next bytes and yield what is whole; raise ``ValueError`` for what is no JSON."""
+        *lines, self._rest = (self._rest + block).replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].strip())
+            elif not line and self._data:
+                data, self._data = b"\n".join(self._data), []
+                if data.startswith(b"[DONE]"):
+                    self.done = True
+                    return
+                try:
+                    yield orjson.loads(data)
+                except orjson.JSONDecodeError:
+                    yield json.loads(data)  # half a character in an escape is no fault of the stream's
+
+
 @dataclass
 class Reply:
     """A reply as far as it has come; ``thinking`` tells what it says from what it thinks."""
@@ -123,6 +175,8 @@ class Reply:
     sent_s: float = 0.0
     first_token_s: float | None = None
     latency_s: float = 0.0
+    kept: Callable[[], None] | None = None
+    """To be called once it is journaled (``core.models.base.Completion``)."""
 
     @property
     def text(self) -> str:
@@ -137,7 +191,8 @@ class Reply:
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
         """Add a chunk, as the JSON it came as, and yield the text it brought."""
         self.served_by = _text_in(chunk, "model") or self.served_by
-        self._take_usage(_field(chunk, "usage"))
+        if usage := _field(chunk, "usage"):
+            self._take_usage(usage)
         choices = _field(chunk, "choices")
         if choices is None and self.usage is None:
             raise UnreadableChunk("no choices in the chunk")
@@ -146,7 +201,7 @@ class Reply:
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
             delta = _field(choice, "delta")
             self.refused = self.refused or bool(_field(delta, "refusal"))
-            if reasoning := _reasoning_in(delta):
+            if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
             for thought, text in _parts_of(_field(delta, "content") or ""):
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
@@ -169,11 +224,15 @@ class Reply:
         cached = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
         if cached is None:
             cached = _count(_field(usage, "prompt_cache_hit_tokens"))
+        details = _field(usage, "prompt_tokens_details")
+        written = [_count(_field(of, name)) for of in (details, usage) for name in _CACHE_WRITES]
+        kept = next((count for count in written if count is not None), None)
         self.usage = Usage(
             prompt,
             completion,
             reasoning_tokens=thought if thought is not None and thought <= completion else None,
             cached_tokens=cached if cached is not None and cached <= prompt else None,
+            cache_write_tokens=kept if kept is not None and kept + (cached or 0) <= prompt else None,
         )
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:
@@ -195,6 +254,9 @@ class Reply:
 
 def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+_THOUGHTS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 
 def _reasoning_in(delta: object) -> str:

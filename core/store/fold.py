@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from core.errors import AnamnesisError
 from core.journal import (
@@ -96,6 +97,7 @@ def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S
         for chunk in _chunks(grown, damaged):
             with store.write(timeout) as connection:
                 added = _insert(connection, chunk)
+            pa.default_memory_pool().release_unused()  # else a job that folds now and then grows by it
             report = replace(
                 report,
                 runs=report.runs + added["runs"],

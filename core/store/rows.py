@@ -259,6 +259,8 @@ def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> Row:
         c.reasoning_tokens,
         c.cached_tokens,
         _json([part.model_dump() for part in c.parts]),
+        c.cache_write_tokens,
+        c.price_source,
     )
 
 

@@ -70,14 +70,22 @@ class Run:
 
 @dataclass(frozen=True)
 class RoleUse:
-    """What the calls of one role used: tokens, US dollars where every price is known, calls that failed."""
+    """What the calls of one role used: tokens, US dollars where every price is known, calls that failed.
+
+    ``cached_tokens`` and ``cache_write_tokens`` are among ``prompt_tokens``, ``reasoning_tokens`` among
+    ``completion_tokens``, as far as providers tell. ``price_source`` names whose prices these are.
+    """
 
     calls: int
     failed: int
     prompt_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
     completion_tokens: int
+    reasoning_tokens: int
     cost_usd: float | None
     tokens_estimated: bool
+    price_source: str | None
 
 
 @dataclass(frozen=True)
@@ -227,9 +235,13 @@ _PROGRESS = """
 # Calls know their run themselves: those of a trial that is not finished were paid for, too.
 _USE = """
     SELECT {by}, count(*) AS calls, count(*) FILTER (error IS NOT NULL) AS failed,
-        sum(prompt_tokens)::BIGINT AS prompt_tokens, sum(completion_tokens)::BIGINT AS completion_tokens,
+        sum(prompt_tokens)::BIGINT AS prompt_tokens, coalesce(sum(cached_tokens), 0)::BIGINT AS cached_tokens,
+        coalesce(sum(cache_write_tokens), 0)::BIGINT AS cache_write_tokens,
+        sum(completion_tokens)::BIGINT AS completion_tokens,
+        coalesce(sum(reasoning_tokens), 0)::BIGINT AS reasoning_tokens,
         CASE WHEN count(*) FILTER (cost_usd IS NULL AND error IS NULL) = 0 THEN coalesce(sum(cost_usd), 0) END
             AS cost_usd,
-        bool_or(tokens_estimated) AS tokens_estimated
+        bool_or(tokens_estimated) AS tokens_estimated,
+        string_agg(DISTINCT price_source, '; ' ORDER BY price_source) AS price_source
     FROM calls WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
     GROUP BY {by} ORDER BY {by}"""

@@ -57,7 +57,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "run_id:text trial_id:text position:int call_id:text role:text purpose:text model:text request:text "
         "response:text finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
         "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
-        "cached_tokens:int parts:text"
+        "cached_tokens:int parts:text cache_write_tokens:int price_source:text"
     ),
     "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
     "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),

@@ -225,11 +225,13 @@ def draw_figures(call: CallRecord | None) -> None:
     cached = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""
     thought = "" if call.reasoning_tokens is None else f" ({call.reasoning_tokens:,} of them reasoning)"
     first = f" (first word {call.first_token_s:.2f} s)" if call.first_token_s is not None else ""
+    source = f" ({plain(call.price_source)})" if call.price_source and call.cost_usd else ""
     served = f" · served by {plain(call.served_by)}" if call.served_by else ""
     again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
     st.caption(
         f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in{cached}, "
-        f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{served}{again}"
+        f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{source}"
+        f"{served}{again}"
     )
     settings = {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}
     if settings:

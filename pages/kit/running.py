@@ -18,12 +18,16 @@ _LOOKS_EVERY_S = 2.0
 
 @dataclass(frozen=True)
 class UnderWay:
-    """Something that goes on: in words, how far (``None`` where that is not known), and the page that shows it."""
+    """Something that goes on: in words, how far (``None`` where that is not known), and the page that shows it.
+
+    It ``waits`` where all of it is in a batch of a provider's.
+    """
 
     title: str
     done: int | None = None
     planned: int | None = None
     words: str = ""
+    waits: bool = False
     page: str = ""
     query: dict[str, str] = field(default_factory=dict)
 
@@ -43,7 +47,8 @@ def under_way() -> list[UnderWay]:
         run = named.get(run_id)
         shown = {"run": run_id} if run else {}
         title = run_title(run) if run else "A job of the command line"
-        found.append(UnderWay(title, told["done"], told["planned"], told["words"], "runs", shown))
+        waits = bool(told.get("batch"))
+        found.append(UnderWay(title, told["done"], told["planned"], told["words"], waits, "runs", shown))
     for work in work_under_way():
         left = f"about {duration(work.seconds_left)} left" if work.seconds_left else ""
         found.append(UnderWay(work.title, work.done, work.planned, left))
@@ -69,10 +74,11 @@ def draw_running() -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="under_way"):
             for one in found[:2]:
                 words = f"{one.title}: {one.how_far}" if one.how_far else one.title
+                icon = "hourglass_top" if one.waits else "sync"
                 if one.page:
-                    link(one.page, plain(words), "sync", **one.query)
+                    link(one.page, plain(words), icon, **one.query)
                 else:
-                    st.caption(f":material/sync: {plain(words)}")
+                    st.caption(f":material/{icon}: {plain(words)}")
             if len(found) > 2:
                 st.caption(f"and {len(found) - 2} more")
             if not found:

@@ -118,7 +118,15 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
             address = ask_address("runs")
             columns = st.columns(3, vertical_alignment="bottom")
             seed = columns[0].number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed")
-            concurrency = columns[1].number_input("Concurrent trials", 1, 512, 32, key="runs_concurrency")
+            concurrency = columns[1].number_input(
+                "Concurrent trials",
+                1,
+                512,
+                value=None,
+                key="runs_concurrency",
+                placeholder="as many as fit",
+                help="Left empty, it begins with a few calls at once and finds out how many the providers take.",
+            )
             budget = columns[2].number_input(
                 "Budget in US dollars",
                 0.0,
@@ -127,7 +135,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
                 placeholder="none",
                 help="The campaign stops when so much is spent, and can be resumed.",
             )
-    options = Options(int(concurrency), budget)
+    options = Options(concurrency, budget)
     note = ""
     if known.needs_profile and cases:
         found = prepared(known.name, hash(cases), cases)

@@ -20,7 +20,7 @@ from core.persona import PLAIN, label, parse_persona
 from core.store.database import Store
 from core.store.queries.care import RULES, failures, trial_rows
 from core.store.queries.conversations import Conversation, conversations
-from core.store.runs import RunProgress
+from core.store.runs import RoleUse, RunProgress
 from core.store.selection import McqRule, Selection
 from core.words import CARE_FAILURE
 from pages.kit.cached import cached_query
@@ -151,13 +151,19 @@ def draw_run(run: RunProgress) -> None:
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
     if state == "running":
         told = status(run.run_id)
+        if told and told.get("batch"):
+            words[0] = words[0].replace("Running", "Waiting")
         words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
+    if told and told.get("forecast"):
+        st.caption(f":material/query_stats: {plain(told['forecast'])}")
     if told and told.get("trouble"):
         st.warning(plain(told["trouble"]), icon=":material/gavel:")
     _draw_buttons(run, state)
     draw_note(run)
-    used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
+    used = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
+    if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
+        used.append(f"prices: {plain('; '.join(sources))}")
     columns = st.columns(4)
     for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
         column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
@@ -167,6 +173,17 @@ def draw_run(run: RunProgress) -> None:
     if run.answers:
         draw_ways_on(run)
     _draw_conversations(run)
+
+
+def _tokens(use: RoleUse) -> str:
+    """Return the tokens of a role, with those that cost less or are not seen."""
+    parts = {
+        "cached": use.cached_tokens,
+        "kept in the cache": use.cache_write_tokens,
+        "reasoning": use.reasoning_tokens,
+    }
+    told = ", ".join(f"{tokens:,} {what}" for what, tokens in parts.items() if tokens)
+    return f"{use.prompt_tokens + use.completion_tokens:,} tokens" + (f" ({told})" if told else "")
 
 
 def _draw_buttons(run: RunProgress, state: str) -> None:
@@ -180,7 +197,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
     def resume() -> None:
         st.session_state.pop(refused, None)
         try:
-            go_on(run.run_id, 32)
+            go_on(run.run_id)
         except AnamnesisError as error:
             st.session_state[refused] = str(error)
 

@@ -6,6 +6,7 @@ Campaigns of the Consultation protocol: ``test_runs_consultation_app``.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
+from core.jobs import engine
 from core.jobs.engine import is_running
 from core.jobs.plan import find_header
 from core.journal import TrialLine, journal_path, read_lines
@@ -267,6 +269,27 @@ def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path)
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Run"]) == ["release-run", "local-run"]
     assert "is not stored here" in words(open_page("runs", run="fork-run"))
+
+
+def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open_page: Open, database: Path) -> None:
+    header = a_header("run-a", [a_case(1)], doctor="openai/a", trials=3)
+    write_journal(Store().journals, "run-a", header, a_trial(trial_id="run-a/0", run_id="run-a"))
+    waits = "waiting for a batch since 2026-11-23 17:34 UTC: 2 of 4 requests done"
+    told = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
+    told |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
+    told |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
+    with engine.running("run-a") as stop_file:
+        path, fresh = stop_file.with_name("status.json"), time.time() + 60
+        path.write_text(json.dumps(told))
+        os.utime(path, (fresh, fresh))
+        app = open_page("runs")
+        assert trouble(app) == []
+        said = words(app).replace("\\", "")
+        assert "Waiting: 1 of 3 trials;" in said
+        assert waits in said
+        assert "By what the first 3 of 60 took: about 80 calls" in said
+        elsewhere = open_page("data")
+        assert any(waits in one.proto.label.replace("\\", "") for one in elsewhere.get("page_link"))
 
 
 def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path) -> None:

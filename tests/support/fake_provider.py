@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -27,6 +27,7 @@ from tests.support.replies import Reply, Script
 
 _SECRET_HEADERS = {"authorization", "api-key"}
 _STALL_S = 3600.0
+P = TypeVar("P", bound="FakeProvider")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Recorded:
 
 
 class FakeProvider:
-    """The server. ``requests`` holds every request in order, ``bodies`` their bodies."""
+    """The server. ``requests`` holds every request in order, ``bodies`` their bodies.
+
+    With ``most`` it answers 429 where more than so many are in the air; ``peak`` is the most that it answered at once.
+    """
 
     def __init__(self, script: Script = replies.demo, *, port: int = 0, log: Path | None = None) -> None:
         self.script = script
@@ -51,6 +55,8 @@ class FakeProvider:
         self._log = log
         self._runner: web.AppRunner | None = None
         self._answered = 0
+        self.most: int | None = None
+        self.in_air = self.peak = 0
 
     @property
     def root_url(self) -> str:
@@ -67,11 +73,17 @@ class FakeProvider:
         """The bodies of all requests so far."""
         return [request.body for request in self.requests]
 
+    def routes(self) -> list[web.RouteDef]:
+        """What it serves."""
+        return [
+            web.post("/v1/chat/completions", self._chat),
+            web.post("/openai/deployments/{deployment}/chat/completions", self._chat),
+            web.get("/v1/models", self._models),
+        ]
+
     async def __aenter__(self) -> FakeProvider:
         app = web.Application(client_max_size=64 * 1024**2)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post("/openai/deployments/{deployment}/chat/completions", self._chat)
-        app.router.add_get("/v1/models", self._models)
+        app.add_routes(self.routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
@@ -89,13 +101,20 @@ class FakeProvider:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self._record(request, body)
+        if self.most is not None and self.in_air >= self.most:
+            return _error(replies.rate_limited())
         reply = self._next_reply(body)
-        await asyncio.sleep(reply.delay_s)
-        if reply.status != 200:
-            return _error(reply)
-        if not body.get("stream"):
-            return web.json_response(_whole(reply), headers=dict(reply.headers))
-        return await _stream(request, body, reply)
+        self.in_air += 1
+        self.peak = max(self.peak, self.in_air)
+        try:
+            await asyncio.sleep(reply.delay_s)
+            if reply.status != 200:
+                return _error(reply)
+            if not body.get("stream"):
+                return web.json_response(whole(reply), headers=dict(reply.headers))
+            return await _stream(request, body, reply)
+        finally:
+            self.in_air -= 1
 
     def _record(self, request: web.Request, body: dict[str, Any]) -> None:
         key = request.headers.get("api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -166,7 +185,7 @@ def _chunk(reply: Reply, delta: dict[str, Any], finish_reason: str | None = None
     return {"id": "fake", "object": "chat.completion.chunk", "created": 0, "model": reply.model, "choices": [choice]}
 
 
-def _whole(reply: Reply) -> dict[str, Any]:
+def whole(reply: Reply) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     whole = {"id": "fake", "object": "chat.completion", "created": 0, "model": reply.model, "choices": [choice]}
@@ -177,13 +196,13 @@ def _usage(reply: Reply) -> dict[str, Any]:
     prompt, completion = reply.usage or (0, 0)
     told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details = {"completion_tokens_details": {"reasoning_tokens": reply.thought}} if reply.thought is not None else {}
-    return {**told, **details}
+    return {**told, **details, **reply.details}
 
 
 @contextlib.contextmanager
-def running(script: Script = replies.demo) -> Iterator[FakeProvider]:
+def running(script: Script = replies.demo, kind: type[P] = FakeProvider) -> Iterator[P]:  # type: ignore[assignment]
     """Run a provider in a thread of its own, for callers without an event loop or with child processes."""
-    provider = FakeProvider(script)
+    provider = kind(script)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True, name="fake-provider")
     thread.start()

@@ -15,8 +15,8 @@ from typing import Any
 class Reply:
     """One answer. Where ``status`` is not 200, ``error`` is its body and the rest does not matter.
 
-    ``deltas`` are sent as they are before the text, ``chunks`` instead of the text word by word, and ``thought`` is
-    how many of the completion's tokens are told to be reasoning.
+    ``deltas`` are sent as they are before the text, ``chunks`` instead of the text word by word, ``thought`` is how
+    many of the completion's tokens are told to be reasoning, and ``details`` is what else stands in the usage.
     ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After so many pieces: ``cut_after``
     breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after`` sends nothing
     more, ``garbage_after`` sends a line that is no JSON, ``error_after`` sends ``error`` inside the stream. One more
@@ -41,6 +41,7 @@ class Reply:
     deltas: Sequence[Mapping[str, Any]] = ()
     chunks: Sequence[str] = ()
     thought: Any = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def pieces(self) -> list[str]:

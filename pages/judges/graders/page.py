@@ -25,7 +25,6 @@ from pages.kit.stored import run_casts
 from pages.kit.view import View, ask_view
 
 _OWN = "each run's own"
-_CONCURRENCY = 16
 
 
 def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
@@ -99,7 +98,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
         type="primary",
         on_click=begin_regrading,  # type: ignore[arg-type]
         args=(wanted,),
-        kwargs={"concurrency": _CONCURRENCY, "budget_usd": budget},
+        kwargs={"budget_usd": budget},
         key="graders_again_start",
         disabled=not size.todo,
     )
@@ -107,7 +106,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
 
 @cached_query("Counting the answers…")
 def _estimate(wanted: Regrading) -> Estimate:
-    return estimate(wanted, load_registry(), Store(), _CONCURRENCY)
+    return estimate(wanted, load_registry(), Store())
 
 
 _SECTIONS = {

@@ -20,7 +20,6 @@ from pages.kit.look import plain
 from pages.kit.names import model_name
 from pages.kit.seats import Seats, ask_address, ask_seat, seat_problem
 
-_CONCURRENCY = 16
 _SHORT = 8
 """Letters of a prompt's hash that are shown."""
 
@@ -138,11 +137,10 @@ def draw_form(trials: Sequence[str], key: str, what: str) -> None:
         f"{key}_facts_go",
         begin_judging,
         wanted,
-        concurrency=_CONCURRENCY,
         budget_usd=budget or None,
     )
 
 
 @cached_query("Counting the conversations…")
 def _size(wanted: FactsWanted) -> Estimate:
-    return estimate(Store(), wanted, load_registry(), _CONCURRENCY)
+    return estimate(Store(), wanted, load_registry())

@@ -30,7 +30,6 @@ from pages.kit.tables import draw_table, percents
 from pages.kit.view import View
 from pages.quality.history.tables import estimate as columns_of
 
-_CONCURRENCY = 16
 _AT_FIRST = 200
 """Conversations that are asked about unless more are wanted."""
 _MODEL, _SHARE, _TRIAL = "history_solved_of", "history_solved_at", "history_solved_trial"
@@ -239,11 +238,10 @@ def _draw_form(view: View) -> None:
         "history_solving_begin",
         begin_solving,
         wanted,
-        concurrency=_CONCURRENCY,
         budget_usd=budget or None,
     )
 
 
 @cached_query("Counting the conversations…")
 def _size(wanted: Solving) -> Estimate:
-    return estimate(Store(), wanted, load_registry(), _CONCURRENCY)
+    return estimate(Store(), wanted, load_registry())

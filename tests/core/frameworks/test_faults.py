@@ -41,12 +41,14 @@ ARMS = Rules(
     )
 )
 ATTEMPTS = QUICK.attempts
+PATIENT = 11
+"""Five times as often as after a fault it is asked again after a rate limit."""
 BROKEN_STREAM: dict[str, Any] = {"message": "the server is overloaded", "code": "busy"}
 
 FAULTS: dict[str, tuple[Reply, int, str]] = {
     # name: what the provider answers, to how many requests of one call, and how the answer is excluded
-    "429": (rate_limited(), ATTEMPTS, "provider_error"),
-    "429 with Retry-After": (rate_limited("0.01"), ATTEMPTS, "provider_error"),
+    "429": (rate_limited(), PATIENT, "provider_error"),
+    "429 with Retry-After": (rate_limited("0.01"), PATIENT, "provider_error"),
     "429 with a long Retry-After": (rate_limited("3600"), 1, "provider_error"),
     "500": (failing(500), ATTEMPTS, "provider_error"),
     "503 with a page": (Reply(status=503, error="<html>Bad gateway</html>"), ATTEMPTS, "provider_error"),

@@ -19,10 +19,13 @@ from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
-from core.jobs.engine import Engine, Progress, Stop, ask_to_stop, is_running, running
+from core.jobs.engine import Engine, Options, Progress, Stop, ask_to_stop, is_running, running
 from core.jobs.plan import campaign_of, header_of, trials_of
-from core.jobs.run import Play
+from core.jobs.run import Play, carry_out
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.models.failures import RetryPolicy
+from core.models.registry import load_registry
+from core.models.settings import SHIPPED
 from core.store.database import Store
 from core.store.runs import run as stored_run
 from tests.core.jobs.workshop import (
@@ -97,6 +100,25 @@ def test_as_many_trials_run_at_once_as_asked_for(provider: FakeProvider, concurr
     at_once = [sum(start <= moment < start + delay for start in begun_at) for moment in begun_at]
     assert len(begun_at) == 3 * concurrency
     assert max(at_once) == concurrency
+
+
+def test_how_many_calls_a_provider_takes_is_found_out(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
+    """It takes 25 at once: 20 are begun with, and of 40 it refuses some, which are asked again."""
+    provider.script, provider.most = slowly(0.4), 25
+    header = begun(plan(120, base_url=provider.base_url))
+    words, at_once = list[str](), set[int]()
+
+    def look(progress: Progress) -> None:
+        words.append(progress.in_words())
+        at_once.update(progress.at_once)
+
+    patient = load_registry([SHIPPED], retry=RetryPolicy(attempts=3, base_s=0.1, cap_s=0.2))
+    outcome = carry_out(header, patient, Options(on_progress=look))
+    assert outcome.progress.verdicts == {"correct": 240}
+    assert provider.peak == 25
+    assert at_once >= {20, 40, 32}
+    assert any("at most 40 at once" in one for one in words)
+    assert f"{provider.base_url} refused to take more (429) of 40 calls at once: 32 from here." in caplog.text
 
 
 def test_the_budget_stops_the_run(provider: FakeProvider, priced: Path) -> None:

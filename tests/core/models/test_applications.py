@@ -253,7 +253,7 @@ async def test_an_endpoint_is_posted_each_message_with_its_thread(
     ("status", "body", "kind", "words", "times"),
     [
         (503, "busy", "server", "HTTP 503 (busy)", 3),
-        (429, "slow down", "rate_limit", "HTTP 429", 3),
+        (429, "slow down", "rate_limit", "HTTP 429", 11),
         (401, "key sk-hush-0123456789", "auth", "check the key", 1),
         (404, "gone", "bad_request", "HTTP 404 (gone)", 1),
         (200, "plain words", "malformed", "instead of JSON", 1),

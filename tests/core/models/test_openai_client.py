@@ -12,6 +12,7 @@ from core.models.base import Completion, Message, Piece, Sampling, Usage
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.spec import Bounds, Prices, Timeouts
+from core.models.wire import ServerSentEvents
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 from tests.support.talking import HELLO, ask, hear, heard_text, make_model, make_spec
@@ -286,3 +287,18 @@ async def test_a_slow_listener_is_not_a_slow_provider(fake_provider: FakeProvide
     assert isinstance(heard[-1], Completion)
     assert heard[-1].attempts == 1
     await model.aclose()
+
+
+def test_events_are_read_wherever_the_bytes_are_cut() -> None:
+    sent = (
+        b': hello\r\n\r\nevent: x\r\ndata: {"a": "\xc3\xa9"}\r\n\r\ndata:{"b":\ndata: 1}\n\n'
+        b'data: "\\ud83d"\n\ndata: [DONE]\n\ndata: 7\n\n'
+    )
+    for size in range(1, len(sent)):
+        events = ServerSentEvents()
+        found = [
+            one for at in range(0, len(sent), size) if not events.done for one in events.take(sent[at : at + size])
+        ]
+        assert (found, events.done) == ([{"a": "é"}, {"b": 1}, "\ud83d"], True)
+    with pytest.raises(ValueError):
+        list(ServerSentEvents().take(b"data: {\n\n"))

@@ -31,6 +31,35 @@ def test_the_models_file_wins(registry: Registry) -> None:
     assert cost(without, USAGE) == pytest.approx(10 + 2), "cached input costs as all input"
 
 
+def test_input_that_is_kept_costs_what_the_list_says(registry: Registry) -> None:
+    # Claude Sonnet 4 through OpenRouter: 3 dollars in, 3.75 kept, 0.3 read again, 15 out, a million tokens each
+    usage = Usage(1_000_000, 100_000, cached_tokens=400_000, cache_write_tokens=200_000)
+    spec = registry.spec("openrouter/anthropic/claude-sonnet-4")
+    assert cost(spec, usage, IN_2026) == pytest.approx(0.4 * 3 + 0.2 * 3.75 + 0.4 * 0.3 + 0.1 * 15)
+    own = ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(10.0, 20.0, cached=1.0, cache_write=12.5))
+    assert cost(own, usage) == pytest.approx(0.4 * 10 + 0.2 * 12.5 + 0.4 * 1 + 0.1 * 20)
+
+
+def test_a_batch_costs_what_the_list_says_of_it_and_else_half(registry: Registry) -> None:
+    """The list says of gpt-4o in a batch: 1.25 in, 5 out since 2026-10-14, and nothing of cached input (1.25)."""
+    spec, own = registry.spec("openai/gpt-4o"), ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(10.0, 20.0))
+    assert cost(spec, USAGE, IN_2026, batch=True) == pytest.approx(0.6 * 1.25 + 0.4 * 1.25 + 0.1 * 5)
+    assert cost(own, USAGE, batch=True) == pytest.approx((10 + 2) / 2)
+    assert source(own, batch=True) == "models file, halved for a batch"
+    said = source(spec, IN_2026, batch=True) or ""
+    assert said.startswith("genai-prices ")
+    assert said.endswith(", its price in a batch")
+    before = datetime(2026, 10, 1, tzinfo=UTC)
+    assert cost(spec, USAGE, before, batch=True) == pytest.approx((0.6 * 2.5 + 0.4 * 1.25 + 0.1 * 10) / 2)
+    assert (source(spec, before, batch=True) or "").endswith(", halved for a batch")
+
+
+def test_a_price_that_has_changed_says_since_when(registry: Registry) -> None:
+    spec = registry.spec("anthropic/claude-sonnet-4-6")
+    assert (source(spec, IN_2026) or "").endswith(", price of 2026-03-13")
+    assert "price of" not in (source(spec, datetime(2026, 3, 1, tzinfo=UTC)) or "")
+
+
 def test_a_model_of_this_machine_costs_nothing(registry: Registry) -> None:
     assert (cost(registry.spec("hf/some/folder"), USAGE), source(registry.spec("hf/some/folder"))) == (0.0, "local")
     for name in ("openai/my-llama", "openai/gpt-oss-20b"):
@@ -105,4 +134,20 @@ def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     assert list(reply.take({"choices": [], "usage": sent})) == []
     usage = reply.usage
     assert usage is not None
+    assert usage.cache_write_tokens is None
     assert (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.reasoning_tokens) == counted
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 40}}, 40),
+        ({"cache_creation_input_tokens": 30}, 30),
+        ({"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 41}}, None),
+    ],
+)
+def test_what_is_kept_in_a_cache_is_read_from_the_usage(sent: dict[str, object], kept: int | None) -> None:
+    reply = Reply()
+    assert list(reply.take({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 5, **sent}})) == []
+    assert reply.usage is not None
+    assert reply.usage.cache_write_tokens == kept

@@ -57,7 +57,7 @@ async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Re
     with pytest.raises(ProviderError) as caught:
         await hear(model)
     assert caught.value.kind == kind
-    assert caught.value.attempts == (2 if kind == "empty" else 5)
+    assert caught.value.attempts == {"empty": 2, "rate_limit": 21}.get(kind, 5)
     await model.aclose()
 
 
@@ -126,6 +126,15 @@ async def test_waits_grow_and_stay_bounded(fake_provider: FakeProvider) -> None:
         await hear(make_model(make_spec(fake_provider.base_url), naps=naps, retry=hasty, jitter=lambda: 1.0))
     assert naps.seconds == [1, 2]
     await model.aclose()
+
+
+async def test_a_rate_limit_uses_up_no_attempt_of_a_fault(fake_provider: FakeProvider) -> None:
+    """Nine rate limits, more than the five requests that a fault is given, and four faults among them: it answers."""
+    fake_provider.script = [*[rate_limited()] * 6, *[failing(500)] * 4, *[rate_limited()] * 3, GOOD]
+    naps = Naps()
+    model = make_model(make_spec(fake_provider.base_url), naps=naps, jitter=lambda: 1.0)
+    assert (await ask(model)).attempts == 14
+    assert naps.seconds == [1, 2, 4, 8, 16, 30, 1, 2, 4, 8, 30, 30, 30], "each kind has waits of its own"
 
 
 async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:

@@ -1,4 +1,4 @@
-"""The limiter: no sixty seconds hold more than allowed, and everyone gets a turn."""
+"""The limiter: no sixty seconds hold more than allowed, everyone gets a turn, and how many at once is learnt."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import random
 
 import pytest
+from pydantic import SecretStr
 
 from core.models.base import Sampling
-from core.models.limits import Limits, RateLimiter, shared_limiter
+from core.models.limits import LEARNT, Concurrency, Limits, RateLimiter, shared_limiter
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply
+from tests.support.replies import Reply, rate_limited
 from tests.support.talking import Clock, ask, make_model, make_spec
 
 
@@ -116,6 +117,7 @@ def test_one_limiter_a_provider_and_address() -> None:
     limits = Limits(5, None)
     assert shared_limiter("openai http://a", limits) is shared_limiter("openai http://a", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://b", limits)
+    assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://a", limits, SecretStr("b"))
 
 
 async def test_a_model_charges_its_tokens_and_corrects_them(fake_provider: FakeProvider) -> None:
@@ -128,4 +130,110 @@ async def test_a_model_charges_its_tokens_and_corrects_them(fake_provider: FakeP
     assert clock.now == 1000, "three times 58 would not fit, three times 18 do"
     await ask(model, sampling=Sampling(max_tokens=50))
     assert clock.now == 1060
+    await model.aclose()
+
+
+class Rounds:
+    """A provider whose every reply takes a second, and who is sent as much as may be: each round is a second."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.learnt = Concurrency("lab", clock=self.clock)
+
+    async def go(self, *, limited: int = 0, faults: int = 0, rest_s: float | None = None, tokens: int = 10) -> int:
+        """Fill all places and answer them, so many with a rate limit or a fault; return what is allowed then."""
+        sent = self.learnt.limit
+        for _ in range(sent):
+            await self.learnt.acquire()
+        self.clock.now += 1
+        for number in range(sent):
+            bad = "limited" if number < limited else "fault" if number < limited + faults else "reply"
+            self.learnt.release(bad, tokens=tokens, rest_s=rest_s)
+        return self.learnt.limit
+
+
+async def test_it_doubles_until_the_first_rate_limit_and_then_grows_slowly() -> None:
+    rounds = Rounds()
+    assert [await rounds.go() for _ in range(3)] == [40, 80, 160]
+    assert await rounds.go(limited=7) == 128, "a fifth less, once"
+    assert [await rounds.go() for _ in range(3)] == [134, 141, 148]  # 128 × 1.05, 1.05², 1.05³
+    assert await rounds.go(limited=1) == 118  # 148.2 × 0.8
+
+
+async def test_it_takes_no_more_than_most_and_no_less_than_least() -> None:
+    rounds = Rounds()
+    assert [await rounds.go() for _ in range(7)] == [40, 80, 160, 320, 512, 512, 512]
+    lowest = [await rounds.go(limited=1) for _ in range(25)]
+    assert lowest[:3] == [409, 327, 262]
+    assert lowest[-5:] == [10] * 5
+
+
+async def test_rate_limits_during_a_rest_say_nothing_new_and_it_does_not_grow_in_it() -> None:
+    rounds = Rounds()
+    assert await rounds.go(limited=3, rest_s=2.5) == 16
+    assert await rounds.go(limited=1) == 16
+    assert await rounds.go() == 16
+    assert await rounds.go(limited=1) == 12  # 16 × 0.8, the rest being over
+
+
+async def test_after_a_fault_it_grows_by_one_per_cent_for_ten_rounds() -> None:
+    rounds = Rounds()
+    await rounds.go()
+    await rounds.go()
+    await rounds.go()
+    assert await rounds.go(faults=1) == 160, "a fault is no reason to shrink"
+    assert [await rounds.go() for _ in range(12)] == [161, 163, 164, 166, 168, 169, 171, 173, 174, 176, 185, 194]
+
+
+async def test_it_grows_only_where_all_places_were_taken_and_nothing_else_held_it_up() -> None:
+    rounds = Rounds()
+    for _ in range(100):
+        await rounds.learnt.acquire()
+        rounds.learnt.release("reply")
+    assert rounds.learnt.limit == 20
+    rounds.learnt.held = True  # limits of the models file hold its requests back
+    assert await rounds.go() == 20
+
+
+async def test_a_server_that_only_makes_more_of_them_wait_is_not_flooded() -> None:
+    """It writes 400 tokens a second however many ask: at 40 at once no more comes than at 20."""
+    rounds = Rounds()
+    assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(4)] == [40, 40, 40, 40]
+    assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(12)][-1] == 45  # 40 × 1.01¹²
+
+
+async def test_one_round_of_short_replies_does_not_end_the_doubling() -> None:
+    rounds = Rounds()
+    assert [await rounds.go(tokens=tokens) for tokens in (50, 10, 50, 50)] == [40, 40, 80, 160]
+
+
+async def test_who_waits_for_a_place_is_let_in_when_one_is_free_also_from_another_thread() -> None:
+    learnt = Concurrency()
+    for _ in range(20):
+        await learnt.acquire()
+    first, second, third = (asyncio.create_task(learnt.acquire()) for _ in range(3))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.to_thread(learnt.release, "none")
+    async with asyncio.timeout(5):
+        await first
+        await asyncio.to_thread(learnt.release, "none")
+        await third
+    assert second.cancelled()
+    assert learnt._in_air == 20
+
+
+async def test_a_request_tells_what_came_of_it_only_within_a_job_that_learns(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [rate_limited(), Reply("ok")]
+    clock = Clock()
+    learnt = Concurrency("lab", clock=clock)
+    model = make_model(make_spec(fake_provider.base_url), limiter=RateLimiter(Limits(), learnt, clock=clock))
+    await ask(model)
+    assert learnt.limit == 20
+    met: set[Concurrency] = set()
+    LEARNT.set(met)
+    fake_provider.script = [*[rate_limited()] * 3, Reply("ok")]
+    fake_provider._answered = 0
+    await ask(model)
+    assert (met, learnt.limit, learnt._in_air) == ({learnt}, 16, 0)
     await model.aclose()

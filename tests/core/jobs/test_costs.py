@@ -1,0 +1,234 @@
+"""What a run will take, said before it starts and by its first trials, and a budget that holds to one call.
+
+The models speak at the lengths that models usually speak at (``tests.support.speaking``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import re
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.agents.memory import Over, Replies
+from core.datasets.select import select
+from core.events import CallRecord
+from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.casting import CastNames
+from core.jobs.engine import Progress, status
+from core.jobs.estimate import Estimate, estimate
+from core.jobs.plan import prepared_cases
+from core.journal import Journal, Line, ReplyLine, RunHeader, journal_path, read_lines
+from core.models.base import Sampling, message
+from tests.core.jobs.workshop import begun, core, go, plan, registry
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+from tests.support.speaking import speakers
+
+SEATS = {seat: f"openai/{seat}" for seat in ("doctor", "patient", "grader", "solver", "staff")}
+TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+PROTOCOLS: dict[str, tuple[tuple[Arm, ...], tuple[int, int]]] = {
+    "craftmd": ((("vignette", "mcq"), ("vignette", "frq"), *TALK, ("multi_turn", "frq")), (5, 9)),
+    "consultation": ((*TALK, ("multi_turn", "frq")), (10, 10)),
+    "automedic": ((("vignette", "mcq"), *TALK), (20, 20)),
+}
+"""Protocol → what is asked, and from how many to how many questions a doctor has: its usual number, or all it may."""
+
+
+@pytest.fixture
+def spoken(tmp_path: Path) -> Path:
+    """A models file in which a thousand tokens cost a dollar, thoughts and all."""
+    path = tmp_path / "models.toml"
+    path.write_text(
+        "".join(f'[models."{m}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n' for m in SEATS.values())
+    )
+    return path
+
+
+def talking(
+    protocol: str, provider: FakeProvider, cases: int, *own: Path, arms: Any = None
+) -> tuple[RunHeader, Estimate]:
+    """Begin a run with a model in every seat; and what it is thought to take."""
+    known = framework(protocol)
+    names = CastNames(**{seat.role: SEATS.get(seat.role, "reference/quotes") for seat in known.seats})
+    ready = prepared_cases(tuple(select("library", cases)), known).cases
+    settings = known.read_settings({"base_url": provider.base_url})
+    asked = arms or PROTOCOLS[protocol][0]
+    campaign = Campaign(names, ready, "library", asked, trials=1, protocol=protocol, settings=settings)
+    return begun(campaign, *own), estimate(campaign, registry(*own), 8)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_estimate_before_the_start_is_near(protocol: str, fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = speakers(*PROTOCOLS[protocol][1])
+    header, thought = talking(protocol, fake_provider_thread, 5)
+    took = go(header, concurrency=8).progress
+    assert thought.calls == pytest.approx(took.calls, rel=0.10)
+    assert thought.tokens == pytest.approx(took.tokens, rel=0.15)
+
+
+def test_doctors_that_ask_less_are_learned_from(
+    fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half the turns are used: what was thought first is twice too much, what is said after three trials is near."""
+    fake_provider_thread.script = speakers(7, 11)
+    header, thought = talking("automedic", fake_provider_thread, 16)
+    said: list[str] = []
+    told: list[str] = []
+
+    def look(progress: Progress) -> None:
+        said.extend([progress.forecast] if progress.forecast else [])
+        told.extend([now["forecast"]] if (now := status(header.run_id)) else [])
+
+    took = go(header, concurrency=2, on_progress=look).progress
+    found = re.fullmatch(
+        r"By what the first (\d+) of 16 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
+        r"at first thought ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
+        said[0],
+    )
+    assert found is not None
+    first, calls, tokens, before, _ = (int(number.replace(",", "")) for number in found.groups())
+    assert 3 <= first <= 5, "a twentieth, and three at least; the second worker may be ahead"
+    assert before == thought.calls
+    assert thought.calls > 1.6 * took.calls
+    assert calls == pytest.approx(took.calls, rel=0.10)
+    assert tokens == pytest.approx(took.tokens, rel=0.15)
+    assert set(told) <= {"", *said}
+
+
+def test_half_a_budget_stops_resumes_and_stops_again(
+    fake_provider_thread: FakeProvider, spoken: Path, db: Path
+) -> None:
+    fake_provider_thread.script = speakers(5, 9)
+    whole, _ = talking("craftmd", fake_provider_thread, 4, spoken, arms=TALK)
+    took = go(whole, spoken, concurrency=8).progress
+    budget = took.cost_usd / 2
+    before = go(whole, spoken).progress.first
+    assert (before.pieces, before.calls, before.tokens) == (4, took.calls, took.tokens), "what earlier goes took counts"
+    header, thought = talking("craftmd", fake_provider_thread, 5, spoken, arms=TALK)
+    fake_provider_thread.requests.clear()
+    speak, at_once, seen = speakers(5, 9), list[int](), list[Progress]()
+
+    def script(body: dict[str, Any]) -> Reply:
+        at_once.append(len(seen[0].replies.air) if seen[0].replies else 0)
+        return replace(speak(body), delay_s=0.02)
+
+    fake_provider_thread.script = script
+    stopped = go(header, spoken, concurrency=8, budget_usd=budget, on_progress=seen.append)
+    calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
+    spent, dearest = sum(call.cost_usd or 0.0 for call in calls), max(call.cost_usd or 0.0 for call in calls)
+    assert stopped.stopped == f"The budget of ${budget:.2f} is used up."
+    assert budget <= spent <= budget + dearest
+    assert thought.cost_usd is not None
+    assert thought.cost_usd > spent
+    assert max(at_once) >= 3
+    asked = len(fake_provider_thread.requests)
+    assert asked == len(calls)
+    assert go(header, spoken, concurrency=8, budget_usd=budget).stopped == stopped.stopped
+    assert len(fake_provider_thread.requests) == asked
+    assert {call.price_source for call in calls} == {"models file"}
+    rows = core(db, "report", "spend", "--run", header.run_id, "--format", "csv").stdout.splitlines()
+    assert "cached_tokens" in rows[0]
+    assert rows[1].endswith(",models file")
+
+
+class _NoDisk(Journal):
+    async def append(self, *lines: Line) -> None:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path: Path) -> None:
+    """Up to 64 in the air, each costs what it likes up to its most, some fail, of some nobody knows the most."""
+    chance = random.Random(seed)
+    budget, workers, paid = chance.uniform(0.5, 30.0), chance.choice([1, 4, 16, 64]), list[float]()
+
+    async def spend() -> Replies:
+        replies = Replies(
+            "run",
+            _NoDisk(tmp_path / "none"),
+            heard=lambda call: paid.append(call.cost_usd or 0.0),
+            over=lambda: sum(paid) >= budget,
+            left=lambda: budget - sum(paid),
+        )
+
+        async def work(number: int) -> None:
+            with replies.unit(str(number)) as unit, suppress(Over):
+                for place in range(200):
+                    asked = unit.ask("doctor", "dialogue", "m", [message("user", f"{number} {place}")], Sampling())
+                    most = chance.choice([0.05, 0.2, 1.0, 2.5, math.inf])
+                    with suppress(ConnectionError):
+                        async with asked.in_the_air(partial(float, most)):
+                            await asyncio.sleep(chance.uniform(0, 0.002))
+                            if chance.random() < 0.05:
+                                raise ConnectionError
+                        cost = chance.uniform(0.0, min(most, 3.0))
+                        record = CallRecord(call_id="c", role="doctor", purpose="dialogue", model="m", cost_usd=cost)
+                        await asked.keep(record)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*map(work, range(workers)))
+        return replies
+
+    asyncio.run(spend())
+    assert budget <= sum(paid) <= budget + max(paid)
+
+
+def test_a_dialogue_of_claude_is_marked_and_paid_at_the_cached_price(
+    fake_provider_thread: FakeProvider, tmp_path: Path
+) -> None:
+    """Of 1,000 tokens 800 were read before and 100 are kept: 100 × $1,000 + 800 × $100 + 100 × $1,250 a million, and
+    10 tokens of $2,000: $0.325 a call, in place of $1.02."""
+    own = tmp_path / "claude.toml"
+    own.write_text(
+        '[models."openrouter/anthropic/claude-9"]\n'
+        "prices = { input = 1000.0, cached = 100.0, cache_write = 1250.0, output = 2000.0 }\n"
+    )
+    speak = speakers(3, 3)
+
+    def script(body: dict[str, Any]) -> Reply:
+        plain = [{**one, "content": _text(one)} for one in body["messages"]]
+        said = speak({"model": "doctor", "messages": plain})
+        cached = {"prompt_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 100}}
+        return Reply(said.text, usage=(1000, 10), details=cached)
+
+    fake_provider_thread.script = script
+    settings = framework().read_settings({"base_url": fake_provider_thread.base_url})
+    names = beside_rules("openrouter/anthropic/claude-9")
+    header = begun(plan(1, names=names, arms=(("vignette", "mcq"), *TALK), settings=settings), own)
+    done = go(header, own, concurrency=1)
+    sent = [body["messages"] for body in fake_provider_thread.bodies]
+    marked = [[n for n, one in enumerate(messages) if not isinstance(one["content"], str)] for messages in sent]
+    talks = sent[:-2]  # three questions and the diagnosis; the arms come after it
+    assert marked[: len(talks)] == [[len(messages) - 1] for messages in talks]
+    assert len(talks) == 4
+    assert talks[0][-1]["content"] == [
+        {"type": "text", "text": _text(talks[0][-1]), "cache_control": {"type": "ephemeral"}}
+    ]
+    # each call begins with all that was marked in the one before; what is asked once of a written case is not marked
+    assert [_text(one) for one in talks[1][: len(talks[0])]] == [_text(one) for one in talks[0]]
+    assert sorted(len(places) for places in marked[len(talks) :]) == [0, 1]
+    assert done.progress.cost_usd == pytest.approx(0.325 * len(sent))
+    calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
+    assert all(isinstance(one["content"], str) for call in calls for one in call.request["messages"])
+    assert {call.cache_write_tokens for call in calls} == {100}
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
+
+
+def test_an_estimate_says_what_is_not_in_it() -> None:
+    """A model that thinks does so for hundreds of tokens before a word: nobody knows how many before it was asked."""
+    for name, unsaid in (("openai/gpt-5", " Without what openai/gpt-5 will think before each reply."), ("gpt-4o", "")):
+        said = estimate(plan(2, names=beside_rules(name)), registry(), 4).prices
+        assert re.fullmatch(r"Prices: genai-prices [\d.]+(, price of [\d-]+)?\." + re.escape(unsaid), said), said

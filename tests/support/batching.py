@@ -1,0 +1,144 @@
+"""A provider with OpenAI's and Azure's Batch API: files go in, a batch is made of one, its lines come out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.support.fake_provider import FakeProvider, whole
+from tests.support.replies import Reply
+
+
+@dataclass
+class Made:
+    """A batch as the provider holds it: the bodies of its requests by their ids, and what it came to."""
+
+    batch_id: str
+    asked: dict[str, dict[str, Any]]
+    metadata: dict[str, str]
+    endpoint: str
+    urls: set[str]
+    looks: int = 0
+    lines: dict[str, list[str]] = field(default_factory=dict)
+
+
+class BatchProvider(FakeProvider):
+    """The provider; a reply whose status is no success is a failed line, ``EXPIRED`` one that was not done in time.
+
+    ``looks`` at a batch find it under way before it is over; while ``held``, every look does. ``broken`` looks are
+    answered with 503 first, ``unheard`` answers to the making of batches are lost, and ``refused`` is why batches fail.
+    """
+
+    held = False
+    looks = broken = unheard = 0
+    refused = ""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.made: dict[str, Made] = {}
+        self._files: dict[str, bytes] = {}
+        self._numbers = itertools.count(1)
+
+    def routes(self) -> list[web.RouteDef]:
+        """What it serves beside calls."""
+        return [
+            *super().routes(),
+            *(
+                route
+                for prefix in ("/v1", "/openai")
+                for route in (
+                    web.post(f"{prefix}/files", self._take_file),
+                    web.get(f"{prefix}/files/{{name}}/content", self._give_file),
+                    web.post(f"{prefix}/batches", self._make),
+                    web.get(f"{prefix}/batches", self._list),
+                    web.get(f"{prefix}/batches/{{name}}", self._look),
+                )
+            ),
+        ]
+
+    @property
+    def charged(self) -> int:
+        """Requests of batches that were answered."""
+        return sum(len(made.lines["out"]) for made in self.made.values())
+
+    async def _take_file(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        held: Any = form["file"]
+        name = f"file-{next(self._numbers)}"
+        assert form["purpose"] == "batch"
+        self._files[name] = held.file.read()
+        return web.json_response({"id": name, "object": "file", "purpose": "batch", "filename": held.filename})
+
+    async def _give_file(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._files[request.match_info["name"]])
+
+    async def _make(self, request: web.Request) -> web.Response:
+        told = await request.json()
+        lines = [json.loads(raw) for raw in self._files[told["input_file_id"]].splitlines()]
+        made = Made(
+            f"batch-{next(self._numbers)}",
+            {line["custom_id"]: line["body"] for line in lines},
+            told["metadata"],
+            told["endpoint"],
+            {line["url"] for line in lines},
+        )
+        made.lines = {"out": [], "err": []}
+        for name, body in () if self.refused else made.asked.items():
+            reply = self._next_reply(body)
+            done: dict[str, Any] = {"custom_id": name, "response": None, "error": None}
+            if reply is EXPIRED:
+                made.lines["err"].append(json.dumps({**done, "error": {"code": "batch_expired", "message": "late"}}))
+                continue
+            good = reply.status == 200
+            answer = {"status_code": reply.status, "body": whole(reply) if good else reply.error}
+            made.lines["out" if good else "err"].append(json.dumps({**done, "response": answer}))
+        self.made[made.batch_id] = made
+        for kind, out in made.lines.items():
+            self._files[f"{made.batch_id}-{kind}"] = "\n".join(out).encode()
+        if self.unheard:
+            self.unheard -= 1
+            return web.Response(status=503)
+        return web.json_response(self._told(made))
+
+    async def _list(self, request: web.Request) -> web.Response:
+        found = [self._told(made) for made in reversed(self.made.values())]
+        return web.json_response({"object": "list", "data": found, "has_more": False})
+
+    async def _look(self, request: web.Request) -> web.Response:
+        if self.broken:
+            self.broken -= 1
+            return web.Response(status=503)
+        made = self.made[request.match_info["name"]]
+        made.looks += 1
+        return web.json_response(self._told(made))
+
+    def _told(self, made: Made) -> dict[str, Any]:
+        over = not self.held and made.looks > self.looks
+        total = len(made.asked)
+        told: dict[str, Any] = {
+            "id": made.batch_id,
+            "object": "batch",
+            "endpoint": made.endpoint,
+            "completion_window": "24h",
+            "created_at": int(time.time()),
+            "input_file_id": "file-1",
+            "metadata": made.metadata,
+            "status": "completed" if over else "in_progress",
+            "request_counts": {"total": total, "completed": total if over else total // 2, "failed": 0},
+        }
+        if self.refused:
+            return {**told, "status": "failed", "errors": {"data": [{"code": "no", "message": self.refused}]}}
+        if over:
+            files = {
+                f"{long}_file_id": f"{made.batch_id}-{kind}" for long, kind in (("output", "out"), ("error", "err"))
+            }
+            told |= {name: file for name, file in files.items() if self._files[file]}
+        return told
+
+
+EXPIRED = Reply(status=0)
