@@ -23,7 +23,8 @@ _SHOWN = 20
 
 def verify(
     mend: Annotated[
-        bool, typer.Option("--repair", help="Take what the database lacks from the journals, and drop torn lines.")
+        bool,
+        typer.Option("--repair", help="Take what the database lacks from the journals, drop torn lines, count anew."),
     ] = False,
 ) -> int:
     """Hold the database against journals, pictures and data sets: what is missing, doubled, orphaned or damaged."""

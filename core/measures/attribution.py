@@ -112,7 +112,7 @@ class Evidence:
         return self.own.correct * 2 >= self.own.counted if self.own.counted else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attribution:
     """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
 

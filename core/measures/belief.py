@@ -43,7 +43,7 @@ from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
-from core.store.queries.failures import believed, cases_of
+from core.store.queries.failures import believed, cases_of, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
 from core.work import Progress, Stop
@@ -318,9 +318,11 @@ def courses(
             break
         chunk = [one for one in held[start : start + _TOGETHER] if one.case in cases]
         ledgers = facts.of({one.trial_id: one.case for one in chunk})
+        with store.read() as cursor:
+            probes = probes_of_trials(cursor, [one.trial_id for one in chunk])
         for one in chunk:
-            ledger = ledgers.get(one.trial_id)
-            told = trajectory(cases[one.case], one.probes, one.end_reason, ledger.never if ledger else None)
+            ledger, asked = ledgers.get(one.trial_id), probes.get(one.trial_id, ())
+            told = trajectory(cases[one.case], asked, one.end_reason, ledger.never if ledger else None)
             found.append(Course(one.model, one.case[0], told))
         on_progress(min(start + _TOGETHER, len(held)), len(held))
     return found

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import Protocol, TypeVar
 
 from core import paths
 from core.errors import AnamnesisError
@@ -26,6 +27,8 @@ from core.store.scores import Score, ToMeasure, add_scores, answers_of, calls_of
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 WRITTEN = 1_200
 """Trials between two writes: how much a crash loses."""
 FEW = 150
@@ -187,7 +190,14 @@ def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, list[Score
             add_scores(connection, measure, new)
 
 
-def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[list[Score]], None, None]:
+class Readable(Protocol[T_co]):
+    """Something that a process can be sent, to read there what comes back: a ``Parcel``, or files."""
+
+    def read(self) -> T_co:
+        """Return what is in it."""
+
+
+def read_by(processes: int, parcels: Iterable[Readable[T]]) -> Generator[T, None, None]:
     """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
 
     Parcels are taken as they are needed. Closing the generator ends the processes. Raises ``AnamnesisError`` where one
@@ -201,7 +211,7 @@ def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[list[Sc
     for worker in workers:
         free.put(worker)
     threads = ThreadPoolExecutor(processes)
-    ahead: deque[Future[list[list[Score]]]] = deque()
+    ahead: deque[Future[T]] = deque()
     try:
         for parcel in parcels:
             ahead.append(threads.submit(_send, free, parcel))
@@ -222,19 +232,19 @@ def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Parcel) -> list[list[Score]]:
+def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Readable[T]) -> T:
     """Have a process that is free read a parcel."""
     worker = free.get()
     try:
         assert worker.stdin is not None
         assert worker.stdout is not None
-        pickle.dump(parcel, worker.stdin)
+        pickle.dump(parcel, worker.stdin, pickle.HIGHEST_PROTOCOL)
         worker.stdin.flush()
-        found: list[list[Score]] = pickle.load(worker.stdout)
+        found: T = pickle.load(worker.stdout)
         return found
     except (EOFError, OSError, pickle.UnpicklingError) as error:
         raise AnamnesisError(
-            f"A process that measures broke off (status {worker.poll()}): what was measured is kept; start it again."
+            f"A process that reads broke off (status {worker.poll()}): what was kept by then stays; start it again."
         ) from error
     finally:
         free.put(worker)
@@ -247,8 +257,8 @@ def work() -> None:
         os.nice(_NICE)
     while True:
         try:
-            parcel: Parcel = pickle.load(sys.stdin.buffer)
+            parcel: Readable[object] = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump(parcel.read(), sys.stdout.buffer)
+        pickle.dump(parcel.read(), sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
         sys.stdout.buffer.flush()

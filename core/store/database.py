@@ -22,7 +22,7 @@ import psutil
 
 from core import paths
 from core.errors import AnamnesisError
-from core.store import migrations
+from core.store import migrations, tallies
 from core.store.engine import Opened, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
 
@@ -86,7 +86,9 @@ class Store:
             opened = self._open(deadline, read_only=False)
             try:
                 with _transaction(opened.connection):
+                    before = tallies.states(opened.connection)
                     yield opened.connection
+                    tallies.bring_up_to_date(opened.connection, before)
             finally:
                 opened.close()
 

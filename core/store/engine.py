@@ -16,8 +16,12 @@ CONFIG = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
+    "memory_limit": "800MB",
 }
-"""No engine loads extensions, or takes a variable of the program's for a table."""
+"""No engine loads extensions, or takes a variable of the program's for a table.
+
+What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is.
+"""
 _lock = threading.Lock()
 _kept: dict[Path, duckdb.DuckDBPyConnection] = {}
 """The engine of the file that was opened last: of others there is none."""

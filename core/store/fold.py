@@ -7,6 +7,7 @@ transaction with the positions that were reached. Killed at any point, the next 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from core.store.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, Row, insert
 
 CHUNK_TRIALS = 2_000
-CHUNK_BYTES = 64_000_000
+CHUNK_BYTES, _BESIDE_BYTES = 64_000_000, 1_000_000
 """A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
 
 
@@ -83,18 +84,20 @@ _unwritable: set[Path] = set()
 log = logging.getLogger(__name__)
 
 
-def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
+def fold(
+    store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S, at_once: float = math.inf
+) -> FoldReport:
     """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
 
     Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
     A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
-    use for ``timeout`` seconds.
+    use for ``timeout`` seconds. A transaction takes at most about ``at_once`` bytes.
     """
     grown = _grown(store, folder or store.journals, timeout)
     report = FoldReport(journals=len(grown))
     damaged: list[Damaged] = []
     try:
-        for chunk in _chunks(grown, damaged):
+        for chunk in _chunks(grown, damaged, at_once):
             with store.write(timeout) as connection:
                 added = _insert(connection, chunk)
             pa.default_memory_pool().release_unused()  # else a job that folds now and then grows by it
@@ -124,9 +127,12 @@ def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, i
 
 
 def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
-    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later."""
+    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later.
+
+    A job does so now and then beside its calls: in small pieces, so that its memory does not grow with its pace.
+    """
     try:
-        return fold(store, folder, timeout=0.2)
+        return fold(store, folder, timeout=0.2, at_once=_BESIDE_BYTES)
     except DatabaseBusyError:
         return None
 
@@ -156,7 +162,7 @@ def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, 
     return grown
 
 
-def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Iterator[_Chunk]:
+def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged], at_once: float) -> Iterator[_Chunk]:
     chunk = _Chunk()
     for path, (start, size) in grown.items():
         position = start
@@ -166,7 +172,7 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Itera
                 chunk.size += offset - position
                 position = offset
                 chunk.positions[path] = (position, size)
-                if chunk.full:
+                if chunk.full or chunk.size >= at_once:
                     yield chunk
                     chunk = _Chunk()
         except (AnamnesisError, OSError) as error:

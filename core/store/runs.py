@@ -222,9 +222,11 @@ _PROGRESS = """
             max(finished_at) AS last_activity
         FROM mine GROUP BY run_id
     ), outcome AS (
-        SELECT run_id, count(*) AS answers, count(*) FILTER (NOT list_contains($counting, verdict)) AS excluded,
-            count(*) FILTER (verdict = 'ungraded') AS ungraded
-        FROM mine JOIN verdicts USING (trial_id) WHERE rule <> 'mcq_strict' GROUP BY run_id
+        SELECT run_id, sum(n)::BIGINT AS answers,
+            sum(n) FILTER (NOT list_contains($counting, loose))::BIGINT AS excluded,
+            sum(n) FILTER (loose = 'ungraded')::BIGINT AS ungraded
+        FROM tallies WHERE answered AND ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id))
+        GROUP BY run_id
     )
     SELECT progress.*, coalesce(answers, 0) AS answers, coalesce(excluded, 0) AS excluded,
         coalesce(ungraded, 0) AS ungraded

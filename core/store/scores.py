@@ -83,7 +83,7 @@ def kept(measure: Reader) -> str:
         lists = f"LEFT JOIN (SELECT *, md5({column}::VARCHAR) AS digest FROM {newest(measure.against)}) AS lists "
         lists += "USING (case_key, content_hash)"
         against, listed = "content_hash || coalesce(':' || digest, '')", f"json_array_length({column})"
-    return f"""own AS (
+    return f"""own AS NOT MATERIALIZED (
         SELECT *, rowid AS ordinal FROM scores WHERE measure = $measure AND measure_version = $version
     ), looked AS (
         SELECT trial_id, chosen.run_id, model, place, case_key, content_hash, dataset, specialty, staffed,

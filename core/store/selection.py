@@ -101,6 +101,11 @@ class Selection:
         named = self.sources is not None or self.runs is not None or self.trials is not None
         return self if named else replace(self, sources=CAMPAIGNS)
 
+    @property
+    def of_cases(self) -> bool:
+        """Whether it tells runs and cases from one another, and no trials of one case."""
+        return all(getattr(self, name) == getattr(Selection, name) for name in _OF_TRIALS)
+
     def where(self) -> str:
         """Return the condition in SQL on a row of ``TRIALS``: what is no restriction costs nothing."""
         asked = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
@@ -164,6 +169,8 @@ _FILTERS = {
     "text": f"trials.trial_id IN (SELECT trial_id FROM utterances WHERE {SAID})",
 }
 """Field of a selection → the condition on a row of ``TRIALS``."""
+_OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ")
+"""The fields that tell trials of one case from one another; how they ended is tallied, too."""
 TRIALS = """
     FROM trials JOIN runs ON runs.run_id = trials.run_id
     LEFT JOIN (
@@ -195,6 +202,18 @@ def select(
     seated = "trials.run_id IN (SELECT run_id FROM seated UNION SELECT run_id FROM judging)"
     choose(cursor, replace(chosen, models=None), seated)
     return found
+
+
+def tally(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
+    """Do what ``select`` does, with only those trials in ``chosen`` whose graders share a run; return ``TALLIED``.
+
+    Its values are those that ``Selection.parameters`` finds in it, ``rules`` and ``staffed``. Needs a selection
+    ``of_cases``.
+    """
+    _register(cursor, *_found(cursor, selection, frozenset()))
+    rest = replace(selection, models=None)
+    choose(cursor, rest, "trials.run_id IN (SELECT run_id FROM judging)")
+    return TALLIED.format(where=rest.where())
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str = "true") -> None:
@@ -328,9 +347,9 @@ _JUDGES = pa.schema([*_STORED, ("judge", pa.int64())])
 _JUDGING = pa.schema([*_STORED, *_NAMED, ("whole", pa.bool_())])
 
 _GRADERS_HELD = """
-    SELECT DISTINCT run_id, rule, grader, coalesce(prompt_hash, ''), coalesce(rule_version, 1)
-    FROM grades JOIN trials USING (trial_id)
-    WHERE list_contains($rules, rule) AND list_contains($runs, run_id) ORDER BY ALL"""
+    SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged
+    WHERE list_contains($rules, rule) AND list_contains($runs, run_id)
+    GROUP BY ALL HAVING sum(n) > 0 ORDER BY ALL"""
 _BY = """judges.run_id = trials.run_id AND judges.rule = grades.rule AND judges.grader = grades.grader
             AND judges.prompt_hash = coalesce(grades.prompt_hash, '')
             AND judges.rule_version = coalesce(grades.rule_version, 1)"""
@@ -362,27 +381,33 @@ UNANSWERED = """broken AS (
 A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
 """
 
-OUTCOMES = f"""{UNANSWERED}, said AS (
+SHARED = f"""said AS (
         SELECT grades.trial_id, format, question_type, grades.rule, grades.grader, extracted, verdict, model
         FROM grades JOIN trials USING (trial_id) JOIN judging AS judges ON {_BY}
         QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, grades.rule, model
             ORDER BY graded_at DESC, grades.rowid DESC) = 1
     ), shared AS (SELECT DISTINCT run_id, rule, model, place, whole FROM judging),
-    outcomes AS (
-        SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
-        FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
-        ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
-        WHERE list_contains($rules, verdicts.rule)
-        UNION ALL
+    of_shared AS (
         SELECT answers.trial_id, answers.format, answers.question_type, shared.rule,
             CASE WHEN answers.status = 'invalid' THEN coalesce(answers.reason, 'ungradable')
-                 ELSE coalesce(said.verdict, 'ungraded') END, said.grader, said.extracted, shared.model, shared.place
+                 ELSE coalesce(said.verdict, 'ungraded') END AS verdict,
+            said.grader, said.extracted, shared.model, shared.place
         FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
             AND (answers.question_type = shared.rule
                 OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_many'))
         LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
             AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
         WHERE shared.whole OR said.verdict IS NOT NULL
+    )"""
+"""Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
+
+OUTCOMES = f"""{UNANSWERED}, {SHARED}, outcomes AS (
+        SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
+        FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
+        WHERE list_contains($rules, verdicts.rule)
+        UNION ALL
+        SELECT * FROM of_shared
         UNION ALL
         SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
         FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
@@ -391,4 +416,20 @@ OUTCOMES = f"""{UNANSWERED}, said AS (
 
 Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` with the same
 rules before it. Where graders share a run, each answer stands once for each condition whose grader judged it.
+"""
+
+TALLIED = f"""{SHARED}, tallied AS (
+        SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
+            trials.end_reason, concluded, format, question_type, loose, strict, n
+        {TRIALS.replace("FROM trials", "FROM tallies AS trials")}
+        JOIN seated ON seated.run_id = trials.run_id
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered
+            AND list_contains($rules, shared.rule)
+            AND (shared.rule = question_type OR shared.rule = 'mcq_strict' AND starts_with(question_type, 'mcq'))
+        WHERE {{where}}
+    )"""
+"""Queries up to ``tallied``: what ``OUTCOMES`` says of all but ``of_shared``, counted, with the verdicts of both rules.
+
+Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
+``loose`` and ``strict``, n. Needs ``tally`` before it.
 """

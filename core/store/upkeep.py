@@ -29,8 +29,9 @@ from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, 
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.tables import OF_A_TRIAL
+from core.store.tallies import count_anew, miscounted
 
-Kind = Literal["missing", "doubled", "orphaned", "torn", "damaged", "picture"]
+Kind = Literal["missing", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
 """Folders beside the database that go into a backup; fetched models do not: they can be fetched again."""
 _DOUBLED = {
@@ -48,8 +49,8 @@ _BLOCK = 1 << 20
 class Finding:
     """What is amiss, and whether it can be mended from the journals (``repairable``).
 
-    ``missing`` in the database, ``doubled`` there, ``orphaned`` (no journal has it), a journal's ``torn`` last line, a
-    ``damaged`` file, or a ``picture`` whose file is gone.
+    ``missing`` in the database, ``doubled`` there, ``orphaned`` (no journal has it), a journal's ``torn`` last line,
+    ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture`` whose file is gone.
     """
 
     kind: Kind
@@ -99,6 +100,9 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             (lost,) = cursor.execute(sql).fetchall()[0]
             if lost:
                 found.append(Finding("orphaned", table, f"has rows of {lost:,} trials that are not there"))
+        if off := miscounted(cursor):
+            words = f"hold {off:,} kinds of answers and verdicts at another number than there are"
+            found.append(Finding("miscounted", "tallies", words, True))
         pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
     known = set[str]()
     for path in journals:
@@ -153,13 +157,19 @@ def _read(path: Path, held: _Held) -> None:
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
-    """Mend what can be mended from the journals; return what was: torn lines are dropped, what is missing taken in."""
+    """Mend what can be mended from journals and rows; return what was.
+
+    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew.
+    """
     mended = [one for one in verified.findings if one.repairable]
     for one in mended:
         path = store.journals / one.where / "journal.jsonl"
         if one.kind == "torn":
             with FileLock(path.parent / "running.lock"):
                 JournalWriter(path).close()  # opening it drops the line
+        elif one.kind == "miscounted":
+            with store.write() as connection:
+                count_anew(connection)
         else:
             with store.write() as connection:
                 connection.execute("DELETE FROM journal_positions WHERE path = ?", [str(path.resolve())])

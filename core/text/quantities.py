@@ -193,6 +193,7 @@ _MEASURES = (
     _Measure(_BLOOD + r"calcium", 8.4, "hypocalcemia", 10.6, "hypercalcemia", unit=_MILLIGRAMS),
     _Measure(_BLOOD + r"calcium", 2.1, "hypocalcemia", 2.65, "hypercalcemia", unit=_MILLIMOLES),
 )
+_DIGIT = re.compile(r"\d")
 _COMPILED = tuple((re.compile(m.names + _FIGURE + m.unit, re.IGNORECASE), m) for m in _MEASURES)
 _HEMOGLOBIN = re.compile(r"(?:hemoglobin|haemoglobin)(?! a1c)(?! a2)" + _FIGURE + _NOT_PERCENT, re.IGNORECASE)
 _TEMPERATURE = re.compile(r"(\d{2,3}(?:\.\d+)?)\s*(?:°|º|deg(?:rees)?\.? )\s*([CF])", re.IGNORECASE)
@@ -240,22 +241,26 @@ _OTHER_FLUID = re.compile(
 
 def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield (finding, present) for every value in the sentence that can be judged."""
-    for found in _TEMPERATURE.finditer(sentence):
-        value = float(found[1])
-        celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
-        if 30 < celsius < 45:
-            yield "fever", celsius >= 38.0
-            break
-    for found in _PRESSURE.finditer(sentence):
-        systolic, diastolic = int(found[1]), int(found[2])
-        yield "hypotension", systolic < 90
-        yield "high_bp", systolic >= 140 or diastolic >= 90
-    for found in _LAST_PERIOD.finditer(sentence):
-        yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
+    numbered = _DIGIT.search(sentence) is not None  # only how long something lasts is also said in words
+    if numbered:
+        for found in _TEMPERATURE.finditer(sentence):
+            value = float(found[1])
+            celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
+            if 30 < celsius < 45:
+                yield "fever", celsius >= 38.0
+                break
+        for found in _PRESSURE.finditer(sentence):
+            systolic, diastolic = int(found[1]), int(found[2])
+            yield "hypotension", systolic < 90
+            yield "high_bp", systolic >= 140 or diastolic >= 90
+        for found in _LAST_PERIOD.finditer(sentence):
+            yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
     for pattern, weeks, finding in _DURATIONS:
         for found in pattern.finditer(sentence):
             lasted = _quantity("time", found[1] or found[3], DAYS[(found[2] or found[4]).lower()])
             yield finding, (lasted.low + lasted.high) / 2 > weeks * DAYS["week"]
+    if not numbered:
+        return
     of_blood = not _OTHER_FLUID.search(sentence)
     for pattern, measure in _COMPILED:
         if of_blood or not measure.blood_only:

@@ -124,14 +124,23 @@ def _causes(started_at: float, view: View, types: tuple[str, ...], rule: McqRule
     return Causes(listed, tuple(cause_shares(listed)), tuple(patient_effects(listed, held)))
 
 
-@cached_query("Reading the beliefs…", 2)
-def _courses() -> list[Course]:
-    return courses(Store())
+def believing(*, again: bool = False) -> Work[list[Course]]:
+    """Return the reading of what was believed in every probed conversation, which is started where it was not yet."""
+    store = Store()
+    place = ("beliefs", str(store.path), store.version)
+    known = work_at(place)
+    if known is not None and not (again and not known.running):
+        return known
+    return begin(place, lambda tell, stop: courses(store, on_progress=tell, stop=stop))
+
+
+def beliefs(work: Work[list[Course]], view: View) -> Beliefs:
+    """Return what was believed in the probed conversations in view, of a reading that is over."""
+    return _beliefs(work.started_at, view, work.result)
 
 
 @cached_query(entries=12)
-def beliefs(view: View) -> Beliefs:
-    """Return what was believed in the probed conversations in view."""
+def _beliefs(started_at: float, view: View, _found: list[Course] | None) -> Beliefs:
     places = {score.case_key: (score.dataset, score.specialty) for score in scores()}
-    held = [one for one in _courses() if view.has(one.model, one.case_key, *places.get(one.case_key, (None, None)))]
+    held = [one for one in _found or () if view.has(one.model, one.case_key, *places.get(one.case_key, (None, None)))]
     return Beliefs(tuple(belief_rows(held)), tuple(curves(held)), tuple(calibrations(held)))

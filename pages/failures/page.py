@@ -13,17 +13,20 @@ from core.measures.base import Row
 from core.measures.belief import CLOSURE, SETTLED, When
 from core.measures.ledger.kept import LEDGER
 from pages.failures.causes import draw_causes
-from pages.failures.data import Beliefs, begin_marking, beliefs, marking, talks
+from pages.failures.data import Beliefs, begin_marking, beliefs, believing, marking, talks
 from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_missing
+from pages.kit.jobs import draw_missing, draw_work
+from pages.kit.look import plain
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View, ask_view, offers_of
 
+_SOON_S = 3.0
+"""How long a page waits for beliefs before it says how far they are."""
 _MEASURES = {
     "ever_led": "Ever led", "leads_at_end": "Leads at the end", "lost": "Led and lost again",
     "premature": "Premature closure", "over_asked": "Needless questions",
@@ -42,7 +45,22 @@ _HELP = f"""
 
 def draw_belief(view: View) -> None:
     """Draw what the probed conversations say, or how to get some."""
-    found = beliefs(view)
+    work = believing()
+    work.join(_SOON_S)
+    if work.running:
+        how = ("Reading beliefs", "Reading the probes…", "failures_belief", "conversations")
+        st.fragment(draw_work, run_every=0.5)(work, *how, figures=False, stopped="It can be started again.")
+        return
+    if work.error or work.stopped:
+        st.info(plain(work.error or "It was stopped before all beliefs were read."), icon=":material/pause:")
+        st.button(
+            "Read the beliefs",
+            key="belief_again",
+            on_click=believing,  # type: ignore[arg-type]
+            kwargs={"again": True},
+        )
+        return
+    found = beliefs(work, view)
     if not found.rows:
         st.info(
             "No belief is stored for these cases and models. Ask doctors what they hold likeliest after every reply, "

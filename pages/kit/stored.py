@@ -34,7 +34,7 @@ class Reading:
     grades: list[Graded]
 
 
-@cached_query("Reading the answers…", entries=12)
+@cached_query("Reading the answers…", entries=4)
 def scores(
     mcq_rule: McqRule = "mcq_loose",
     case_set: str | None = None,

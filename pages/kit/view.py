@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -96,8 +97,13 @@ class View:
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of a table with model, case_key, dataset and specialty that are looked at."""
-        columns = zip(table["model"], table["case_key"], table["dataset"], table["specialty"], strict=True)
-        return table[pd.Series([self.has(*row) for row in columns], table.index, dtype=bool)]
+        kept = np.ones(len(table), dtype=bool)
+        if self.case_set:
+            kept &= table["case_key"].astype(str).str.startswith(f"{self.case_set}/").to_numpy(dtype=bool)
+        for name, wanted in (("model", self.models), ("dataset", self.datasets), ("specialty", self.specialties)):
+            if wanted:
+                kept &= table[name].isin(wanted).to_numpy(dtype=bool)
+        return table[kept]
 
 
 def offers_of(scores: Iterable[CaseScore]) -> dict[str, Offer]:

@@ -79,11 +79,10 @@ class Columns:
             self.templates[known] = template
         return known
 
-    def excluded(self, first: int) -> Counter[str]:
-        """Return why answers do not count, and how many, from the trial at position ``first`` on."""
-        found = Counter(fault[1] for fault in self._faults[first * len(self._release.arms) :] if fault)
-        graded = self._frq[first * len(self._formats["frq"]) :]
-        ungraded = sum(g is not None and g[0] == "ungradable" for g in graded)
+    def excluded(self) -> Counter[str]:
+        """Return why answers do not count, and how many."""
+        found = Counter(fault[1] for fault in self._faults if fault)
+        ungraded = sum(g is not None and g[0] == "ungradable" for g in self._frq)
         return found + Counter({"the authors' grader gave no verdict": ungraded})
 
     def tables(self) -> dict[str, pa.Table]:

@@ -15,6 +15,7 @@ import duckdb
 from core import __version__
 from core.errors import AnamnesisError
 from core.questions import asked_for
+from core.store.tallies import count_anew
 
 _HERE = Path(__file__).parent
 MIGRATIONS: dict[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_HERE.glob("[0-9]*.sql"))}
@@ -26,6 +27,8 @@ _BEFORE: dict[str, str] = {
 """What leads to each version of the time before ``migrations`` from the one before it; the last is what 0001 makes."""
 _ASKS_FOR = "before_0001/to_8"
 """Brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
+_TALLIES = "0009_tallies"
+"""Brought the tallies, which count what is there already."""
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
@@ -62,6 +65,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
                 "WHERE cases.question = read.question",
                 [questions, kinds],
             )
+        if name == _TALLIES:
+            count_anew(connection)
         connection.execute(_RECORD, [name, time.time(), __version__])
     connection.execute(_RECORD, [next(iter(MIGRATIONS)), time.time(), __version__])  # what older ones came to by steps
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import duckdb
+import numpy as np
 import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Rule, Verdict
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select
+from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select, staffed, tally
+from core.store.tables import shared_texts
 
 
-@dataclass(frozen=True)
-class CaseScore:
+class CaseScore(NamedTuple):
     """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded."""
 
     model: str
@@ -41,23 +42,51 @@ def case_scores(
     Trials of a condition's runs are pooled.
     """
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
-    select(cursor, chosen)
-    parameters = chosen.parameters(_CASE_SCORES) | {"rules": chosen.rules, "counting": list(COUNTED)}
-    return [CaseScore(*row) for row in cursor.execute(_CASE_SCORES, parameters).fetchall()]
+    if chosen.of_cases:
+        counts = _TALLIED_COUNTS.format(
+            tallied=tally(cursor, chosen), by="strict" if mcq_rule == "mcq_strict" else "loose"
+        )
+    else:
+        select(cursor, chosen)
+        counts = _COUNTS
+    sql = f"{counts} {_CASE_SCORES}"
+    values = {"rules": chosen.rules, "counting": list(COUNTED), "staffed": staffed()}
+    parameters = {**chosen.parameters(sql), **{name: held for name, held in values.items() if f"${name}" in sql}}
+    found = cursor.sql(sql, params=parameters).to_arrow_table()
+    texts = (shared_texts(found[name]) for name in CaseScore._fields[:6])
+    excluded: list[dict[Any, int]] = [{}] * len(found)
+    lost = found["excluded"].is_valid().to_numpy()
+    for row, reasons in zip(np.flatnonzero(lost), found["excluded"].drop_null().to_pylist(), strict=True):
+        excluded[row] = dict(reasons)
+    return list(map(CaseScore, *texts, found["correct"].to_pylist(), found["counted"].to_pylist(), excluded))
 
 
-_CASE_SCORES = f"""
+_COUNTS = f"""
     WITH {OUTCOMES}, counts AS (
         SELECT model, place, verdicts.format, verdicts.question_type, case_key,
             any_value(dataset) AS dataset, any_value(specialty) AS specialty, verdict, count(*) AS n
         FROM outcomes AS verdicts JOIN chosen USING (trial_id)
         WHERE {IN_ARMS}
         GROUP BY ALL
-    )
-    SELECT model, format, question_type, case_key, any_value(dataset), any_value(specialty),
-        coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT,
-        coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT,
-        coalesce(map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))), MAP {{}})
+    )"""
+_TALLIED_COUNTS = f"""
+    WITH {{tallied}}, counts AS (
+        SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
+            any_value(specialty) AS specialty, verdict, sum(n)::BIGINT AS n
+        FROM (
+            SELECT model, place, format, question_type, case_key, dataset, specialty, {{by}} AS verdict, n FROM tallied
+            UNION ALL
+            SELECT model, place, format, question_type, case_key, dataset, specialty, verdict, 1
+            FROM of_shared JOIN chosen USING (trial_id) WHERE list_contains($rules, rule)
+        ) AS verdicts
+        WHERE {IN_ARMS}
+        GROUP BY model, place, format, question_type, case_key, verdict HAVING n > 0
+    )"""
+_CASE_SCORES = """
+    SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
+        coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
+        coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
+        map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
     FROM counts
     GROUP BY model, place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
@@ -87,18 +116,33 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     the strict rule.
     """
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
-    select(cursor, selection)
-    return _table(cursor, _OUTCOMES, {"rules": rules, "counting": list(COUNTED)})
+    chosen, values = selection or Selection(), {"rules": rules, "counting": list(COUNTED)}
+    if chosen.of_cases:
+        by_rule = _TALLIED_BY_RULE.format(tallied=tally(cursor, chosen))
+        shared = cursor.execute("SELECT 1 FROM judging WHERE rule = 'mcq_strict' LIMIT 1").fetchall()
+        if not shared:  # else one answer's two verdicts come from two places
+            sql = f"{by_rule} {_OUTCOMES}"
+            return _table(cursor, sql, {**chosen.parameters(sql), **values, "staffed": staffed()})
+    select(cursor, chosen)
+    return _table(cursor, f"{_BY_RULE} {_OUTCOMES}", values)
 
 
 def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:
-    table = cursor.execute(sql, parameters).df()
-    return table.astype({name: "category" for name in table.columns if name in _NAMES})
+    found = cursor.sql(sql, params=parameters).to_arrow_table()
+    names = [name for name in found.column_names if name in _NAMES]
+    for name in names:  # a text for each row would take most of the time and of the memory
+        found = found.set_column(found.column_names.index(name), name, found[name].dictionary_encode())
+    table: pd.DataFrame = found.to_pandas()
+    return table.assign(
+        **{name: table[name].cat.reorder_categories(sorted(table[name].cat.categories)) for name in names}
+    )
 
 
 _LAST = f"""last AS (
-        SELECT trial_id, contains(lower(arg_max(text, position)), '{FINAL_DIAGNOSIS.lower()}') AS concluded
-        FROM utterances GROUP BY trial_id
+        SELECT trial_id, any_value(contains(lower(text), '{FINAL_DIAGNOSIS.lower()}')) AS concluded
+        FROM utterances JOIN (SELECT trial_id, max(position) AS position FROM utterances GROUP BY trial_id) AS lasts
+            USING (trial_id, position)
+        GROUP BY trial_id
     ), held AS (
         SELECT chosen.*, trial, end_reason, doctor_turns, split_part(chosen.case_key, '/', 1) AS case_set,
             coalesce(concluded, false) AS concluded
@@ -110,26 +154,37 @@ _ENDINGS = f"""
     SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
     FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
 
-_OUTCOMES = f"""
-    WITH {OUTCOMES}, {_LAST}, by_rule AS (
+_HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
+_BY_RULE = f"""
+    WITH {OUTCOMES}, {_LAST}, judged_by AS (
         SELECT trial_id, format, question_type, model, place,
             any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_strict') AS loose,
             any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_loose') AS strict
         FROM outcomes GROUP BY ALL
-    )
-    SELECT model, format, question_type, any_value(case_set) AS case_set, case_key, any_value(dataset) AS dataset,
-        any_value(specialty) AS specialty,
-        end_reason, concluded, count(*) AS answers,
-        count(*) FILTER (list_contains($counting, loose)) AS counted, count(*) FILTER (loose = 'correct') AS correct,
-        count(*) FILTER (list_contains($counting, strict)) AS strict_counted,
-        count(*) FILTER (strict = 'correct') AS strict_correct,
-        count(*) FILTER ((loose = 'correct') <> (strict = 'correct')) AS differ,
-        count(*) FILTER (NOT list_contains($counting, loose) AND loose <> 'not_applicable') AS excluded,
-        count(*) FILTER (loose = 'refused') AS refused,
-        count(*) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable') AS strict_excluded,
-        count(*) FILTER (strict = 'refused') AS strict_refused
-    FROM by_rule JOIN held USING (trial_id)
-    GROUP BY model, place, format, question_type, case_key, end_reason, concluded
+    ), by_rule AS (SELECT {_HELD}, 1 AS n FROM judged_by JOIN held USING (trial_id))"""
+_TALLIED_BY_RULE = f"""
+    WITH {{tallied}}, {_LAST}, by_rule AS (
+        SELECT {_HELD}, n FROM tallied WHERE NOT staffed
+        UNION ALL
+        SELECT {_HELD}, 1 FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)
+    )"""
+_OUTCOMES = """
+    SELECT model, format, question_type, split_part(case_key, '/', 1) AS case_set, case_key,
+        any_value(dataset) AS dataset, any_value(specialty) AS specialty, end_reason, concluded,
+        sum(n)::BIGINT AS answers,
+        coalesce(sum(n) FILTER (list_contains($counting, loose)), 0)::BIGINT AS counted,
+        coalesce(sum(n) FILTER (loose = 'correct'), 0)::BIGINT AS correct,
+        coalesce(sum(n) FILTER (list_contains($counting, strict)), 0)::BIGINT AS strict_counted,
+        coalesce(sum(n) FILTER (strict = 'correct'), 0)::BIGINT AS strict_correct,
+        coalesce(sum(n) FILTER ((loose = 'correct') <> (strict = 'correct')), 0)::BIGINT AS differ,
+        coalesce(sum(n) FILTER (NOT list_contains($counting, loose) AND loose <> 'not_applicable'), 0)::BIGINT
+            AS excluded,
+        coalesce(sum(n) FILTER (loose = 'refused'), 0)::BIGINT AS refused,
+        coalesce(sum(n) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable'), 0)::BIGINT
+            AS strict_excluded,
+        coalesce(sum(n) FILTER (strict = 'refused'), 0)::BIGINT AS strict_refused
+    FROM by_rule
+    GROUP BY model, place, format, question_type, case_key, end_reason, concluded HAVING answers > 0
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
 
 

@@ -21,7 +21,7 @@ CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WrongAnswer:
     """An answer that is not correct, or that was broken (``FAILED``).
 
@@ -117,15 +117,14 @@ _CASES = f"""
     WHERE case_key IN (SELECT unnest($keys::VARCHAR[])) ORDER BY added_at, rowid"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Believed:
-    """The probes of one conversation, in the order of turns, and why the conversation ended."""
+    """A conversation that was probed, and why it ended; its probes are ``probes_of_trials``."""
 
     trial_id: str
     model: str
     case: CaseKey
     end_reason: EndReason | None
-    probes: tuple[Probed, ...]
 
 
 def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[Believed]:
@@ -136,11 +135,7 @@ def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
     """
     select(cursor, selection)
     rows = cursor.execute(_BELIEVED).fetchall()
-    probes = probes_of_trials(cursor, [row[0] for row in rows])
-    return [
-        Believed(trial_id, model, (case_key, content_hash), end_reason, probes[trial_id])
-        for trial_id, model, case_key, content_hash, end_reason in rows
-    ]
+    return [Believed(trial_id, model, (case_key, hash_), reason) for trial_id, model, case_key, hash_, reason in rows]
 
 
 def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, tuple[Probed, ...]]:

@@ -6,15 +6,17 @@ The newest items of a case count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from core.case import Case
 from core.events import COUNTED
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.scores import Reader, kept, key, means, newest
+from core.store.scores import Reader, kept, key, newest
 from core.store.selection import OUTCOMES, Selection, select
 from core.store.tables import insert, records
 
@@ -79,20 +81,62 @@ def history_means(
     the conversations that have it; ``NAME_at_I`` for the I-th point of a curve; ``order_TOPIC`` and ``told_TOPIC``.
     """
     select(cursor, selection)
-    table = cursor.execute(_CASES.format(kept=kept(measure)), key(measure)).df()
-    found = cursor.execute(_MEANS.format(means=means(measure)), key(measure)).df()
-    points = [f"at_{i}" for i in range(_POINTS)]
-    columns = {
-        **{name: ("mean", name) for name in scalars},
-        **{f"n_{name}": ("n", name) for name in scalars},
-        **{f"{name}_{at}": (at, name) for name in curves for at in points},
-        **{f"order_{topic}": ("mean", f"order {topic}") for topic in topics},
-        **{f"told_{topic}": ("told", f"order {topic}") for topic in topics},
-    }
-    wide = found.pivot(index=["model", "case_key"], columns="name", values=["mean", "n", "told", *points])
-    wide = wide.reindex(columns=pd.MultiIndex.from_tuples(columns.values())).set_axis(list(columns), axis=1)
-    table = table.join(wide.astype(float), on=["model", "case_key"])
-    return table.fillna({f"n_{name}": 0 for name in scalars})
+    kept_ = kept(measure)
+    table = cursor.execute(_CASES.format(kept=kept_), key(measure)).df()
+    names = [*scalars, *(f"order {topic}" for topic in topics)]
+    found: dict[str, Any] = cursor.execute(_VALUES.format(kept=kept_), {**key(measure), "names": names}).fetchnumpy()
+    cell = found["slot"].astype(np.int64) * len(names) + found["of"]
+    value = np.ma.filled(found["value"], np.nan)
+    shape, there = (len(table), len(names)), ~np.isnan(value)
+    rows = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+    n = np.bincount(cell[there], minlength=rows.size).reshape(shape)
+    sums = np.bincount(cell[there], value[there], minlength=rows.size).reshape(shape)
+    with np.errstate(invalid="ignore"):
+        means, told = sums / n, n / rows
+    columns = {name: means[:, names.index(name)] for name in scalars}
+    columns |= {f"n_{name}": n[:, names.index(name)].astype(np.float64) for name in scalars}
+    columns |= _curves(cursor, measure, curves, len(table))
+    columns |= {f"order_{topic}": means[:, names.index(f"order {topic}")] for topic in topics}
+    columns |= {f"told_{topic}": told[:, names.index(f"order {topic}")] for topic in topics}
+    return pd.concat([table, pd.DataFrame(columns)], axis=1)
+
+
+def _curves(
+    cursor: duckdb.DuckDBPyConnection, measure: Reader, curves: Sequence[str], cases: int
+) -> dict[str, NDArray[np.float64]]:
+    """Return ``NAME_at_I`` → the mean of that point by case; F1 is made of the two others in each conversation."""
+    stems = list(dict.fromkeys(name.rpartition("_")[0] for name in curves))
+    sides = [f"{stem}_{side}" for stem in stems for side in ("recall", "precision")]
+    sql = _SERIES.format(kept=kept(measure))
+    found = cursor.sql(sql, params={**key(measure), "names": sides}).to_arrow_table()
+    slot, of, trial = (found[name].to_numpy() for name in ("slot", "of", "trial"))
+    series = found["series"].combine_chunks()
+    lengths = np.diff(series.offsets.to_numpy())
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    points = np.full((len(slot), _POINTS), np.nan)
+    points[np.repeat(np.arange(len(slot)), lengths)[place < _POINTS], place[place < _POINTS]] = (
+        series.flatten().to_numpy(zero_copy_only=False)[place < _POINTS]
+    )
+    number, trial = np.unique(trial, return_inverse=True)
+    case = np.zeros(len(number), dtype=np.int64)
+    case[trial] = slot
+    by_side = np.full((len(sides), len(number), _POINTS), np.nan)
+    by_side[of, trial] = points
+    means = {}
+    for name in curves:
+        stem, _, side = name.rpartition("_")
+        recall, precision = by_side[2 * stems.index(stem)], by_side[2 * stems.index(stem) + 1]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            held = {
+                "recall": recall,
+                "precision": precision,
+                "f1": np.where(recall > 0, 2 * recall * precision / (recall + precision), recall),
+            }[side]
+            for i in range(_POINTS):
+                there = ~np.isnan(held[:, i])
+                sums = np.bincount(case[there], held[there, i], minlength=cases)
+                means[f"{name}_at_{i}"] = sums / np.bincount(case[there], minlength=cases)
+    return means
 
 
 def recalls_and_answers(
@@ -123,20 +167,17 @@ _CASES = """
         any_value(listed) AS n_items, count(*) FILTER (measured) AS conversations,
         count(*) FILTER (NOT whole) AS excluded, count(*) FILTER (whole AND NOT measured) AS missing
     FROM held WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
-_MEANS = f"""
-    WITH {{means}}, pairs AS (
-        SELECT model, case_key, split_part(name, '_', 1) || '_f1' AS name,
-            any_value(series) FILTER (name LIKE '%_recall') AS recalls,
-            any_value(series) FILTER (name LIKE '%_precision') AS precisions
-        FROM kept WHERE len(series) > 0 GROUP BY trial_id, model, case_key, split_part(name, '_', 1)
-    ), curves AS (
-        SELECT model, case_key, name, {", ".join(f"avg(series[{i + 1}]) AS at_{i}" for i in range(_POINTS))}
-        FROM (
-            SELECT model, case_key, name, series FROM kept WHERE len(series) > 0
-            UNION ALL
-            SELECT model, case_key, name, list_transform(list_zip(recalls, precisions), lambda pair: CASE
-                WHEN pair[1] > 0 THEN 2 * pair[1] * pair[2] / (pair[1] + pair[2]) ELSE pair[1] END) FROM pairs
-        ) GROUP BY model, case_key, name
-    )
-    SELECT curves.* EXCLUDE (model, case_key, name), means.* EXCLUDE (trials), n / trials AS told
-    FROM means LEFT JOIN curves USING (model, case_key, name)"""
+_PLACED = """
+    WITH {kept}, places AS (
+        SELECT model, case_key, (row_number() OVER (ORDER BY place, case_key) - 1)::INTEGER AS slot
+        FROM held WHERE NOT staffed GROUP BY model, place, case_key
+    ), trial_places AS (
+        SELECT trial_id, against, slot, (row_number() OVER () - 1)::INTEGER AS trial
+        FROM held JOIN places USING (model, case_key)
+    ), asked AS (SELECT unnest($names::VARCHAR[]) AS name, unnest(range(len($names)))::INTEGER AS of)"""
+"""Numbers in place of names: the row of ``_CASES`` (``slot``), the conversation, and the score (``of``)."""
+_VALUES = f"""{_PLACED}
+    SELECT slot, of, value FROM own JOIN trial_places USING (trial_id, against) JOIN asked USING (name)"""
+_SERIES = f"""{_PLACED}
+    SELECT slot, of, trial, series FROM own JOIN trial_places USING (trial_id, against) JOIN asked USING (name)
+    WHERE len(series) > 0"""

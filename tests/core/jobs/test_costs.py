@@ -96,7 +96,8 @@ def test_doctors_that_ask_less_are_learned_from(
     )
     assert found is not None
     first, calls, tokens, before, _ = (int(number.replace(",", "")) for number in found.groups())
-    assert (first, before) == (3, thought.calls)
+    assert 3 <= first <= 5, "a twentieth, and three at least; the second worker may be ahead"
+    assert before == thought.calls
     assert thought.calls > 1.6 * took.calls
     assert calls == pytest.approx(took.calls, rel=0.10)
     assert tokens == pytest.approx(took.tokens, rel=0.15)

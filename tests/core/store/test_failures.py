@@ -144,9 +144,10 @@ def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> 
         (found,) = believed(cursor)
         watched = believed(cursor, Selection(runs=["live"]))
         assert not believed(cursor, Selection(models=["openai/none"]))
-        assert probes_of_trials(cursor, ["b", "nothing"]) == {}
+        assert probes_of_trials(cursor, ["a", "b", "nothing"]) == {
+            "a": (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
+        }
     assert (found.trial_id, found.model, found.case[0], found.end_reason) == ("a", "openai/a", "ours/1", "turn_cap")
-    assert found.probes == (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
     assert [one.trial_id for one in watched] == ["l"]
 
 

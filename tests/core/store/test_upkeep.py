@@ -72,6 +72,15 @@ def test_rows_without_their_trial_are_named(store: Store) -> None:
     assert found["orphaned", "grades"] == "has rows of 1 trials that are not there"
 
 
+def test_counts_that_are_off_are_named_and_counted_anew(store: Store) -> None:
+    change(store, "UPDATE tallies SET n = n + 1 WHERE run_id = 'run-a' AND loose = 'correct'")
+    change(store, "DELETE FROM judged WHERE run_id = 'run-b'")
+    found = verify(store)
+    assert [(one.kind, one.where, one.repairable) for one in found.findings] == [("miscounted", "tallies", True)]
+    assert [one.kind for one in repair(store, found)] == ["miscounted"]
+    assert not verify(store).findings
+
+
 def test_a_line_that_a_crash_cut_off_is_dropped(store: Store) -> None:
     whole = journal(store).read_bytes()
     journal(store).write_bytes(whole + b'{"type": "trial", "run_id": "run-a", "tri')

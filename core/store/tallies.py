@@ -1,0 +1,151 @@
+"""Counts of answers by verdict, and of verdicts by grader, kept beside the rows that they count.
+
+Figures of a whole study ask for nothing else, and a study of a million answers is read from them in a moment. Whoever
+writes to the database brings them up to date at the end of the transaction (``core.store.database.Store.write``): what
+was added is counted, and where an answer that was there before was judged anew, it is taken from what it counted as.
+Rows are only ever added; who reads them sums ``n``. Where anything was deleted, all is counted anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+
+from core.frameworks.conversation import FINAL_DIAGNOSIS
+
+_COUNTED = ("trials", "utterances", "answers", "grades")
+
+
+class State(NamedTuple):
+    """How many rows a table has, and the number of the last of them: both say whether anything came or went."""
+
+    rows: int
+    last: int
+
+
+States = dict[str, State]
+
+
+def states(connection: duckdb.DuckDBPyConnection) -> States:
+    """Return the state of each table that is counted."""
+    found = {}
+    for name in _COUNTED:
+        row = connection.execute(f"SELECT count(*), coalesce(max(rowid), -1) FROM {name}").fetchall()[0]
+        found[name] = State(*row)
+    return found
+
+
+def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> None:
+    """Count what has changed since ``before`` in this transaction."""
+    after = states(connection)
+    if after == before:
+        return
+    for name, (rows, last) in before.items():
+        sql = f"SELECT count(*) FROM {name} WHERE rowid > ?"
+        added = connection.execute(sql, [last]).fetchall()[0][0] if after[name].last > last else 0
+        if rows + added != after[name].rows:
+            count_anew(connection)
+            return
+    lasts = {name: state.last for name, state in before.items()}
+    connection.execute(_TOUCHED.format(**lasts))
+    new = {name: f"AND {name}.rowid > {last}" for name, last in lasts.items()}
+    _add(connection, "WHERE NOT old", **new)
+    if connection.execute("SELECT 1 FROM touched WHERE old LIMIT 1").fetchall():
+        _add(connection, "WHERE old", n="-count(*)", grades=f"AND grades.rowid <= {lasts['grades']}")
+        _add(connection, "WHERE old")
+    connection.execute(_JUDGED.format(which=f"WHERE grades.rowid > {lasts['grades']}", n="count(*)"))
+    connection.execute("DROP TABLE touched")
+
+
+def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
+    """Count everything."""
+    connection.execute("DELETE FROM tallies")
+    connection.execute("DELETE FROM judged")
+    connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
+    _add(connection, "")
+    connection.execute(_JUDGED.format(which="", n="count(*)"))
+    connection.execute("DROP TABLE touched")
+
+
+def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how many kinds of answers and verdicts are held at a number that is not that of their rows."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
+    off = 0
+    for table, counting in (
+        ("tallies", _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)")),
+        ("judged", _JUDGED.format(which="", n="-count(*)")),
+    ):
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {table}")
+        connection.execute(counting.replace(f"INSERT INTO {table}", "INSERT INTO recounted"))
+        sql = "SELECT count(*) FROM (SELECT * EXCLUDE n FROM recounted GROUP BY ALL HAVING sum(n) <> 0)"
+        off += int(connection.execute(sql).fetchall()[0][0])
+    connection.execute("DROP TABLE recounted")
+    connection.execute("DROP TABLE touched")
+    return off
+
+
+def _add(connection: duckdb.DuckDBPyConnection, which: str, n: str = "count(*)", **only: str) -> None:
+    """Add what the touched trials count as; ``only`` narrows the rows of a table that are looked at."""
+    connection.execute(_TALLY.format(**{**dict.fromkeys(_COUNTED, ""), **only}, which=which, n=n))
+
+
+_TOUCHED = """
+    CREATE OR REPLACE TEMP TABLE touched AS
+    SELECT trial_id, trials.rowid <= {trials} AS old
+    FROM trials SEMI JOIN (
+        SELECT trial_id FROM trials WHERE rowid > {trials}
+        UNION SELECT trial_id FROM answers WHERE rowid > {answers}
+        UNION SELECT trial_id FROM grades WHERE rowid > {grades}
+    ) AS new USING (trial_id)"""
+
+# Of one rule the newest verdict on an answer counts, of two at the same moment the one that came in later.
+_TALLY = f"""
+    INSERT INTO tallies BY NAME
+    WITH mine AS (FROM touched {{which}}), talks AS (
+        SELECT trial_id, run_id, case_key, content_hash, end_reason, status, failure,
+            coalesce(contains(lower(last_text), '{FINAL_DIAGNOSIS.lower()}'), false) AS concluded
+        FROM (SELECT * FROM trials SEMI JOIN mine USING (trial_id) WHERE true {{trials}}) AS trials
+        LEFT JOIN (
+            SELECT trial_id, any_value(text) AS last_text FROM utterances
+            JOIN (
+                SELECT trial_id, max(position) AS position FROM utterances SEMI JOIN mine USING (trial_id)
+                WHERE true {{utterances}} GROUP BY trial_id
+            ) AS lasts USING (trial_id, position) WHERE true {{utterances}} GROUP BY trial_id
+        ) AS said USING (trial_id)
+    ), given AS (
+        SELECT trial_id, format, question_type, status, reason FROM answers SEMI JOIN mine USING (trial_id)
+        WHERE true {{answers}}
+    ), verdict AS (
+        SELECT trial_id, format, question_type,
+            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule <> 'mcq_strict') AS loose,
+            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule = 'mcq_strict') AS strict
+        FROM grades SEMI JOIN mine USING (trial_id)
+        WHERE rule = if(starts_with(question_type, 'mcq'), if(rule = 'mcq_strict', rule, 'mcq_loose'), question_type)
+            {{grades}}
+        GROUP BY trial_id, format, question_type
+    ), outcome AS (
+        SELECT trial_id, format, question_type, true AS answered,
+            CASE WHEN status = 'invalid' THEN coalesce(reason, 'ungradable') ELSE coalesce(loose, 'ungraded') END
+                AS loose,
+            CASE WHEN status = 'invalid' THEN coalesce(reason, 'ungradable')
+                 WHEN starts_with(question_type, 'mcq') THEN coalesce(strict, 'ungraded')
+                 ELSE coalesce(loose, 'ungraded') END AS strict
+        FROM given LEFT JOIN verdict USING (trial_id, format, question_type)
+        UNION ALL
+        SELECT trial_id, arm[1], arm[2], false, verdict, verdict
+        FROM (
+            SELECT trial_id, string_split(unnest(arms), ':') AS arm,
+                if(failure = 'refused', 'refused', 'provider_error') AS verdict
+            FROM talks JOIN runs USING (run_id) WHERE status = 'failed'
+        ) AS broken ANTI JOIN given
+            ON given.trial_id = broken.trial_id AND given.format = arm[1] AND given.question_type = arm[2]
+    )
+    SELECT run_id, case_key, content_hash, end_reason, concluded, format, question_type, answered, loose, strict,
+        {{n}} AS n
+    FROM outcome JOIN talks USING (trial_id) GROUP BY ALL"""
+_JUDGED = """
+    INSERT INTO judged BY NAME
+    SELECT run_id, rule, grader, coalesce(prompt_hash, '') AS prompt_hash, coalesce(rule_version, 1) AS rule_version,
+        {n} AS n
+    FROM grades JOIN trials USING (trial_id) {which} GROUP BY ALL"""
