@@ -40,7 +40,7 @@ from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.store.database import Store
-from core.store.fold import fold_if_free
+from core.store.fold import fold_if_free, following
 
 CALLS_A_TRIAL = 5
 """The patient and the doctor speak twice each (provider.py), then the doctor answers one multiple choice."""
@@ -158,16 +158,13 @@ async def campaign(
         settings=Settings(base_url=url),
     )
 
-    async def fold() -> None:
-        await asyncio.to_thread(fold_if_free, store)
-
     async with load_registry([SHIPPED]) as registry:
         header = header_of(plan, registry)
         begin(header)
         fold_if_free(store)  # as the command line does before it starts
         missing = trials_of(header)
-        async with players(header, registry) as play:
-            engine = Engine(header, play, concurrency=in_flight, fold=fold, on_progress=show)
+        async with players(header, registry) as play, following(store) as follow:
+            engine = Engine(header, play, concurrency=in_flight, fold=follow, on_progress=show)
             return await measured(_calls_of(engine.run(missing, len(missing), Stop())))
 
 

@@ -37,13 +37,13 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Progress, Stop, running
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
 from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, following
 from core.store.lease import DatabaseBusyError
 
 CALLS_AT_ONCE = 16
@@ -140,16 +140,16 @@ class BenchRun:
             self._ended.set()
 
     async def _carry_out(self, registry: Registry, play: Play) -> None:
-        engine = Engine(
-            self.header,
-            lambda trial: self._play(trial, play),
-            CALLS_AT_ONCE,
-            fold=folding(Store()),
-            calls_at_once=CALLS_AT_ONCE,
-            given=await asyncio.to_thread(_given, self.header),
-        )
         with running(self.run_id) as stop_file:
-            async with registry:
+            async with registry, following(Store()) as follow:
+                engine = Engine(
+                    self.header,
+                    lambda trial: self._play(trial, play),
+                    CALLS_AT_ONCE,
+                    fold=follow,
+                    calls_at_once=CALLS_AT_ONCE,
+                    given=await asyncio.to_thread(_given, self.header),
+                )
                 progress = self.progress
                 await engine.run(self._missing, len(self.trials), self._stop, stop_file, progress)
         if progress.done < progress.planned and not self._asked_to_stop:

@@ -16,7 +16,6 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -33,7 +32,7 @@ from core.journal import Journal, Line, RunHeader, TrialLine, in_use, journal_pa
 from core.models.limits import LEARNT, MOST, Concurrency
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.fold import fold, fold_if_free
+from core.store.fold import fold, following
 from core.work import Progress as Told
 from core.work import Stop as Asked
 
@@ -548,24 +547,19 @@ def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store
     The database follows, also where the job breaks off. Raises ``AnamnesisError`` where it is under way elsewhere.
     """
     options = job.options.with_batches(registry, job.progress)
-    job = replace(job, folder=store.journals, fold=folding(store), options=options)
+    job = replace(job, folder=store.journals, options=options)
 
     async def main() -> None:
-        async with registry:
+        async with registry, following(store) as follow:
             if job.progress.done >= job.progress.planned:
                 return job.options.on_progress(job.progress)
             with running(job.name, job.folder) as stop_file:
-                await job.run(pieces, stop_file)
+                await replace(job, fold=follow).run(pieces, stop_file)
 
     try:
         asyncio.run(main())
     finally:
         fold(store)
-
-
-def folding(store: Store) -> Callable[[], Awaitable[object]]:
-    """Return what makes a database follow."""
-    return partial(asyncio.to_thread, fold_if_free, store)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
+from core.jobs.engine import Engine, Progress, Stop, is_running, running
 from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget, estimate
 from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
@@ -33,7 +33,7 @@ from core.models.keys import environment
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, following
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
@@ -146,13 +146,13 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), thought=Took(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
-            async with (players if missing else in_this_process)(header, registry) as play:
+            async with (players if missing else in_this_process)(header, registry) as play, following(store) as follow:
                 engine = Engine(
                     header,
                     play,
                     options.concurrency,
                     options.budget_usd,
-                    folding(store),
+                    follow,
                     options.on_progress,
                     options.calls_at_once,
                 )

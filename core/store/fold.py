@@ -6,16 +6,20 @@ transaction with the positions that were reached. Killed at any point, the next 
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import math
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from asyncio import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
+from core import paths
 from core.errors import AnamnesisError
 from core.journal import (
     DeletedLine,
@@ -37,8 +41,9 @@ from core.store.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, Row, insert
 
 CHUNK_TRIALS = 2_000
-CHUNK_BYTES, _BESIDE_BYTES = 64_000_000, 1_000_000
+CHUNK_BYTES = 64_000_000
 """A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
+_ENDS_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -84,20 +89,18 @@ _unwritable: set[Path] = set()
 log = logging.getLogger(__name__)
 
 
-def fold(
-    store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S, at_once: float = math.inf
-) -> FoldReport:
+def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
     """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
 
     Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
     A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
-    use for ``timeout`` seconds. A transaction takes at most about ``at_once`` bytes.
+    use for ``timeout`` seconds.
     """
     grown = _grown(store, folder or store.journals, timeout)
     report = FoldReport(journals=len(grown))
     damaged: list[Damaged] = []
     try:
-        for chunk in _chunks(grown, damaged, at_once):
+        for chunk in _chunks(grown, damaged):
             with store.write(timeout) as connection:
                 added = _insert(connection, chunk)
             pa.default_memory_pool().release_unused()  # else a job that folds now and then grows by it
@@ -127,14 +130,67 @@ def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, i
 
 
 def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
-    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later.
-
-    A job does so now and then beside its calls: in small pieces, so that its memory does not grow with its pace.
-    """
+    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later."""
     try:
-        return fold(store, folder, timeout=0.2, at_once=_BESIDE_BYTES)
+        return fold(store, folder, timeout=0.2)
     except DatabaseBusyError:
         return None
+
+
+@asynccontextmanager
+async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Lend what makes the database follow, in a process of its own that begins when it is first asked to.
+
+    There it takes neither time nor memory from the calls of a job. Its faults are raised as ``AnamnesisError``.
+    """
+    child: subprocess.Process | None = None
+
+    async def ask() -> None:
+        nonlocal child
+        if child is None:
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", "from core.store.fold import follow; follow()", str(store.path.resolve())),
+                cwd=paths.ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is the job's to act on
+            )
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with suppress(ConnectionError):
+            child.stdin.write(b"\n")
+            await child.stdin.drain()
+        answer = await child.stdout.readline()
+        if not answer:
+            status, child = await child.wait(), None
+            raise AnamnesisError(f"The process that takes journals into {store.path} ended ({status}).")
+        if words := answer.decode().strip():
+            raise AnamnesisError(words)
+
+    try:
+        yield ask
+    finally:
+        if child is not None and child.stdin is not None:
+            child.stdin.close()
+            try:
+                async with asyncio.timeout(_ENDS_WITHIN_S):
+                    await child.wait()
+            except TimeoutError:
+                child.kill()
+                await child.wait()
+
+
+def follow() -> None:
+    """Be the process of ``following``: fold at each line that comes in, and answer with what went wrong, or nothing."""
+    store = Store(Path(sys.argv[1]))
+    for _ in sys.stdin:
+        words = ""
+        try:
+            fold_if_free(store)
+        except Exception as error:  # who asks is told, and asks again
+            words = " ".join(f"{error}".split()) or repr(error)
+        print(words, flush=True)
 
 
 def keep_lines(store: Store, job: str, lines: Sequence[Line]) -> None:
@@ -162,7 +218,7 @@ def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, 
     return grown
 
 
-def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged], at_once: float) -> Iterator[_Chunk]:
+def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Iterator[_Chunk]:
     chunk = _Chunk()
     for path, (start, size) in grown.items():
         position = start
@@ -172,7 +228,7 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged], at_once:
                 chunk.size += offset - position
                 position = offset
                 chunk.positions[path] = (position, size)
-                if chunk.full or chunk.size >= at_once:
+                if chunk.full:
                     yield chunk
                     chunk = _Chunk()
         except (AnamnesisError, OSError) as error:

@@ -121,9 +121,9 @@ async def test_workers_share_the_limits_of_a_provider(monkeypatch: pytest.Monkey
         sent = pickle.loads(pickle.dumps(arguments))
         return asyncio.ensure_future(getattr(place if hasattr(place, method) else host, method)(*sent))
 
+    monkeypatch.setattr(limits, "elsewhere", None)  # for the other tests of this process
     hold_elsewhere(ask, ask)
-    make = limits.elsewhere
-    monkeypatch.setattr(limits, "elsewhere", None)
+    make, limits.elsewhere = limits.elsewhere, None
     assert make is not None
     one, other = (make(scope, allowed, None, True) for _ in range(2))
     first = await one.acquire(90)

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from core.errors import AnamnesisError
 from core.journal import JournalWriter, journal_path
 from core.store.database import Store
-from core.store.fold import FoldReport, fold, fold_if_free
+from core.store.fold import FoldReport, fold, fold_if_free, following
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades
 from core.store.runs import done_trial_ids, run
 from tests.core.store.builders import (
@@ -251,6 +253,29 @@ def test_fold_if_free_does_not_wait(store: Store) -> None:
     report = fold_if_free(store)
     assert report is not None
     assert report.trials == 1
+
+
+def follower() -> psutil.Process:
+    (found,) = [one for one in psutil.Process().children() if one.is_running() and "follow()" in "".join(one.cmdline())]
+    return found
+
+
+async def test_a_database_follows_in_a_process_that_may_die(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial())
+    async with following(store) as follow:
+        await follow()
+        assert counts(store)["trials"] == 1
+        follower().kill()
+        with pytest.raises(AnamnesisError, match=r"The process that takes journals into .* ended \(-9\)"):
+            await follow()
+        write_journal(store.journals, "run", a_trial(trial_id="run/1/1", trial=1))
+        await follow()
+        assert counts(store)["trials"] == 2
+        child = follower()
+        store.path.write_bytes(b"no database")
+        with pytest.raises(AnamnesisError, match="cannot be opened"):
+            await follow()
+    assert not child.is_running()
 
 
 def test_what_the_journal_writer_wrote_comes_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
