@@ -43,6 +43,8 @@ from core.store.tables import OF_A_TRIAL, Row, insert
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
 """A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
+ALONE_AFTER = 10
+"""So often a job makes the database follow by itself: the process that does so from then on takes a second to begin."""
 _ENDS_WITHIN_S = 10.0
 
 
@@ -139,14 +141,19 @@ def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
 
 @asynccontextmanager
 async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Lend what makes the database follow, in a process of its own that begins when it is first asked to.
+    """Lend what makes the database follow: of a job that takes long, in a process of its own.
 
-    There it takes neither time nor memory from the calls of a job. Its faults are raised as ``AnamnesisError``.
+    There it takes neither time nor memory from the job's calls. Its faults are raised as ``AnamnesisError``.
     """
     child: subprocess.Process | None = None
+    asked = 0
 
     async def ask() -> None:
-        nonlocal child
+        nonlocal child, asked
+        asked += 1
+        if asked <= ALONE_AFTER:
+            await asyncio.to_thread(fold_if_free, store)
+            return
         if child is None:
             child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-c", "from core.store.fold import follow; follow()", str(store.path.resolve())),

@@ -49,12 +49,13 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> N
             return
     lasts = {name: state.last for name, state in before.items()}
     connection.execute(_TOUCHED.format(**lasts))
-    new = {name: f"AND {name}.rowid > {last}" for name, last in lasts.items()}
+    # what belongs to a trial comes with it, but verdicts may have come before, as where a release is taken in once more
+    new = {name: f"AND {name}.rowid > {last}" for name, last in lasts.items() if name != "grades"}
     _add(connection, "WHERE NOT old", **new)
     if connection.execute("SELECT 1 FROM touched WHERE old LIMIT 1").fetchall():
         _add(connection, "WHERE old", n="-count(*)", grades=f"AND grades.rowid <= {lasts['grades']}")
         _add(connection, "WHERE old")
-    connection.execute(_JUDGED.format(which=f"WHERE grades.rowid > {lasts['grades']}", n="count(*)"))
+    connection.execute(_JUDGED.format(which=_JUDGED_NOW.format(**lasts), n="count(*)"))
     connection.execute("DROP TABLE touched")
 
 
@@ -149,3 +150,4 @@ _JUDGED = """
     SELECT run_id, rule, grader, coalesce(prompt_hash, '') AS prompt_hash, coalesce(rule_version, 1) AS rule_version,
         {n} AS n
     FROM grades JOIN trials USING (trial_id) {which} GROUP BY ALL"""
+_JUDGED_NOW = "WHERE grades.rowid > {grades} OR trials.rowid > {trials}"

@@ -12,6 +12,7 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.journal import JournalWriter, journal_path
+from core.store import fold as fold_module
 from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free, following
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades
@@ -260,11 +261,17 @@ def follower() -> psutil.Process:
     return found
 
 
-async def test_a_database_follows_in_a_process_that_may_die(store: Store) -> None:
+async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_module, "ALONE_AFTER", 1)
     write_journal(store.journals, "run", a_header(), a_trial())
     async with following(store) as follow:
         await follow()
         assert counts(store)["trials"] == 1
+        with pytest.raises(ValueError, match="not enough values"):
+            follower()
+        await follow()
         follower().kill()
         with pytest.raises(AnamnesisError, match=r"The process that takes journals into .* ended \(-9\)"):
             await follow()
