@@ -43,7 +43,7 @@ from core.store.tables import OF_A_TRIAL, Row, insert
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
 """A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
-ALONE_AFTER = 10
+ALONE_AFTER = 4
 """So often a job makes the database follow by itself: the process that does so from then on takes a second to begin."""
 _ENDS_WITHIN_S = 10.0
 
