@@ -110,6 +110,14 @@ def filled_store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _the_checkouts_database_is_left_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give what asks for the database, in a test that names none, one of this worker's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANAMNESIS_DB", str(tmp_path_factory.mktemp("unnamed") / "anamnesis.duckdb"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineOf]:
     """Let an engine of DuckDB that has let go of its file take the next one: it starts slower than most tests run.
 
