@@ -11,9 +11,10 @@ import errno
 import hashlib
 import os
 import queue
+import shutil
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal
@@ -192,12 +193,20 @@ def journal_path(run_id: str, folder: Path | None = None) -> Path:
     return (folder or paths.journals_folder()) / run_id / "journal.jsonl"
 
 
+_SET_ASIDE = 4_000_000
+"""Bytes that a job keeps free beside its journal for the replies in the air when the disk becomes full."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk is full, or as full as one may make it."""
+
+
 @contextmanager
 def writable(place: Path) -> Iterator[None]:
     """Raise ``AnamnesisError`` where the block meets a file system or folder that lets nothing be written."""
     try:
         yield
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise AnamnesisError(f"{place} cannot be written ({error.strerror}): make room, then try again.") from error
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         raise AnamnesisError(
@@ -214,25 +223,58 @@ class JournalWriter:
         with writable(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(path)
-            self._file = path.open("ab", buffering=0)
+            self._file = path.open("a+b", buffering=0)
 
     def append(self, line: Line) -> None:
         """Write one line whole and sync it; what could not be written whole is taken back."""
         self.append_all([line])
 
     def append_all(self, lines: Sequence[Line]) -> None:
-        """Write lines and sync them together; what could not be written whole is taken back, all of it."""
-        data = memoryview(b"".join(_written(line) for line in lines))
-        end = self._file.seek(0, os.SEEK_END)
+        """Write lines and sync them together; what could not be written whole is taken back, all of it.
+
+        Raises ``AnamnesisError`` then. It is raised also where the lines are there, but no more may come: what was
+        ``set_aside`` had to be used, or somebody took the journal away, which was put back from the file that is open.
+        """
+        data = b"".join(_written(line) for line in lines)
         try:
-            while data:  # a full disk takes the beginning of a line before it complains
-                data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
+            self._append(data)
         except OSError as error:
-            self._file.truncate(end)
+            if error.errno in NO_ROOM and (aside := self._path.with_name("room")).exists():
+                aside.unlink()
+                with suppress(OSError):
+                    self._append(data)
+            what_to_do = "make room" if error.errno in NO_ROOM else f"see that {self._path.parent} can be written"
             raise AnamnesisError(
-                f"The journal {self._path} cannot be written ({error.strerror}): make room, then resume the run."
+                f"The journal {self._path} cannot be written ({error.strerror}): {what_to_do}, then resume the run."
             ) from error
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            with writable(self._path.parent):
+                self._write_anew()
+
+    def _append(self, data: bytes) -> None:
+        end, left = self._file.seek(0, os.SEEK_END), memoryview(data)
+        try:
+            while left:  # a full disk takes the beginning of a line before it complains
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError:
+            with suppress(OSError):  # else the beginning is dropped at the next start
+                self._file.truncate(end)
+            raise
+
+    def _write_anew(self) -> None:
+        """Put the journal back from the file that is open, which nobody else can reach any more."""
+        gone = self._file
+        gone.seek(0)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with gone, self._path.open("xb") as back:
+            shutil.copyfileobj(gone, back)
+            os.fsync(back.fileno())
+        self._file = self._path.open("a+b", buffering=0)
+        raise AnamnesisError(
+            f"The journal {self._path} was deleted while the run went on. It is back, with all that was paid for: see "
+            "that its folder stays, then resume the run."
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -263,11 +305,19 @@ class Journal:
     """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
 
     Nothing is made on disk before the first line; a journal that is new begins with ``header``. ``shared``: others
-    write to it now and then, of this process or another (``append_shared``).
+    write to it now and then, of this process or another (``append_shared``). ``broken`` is told why where lines cannot
+    be written, for nothing more to be paid for; room for what is in the air then is set aside meanwhile.
     """
 
-    def __init__(self, path: Path, header: RunHeader | None = None, *, shared: bool = False) -> None:
-        self._path, self._header, self._shared = path, header, shared
+    def __init__(
+        self,
+        path: Path,
+        header: RunHeader | None = None,
+        *,
+        shared: bool = False,
+        broken: Callable[[str], object] | None = None,
+    ) -> None:
+        self._path, self._header, self._shared, self._broken = path, header, shared, broken
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -282,7 +332,12 @@ class Journal:
             self._thread = threading.Thread(target=self._write, args=(loop,), name="journal", daemon=True)
             self._thread.start()
         self._waiting.put((lines, written))
-        await asyncio.shield(written)
+        try:
+            await asyncio.shield(written)
+        except AnamnesisError as error:
+            if self._broken is not None:
+                self._broken(str(error))
+            raise
 
     async def close(self) -> None:
         """Write what waits and close the file."""
@@ -290,8 +345,12 @@ class Journal:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
             self._thread = None
+        self._path.with_name("room").unlink(missing_ok=True)
 
     async def __aenter__(self) -> Journal:
+        if self._broken is not None and self._path.parent.exists() and hasattr(os, "posix_fallocate"):
+            with writable(self._path.parent), self._path.with_name("room").open("wb") as room:
+                os.posix_fallocate(room.fileno(), 0, _SET_ASIDE)
         return self
 
     async def __aexit__(

@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -378,7 +379,8 @@ class Job(Generic[U]):
         if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only
             self.progress.first += memory.took
         self._check_budget()
-        async with Journal(path, self.header) as journal:
+        broken = partial(self.stop.ask, at_once=False)  # what is in the air is paid for, and may still find room
+        async with Journal(path, self.header, broken=broken) as journal:
             replies = Replies(
                 self.name,
                 journal,

@@ -22,8 +22,9 @@ import psutil
 
 from core import paths
 from core.errors import AnamnesisError
+from core.journal import NO_ROOM
 from core.store import migrations, tallies
-from core.store.engine import Opened, quoted
+from core.store.engine import Opened, forget, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
 
 log = logging.getLogger(__name__)
@@ -34,11 +35,21 @@ TIMEOUT_S = 30.0
 
 _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another process", re.IGNORECASE)
 _UNWRITABLE = tuple(map(os.strerror, (errno.EROFS, errno.EACCES, errno.EPERM)))
+_NO_ROOM = tuple(map(os.strerror, NO_ROOM))
+_DAMAGED = re.compile(r"corrupt|checksum|enough bytes|deserializ|invalidated|INTERNAL", re.IGNORECASE)
+_MAKE_ANEW = (
+    "run `python -m core verify`, which makes it anew from the journals. What experts marked comes back from a backup "
+    "only (`python -m core restore`), a release by importing it again."
+)
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
 class NotWritableError(AnamnesisError):
-    """The database lies where nothing can be written: it can be read, and no more."""
+    """The database lies where nothing can be written, for it must not be or there is no room; ``why`` says which."""
+
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class Store:
@@ -67,12 +78,13 @@ class Store:
         ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread.
         """
         gate, deadline = self._gate(), time.monotonic() + timeout
-        cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
-        try:
-            yield cursor
-        finally:
-            cursor.close()
-            gate.leave_shared()
+        with self._sound():
+            cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
+            try:
+                yield cursor
+            finally:
+                cursor.close()
+                gate.leave_shared()
 
     @contextmanager
     def write(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -82,7 +94,7 @@ class Store:
         inside another lease of the same thread.
         """
         deadline = time.monotonic() + timeout
-        with self._alone(deadline):
+        with self._sound(), self._alone(deadline):
             opened = self._open(deadline, read_only=False)
             try:
                 with _transaction(opened.connection):
@@ -97,7 +109,7 @@ class Store:
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
         deadline = time.monotonic() + timeout
-        with self._alone(deadline):
+        with self._sound(), self._alone(deadline):
             while True:
                 self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago
                 try:
@@ -107,9 +119,36 @@ class Store:
                         connection.execute("COPY FROM DATABASE original TO copy")
                     return
                 except duckdb.IOException as error:  # another process, such as a run, was faster
-                    if not _LOCKED.search(str(error)):
-                        raise AnamnesisError(f"The database {self.path} cannot be copied: {error}") from error
+                    why = _first_line(error)
+                    if any(words in why for words in (*_NO_ROOM, *_UNWRITABLE)):
+                        raise AnamnesisError(
+                            f"The database cannot be copied to {target.parent} ({why.rpartition(': ')[2]}): make room "
+                            "there, or choose another place."
+                        ) from error
+                    if not _LOCKED.search(why):
+                        raise
                 time.sleep(0.05)
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Say what to do where the block finds the disk full, or the file damaged."""
+        try:
+            yield
+        except duckdb.Error as error:
+            why = _first_line(error)
+            if full := next((words for words in _NO_ROOM if words in str(error)), None):
+                raise NotWritableError(
+                    f"The database {self.path} cannot be written ({full}): make room, then try again. Nothing is "
+                    f"lost: what was paid for stands in the journals ({self.journals.name}) and is taken from there.",
+                    full,
+                ) from error
+            if not _DAMAGED.search(str(error)):
+                raise
+            forget()
+            raise AnamnesisError(
+                f"The database {self.path} is damaged ({why.rstrip('.')}): move it elsewhere, with "
+                f"{self.path.name}.wal if that is there, and {_MAKE_ANEW}"
+            ) from error
 
     def _gate(self) -> Gate:
         return gate_of(self.path)
@@ -166,14 +205,21 @@ class Store:
                 except duckdb.IOException as error:
                     message = str(error)
                     if not _LOCKED.search(message):
-                        why = message.removeprefix("IO Error: ").splitlines()[0]
+                        if _DAMAGED.search(message) or any(words in message for words in _NO_ROOM):
+                            raise
+                        why = _first_line(error)
+                        reason = why.rpartition(": ")[2]
                         if not read_only and any(words in message for words in _UNWRITABLE) and self.path.exists():
                             raise NotWritableError(
-                                f"The database {self.path} can be read but not written ({why.rpartition(': ')[2]}): "
+                                f"The database {self.path} can be read but not written ({reason}): "
                                 "nothing can be run, graded, named or deleted here. Copy it, with its journals "
-                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it."
+                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it.",
+                                reason,
                             ) from error
-                        raise AnamnesisError(f"The database {self.path} cannot be opened: {why}") from error
+                        raise AnamnesisError(
+                            f"The database {self.path} cannot be opened: {why.rstrip('.')}. Name another file in "
+                            f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_MAKE_ANEW}"
+                        ) from error
                     if time.monotonic() >= deadline:
                         raise DatabaseBusyError(
                             f"The database {self.path} is in use by another process ({_describe_holder(message)}): "
@@ -212,6 +258,10 @@ def _put_in_place(draft: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             draft.rename(path)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).removeprefix("IO Error: ").splitlines()[0]
 
 
 def _describe_holder(message: str) -> str:

@@ -61,7 +61,8 @@ class Opened:
         try:
             self.connection.execute("USE memory")
             self.connection.execute(f"DETACH {_NAME}")
-        except duckdb.FatalException:
+        except (duckdb.FatalException, duckdb.IOException):
+            # what was committed stands in the log beside the file, which could not be taken into it: the disk is full
             forget()
         finally:
             self.connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -129,7 +130,8 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     try:
         (count,) = connection.execute(sql).fetchall()[0]
     finally:
-        connection.unregister("incoming")
+        with suppress(duckdb.TransactionException):  # it was broken off: what broke it is what matters
+            connection.unregister("incoming")
     return int(count)
 
 
