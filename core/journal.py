@@ -229,27 +229,41 @@ class JournalWriter:
         """Write one line whole and sync it; what could not be written whole is taken back."""
         self.append_all([line])
 
-    def append_all(self, lines: Sequence[Line]) -> None:
-        """Write lines and sync them together; what could not be written whole is taken back, all of it.
+    def append_all(self, lines: Sequence[Line]) -> str:
+        """Write lines and sync them together; what could not be written whole is taken back, all of it, and raised.
 
-        Raises ``AnamnesisError`` then. It is raised also where the lines are there, but no more may come: what was
-        ``set_aside`` had to be used, or somebody took the journal away, which was put back from the file that is open.
+        Return why no more ought to come though these are there, else nothing: the room that was set aside had to be
+        used, or somebody took the journal away, which was put back from the file that is open.
         """
         data = b"".join(_written(line) for line in lines)
         try:
             self._append(data)
         except OSError as error:
-            if error.errno in NO_ROOM and (aside := self._path.with_name("room")).exists():
-                aside.unlink()
-                with suppress(OSError):
-                    self._append(data)
             what_to_do = "make room" if error.errno in NO_ROOM else f"see that {self._path.parent} can be written"
-            raise AnamnesisError(
-                f"The journal {self._path} cannot be written ({error.strerror}): {what_to_do}, then resume the run."
-            ) from error
-        if os.fstat(self._file.fileno()).st_nlink == 0:
-            with writable(self._path.parent):
-                self._write_anew()
+            why = f"The journal {self._path} cannot be written ({error.strerror}): {what_to_do}, then resume the run."
+            aside = self._path.with_name("room")
+            if error.errno not in NO_ROOM or not aside.exists():
+                raise AnamnesisError(why) from error
+            aside.unlink()
+            try:
+                self._append(data)
+            except OSError:
+                raise AnamnesisError(why) from error
+            return why
+        if os.fstat(self._file.fileno()).st_nlink:
+            return ""
+        gone = self._file
+        gone.seek(0)
+        why = f"The journal {self._path} was deleted while the run went on"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with gone, self._path.open("xb") as back:
+                shutil.copyfileobj(gone, back)
+                os.fsync(back.fileno())
+            self._file = self._path.open("a+b", buffering=0)
+        except OSError as error:
+            raise AnamnesisError(f"{why}, and cannot be put back ({error.strerror}): restore a backup.") from error
+        return f"{why}. It is back, with all that was paid for: see that its folder stays, then resume the run."
 
     def _append(self, data: bytes) -> None:
         end, left = self._file.seek(0, os.SEEK_END), memoryview(data)
@@ -261,20 +275,6 @@ class JournalWriter:
             with suppress(OSError):  # else the beginning is dropped at the next start
                 self._file.truncate(end)
             raise
-
-    def _write_anew(self) -> None:
-        """Put the journal back from the file that is open, which nobody else can reach any more."""
-        gone = self._file
-        gone.seek(0)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with gone, self._path.open("xb") as back:
-            shutil.copyfileobj(gone, back)
-            os.fsync(back.fileno())
-        self._file = self._path.open("a+b", buffering=0)
-        raise AnamnesisError(
-            f"The journal {self._path} was deleted while the run went on. It is back, with all that was paid for: see "
-            "that its folder stays, then resume the run."
-        )
 
     def close(self) -> None:
         """Close the file."""
@@ -305,8 +305,8 @@ class Journal:
     """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
 
     Nothing is made on disk before the first line; a journal that is new begins with ``header``. ``shared``: others
-    write to it now and then, of this process or another (``append_shared``). ``broken`` is told why where lines cannot
-    be written, for nothing more to be paid for; room for what is in the air then is set aside meanwhile.
+    write to it now and then, of this process or another (``append_shared``). ``broken`` is told why where no more lines
+    ought to come, for nothing more to be paid for; room for what is in the air then is set aside meanwhile.
     """
 
     def __init__(
@@ -375,8 +375,8 @@ class Journal:
                     writer = JournalWriter(self._path)
                     if self._header is not None and self._path.stat().st_size == 0:
                         lines = [self._header, *lines]
-                if writer is not None and lines:
-                    writer.append_all(lines)
+                if writer is not None and lines and (why := writer.append_all(lines)) and self._broken is not None:
+                    loop.call_soon_threadsafe(self._broken, why)
             except Exception as problem:
                 error = problem
             loop.call_soon_threadsafe(_tell, [written for _, written in found], error)

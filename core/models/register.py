@@ -199,7 +199,7 @@ def listed(registry: Registry) -> tuple[Listed, ...]:
 
 def _own() -> dict[str, Any]:
     path = own_file()
-    return parse_settings(path, path.read_text(encoding="utf-8")) if path.exists() else {}
+    return parse_settings(path, path.read_bytes()) if path.exists() else {}
 
 
 def _read() -> ModelsFile:
@@ -222,8 +222,9 @@ def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | No
     """Write the file with one entry changed, or raise ``UsageError`` and leave it where more would change than that."""
     with _writing:
         path = own_file().resolve()
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        before = parse_settings(path, text)
+        content = path.read_bytes() if path.exists() else b""
+        before = parse_settings(path, content)
+        text = content.decode()
         models = {one: held for one, held in before.get("models", {}).items() if one != name}
         if table is not None:
             models[name] = dict(table)
@@ -235,7 +236,7 @@ def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | No
             after = {}
         if {**after, "models": after.get("models", {})} != wanted:
             raise UsageError(f"{name} stands in {path} in a form that cannot be changed from here: edit the file.")
-        check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_text(encoding="utf-8")), after))
+        check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_bytes()), after))
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{os.getpid()}.half")
         try:
