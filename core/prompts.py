@@ -30,6 +30,7 @@ ENVIRONMENT = ImmutableSandboxedEnvironment(
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
 
 
+_LONGEST_HEADER = 4_000
 _BREAKS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
 """What a header or a template may come to that is not made for what it is given."""
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
@@ -194,6 +195,8 @@ def _prompt(path: Path, content: bytes) -> Prompt:
     if not text.startswith("---\n") or "\n---\n" not in text[3:]:
         raise UsageError(f"{path}: a prompt starts with a header between two lines of ---.")
     header, body = text[3:].split("\n---\n", 1)
+    if len(header) > _LONGEST_HEADER:
+        raise UsageError(f"{path}: a prompt's header has {_LONGEST_HEADER:,} characters at most.")
     try:
         fields = yaml.safe_load(header)
         template = _compiled(body)

@@ -86,6 +86,12 @@ def work_at(key: Hashable) -> Work[Any] | None:
     return _KNOWN.get(key)
 
 
+def forget(key: Hashable) -> None:
+    """Remember a piece of work no more: the next one of this name begins anew."""
+    with _LOCK:
+        _KNOWN.pop(key, None)
+
+
 def under_way() -> list[Work[Any]]:
     """Return the pieces of work that have a title and are not over."""
     return [work for work in list(_KNOWN.values()) if work.running and work.title]

@@ -12,22 +12,15 @@ def cells(line: str) -> dict[str, str]:
     return dict(zip(HEADS, map(str.strip, line.strip("|").split("|")), strict=True))
 
 
-def test_where_a_fifth_of_all_requests_fail_no_fault_counts_as_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert laboratory.main(["--seeds", "4", "--trials", "10", "--only", "faulty"]) == 0
-    heads, rule, row = capsys.readouterr().out.splitlines()
-    assert heads.strip("|").split("|") == list(HEADS)
-    assert set(rule) == {"|", "-"}
-    found = cells(row)
-    assert (found["trials"], found["kills"]) == ("10", "0")
-    assert int(found["requests"]) > 40
-    assert 0.1 < int(found["faults"]) / int(found["requests"]) < 0.3
-    for column in ("lost", "doubled", "counted wrong", "not kept, asked again", "`verify` finds"):
-        assert found[column] == "0"
-
-
-def test_a_verdict_that_a_fault_left_behind_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laboratory, "right_of", lambda number: "incorrect")
-    assert laboratory.main(["--seeds", "4", "--trials", "2", "--only", "faulty"]) == 1
+def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with laboratory.bench(4, 0.2) as made:
+        laboratory.finish(made.begun(1, 6))
+        row = made.counted(laboratory.Row("a fifth fails", 4), 6)
+        assert row.sound, row.notes
+        assert (row.trials, row.again, row.findings) == (6, 0, 0)
+        assert 0.05 < row.faults / row.requests < 0.4
+        monkeypatch.setattr(laboratory, "right_of", lambda number: "incorrect")
+        assert not made.counted(laboratory.Row("a fifth fails", 4), 6).sound
 
 
 @pytest.mark.soak
