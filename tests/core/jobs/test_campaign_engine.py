@@ -19,8 +19,9 @@ from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
-from core.jobs.engine import Engine, Options, Progress, Stop, ask_to_stop, is_running, running
+from core.jobs.engine import Engine, Options
 from core.jobs.plan import campaign_of, header_of, trials_of
+from core.jobs.progress import Progress, Stop, ask_to_stop, is_running, running
 from core.jobs.run import Play, carry_out
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.failures import RetryPolicy
