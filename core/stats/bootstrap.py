@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 import scipy  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
 
 from core.stats.intervals import NOTHING, Interval, expansion_of_mean, wilson_if_alike
 

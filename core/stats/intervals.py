@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 import scipy  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
 
 
 class Interval(NamedTuple):

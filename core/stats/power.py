@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 import scipy  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
 
 from core.errors import UsageError
 from core.stats.trials import VarianceComponents
