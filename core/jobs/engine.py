@@ -202,6 +202,7 @@ class Job(Generic[U]):
                     log.warning("%s: %d paid replies are no longer asked for and are left out.", name, unit.unused)
                 if lines:
                     await replies.journal.append(*lines)  # written also where a stop cuts this short
+            del piece, unit, lines  # else they would be held until the next piece is done
             self.options.on_progress(self.progress)
             await asyncio.sleep(0)  # rules never wait, and the others must get their turn
 
