@@ -86,6 +86,8 @@ def import_file(
             findings=len(findings),
             severe_findings=sum(finding.severe for finding in findings),
         )
+        if asked_to_stop():
+            raise AnamnesisError(f"{path.name} was read and not imported, as you asked.")
         imported.save(dataset, reading.cases, info, reading.pictures)
     return Imported(dataset, reading, findings)
 
