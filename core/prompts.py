@@ -21,7 +21,7 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from core import paths
+from core import access, paths
 from core.errors import UsageError
 
 ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -253,7 +253,7 @@ def _folder_of(name_or_folder: str) -> Path:
         )
     if shipped.is_dir():
         return shipped
-    return own if named and own.is_dir() else Path(name_or_folder).expanduser()
+    return own if named and own.is_dir() else access.allowed_path(name_or_folder)
 
 
 def _shipped() -> list[Path]:

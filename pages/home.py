@@ -4,6 +4,7 @@ import datetime
 
 import streamlit as st
 
+from core import access
 from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
@@ -220,7 +221,7 @@ def draw_watched() -> None:
 def counting() -> Work[dict[str, int]]:
     """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
     store = Store()
-    key = ("missing", str(store.path), store.version)
+    key = ("missing", str(store.path), access.sees(), store.version)
 
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
         return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}

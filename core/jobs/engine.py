@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 from filelock import FileLock, Timeout
 
-from core import paths
+from core import access, paths
 from core.agents.memory import Memory, Over, Remembered, Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
@@ -317,6 +317,7 @@ def under_way() -> dict[str, dict[str, Any]]:
 
 def ask_to_stop(run_id: str) -> None:
     """Ask a run of any process to stop; it does so within a second and keeps its finished trials."""
+    access.require("run", f"stop {run_id}")
     (journal_path(run_id).parent / "stop").touch()
 
 
@@ -371,6 +372,7 @@ class Job(Generic[U]):
 
         A fault of ours costs its own piece, and is raised when the others are done.
         """
+        access.require("run")
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
@@ -508,14 +510,16 @@ class Job(Generic[U]):
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _left(self) -> float | None:
-        """Return the US dollars of the budget that are not spent in this go or an earlier one; ``None`` without one."""
-        budget = self.options.budget_usd
-        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        """Return the US dollars that may still be spent, of the budget and of who began it today; ``None`` for all."""
+        budget, today = self.options.budget_usd, access.left_today()
+        of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        return min((left for left in (of_budget, today) if left is not None), default=None)
 
     def _check_budget(self) -> None:
         left = self._left()
         if left is not None and left <= 0:
-            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
+            words = access.used_up() or f"The budget of ${self.options.budget_usd:.2f} is used up."
+            self.stop.ask(words, at_once=False)
 
 
 class _Heard:

@@ -20,11 +20,13 @@ from pathlib import Path
 import duckdb
 import psutil
 
-from core import paths
+from core import access, paths
 from core.errors import AnamnesisError
+from core.journal import PRIVATE
 from core.store import migrations, tallies
-from core.store.engine import Opened, quoted
+from core.store.engine import NAME, Opened, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
+from core.store.tables import OF_A_TRIAL
 
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
@@ -64,11 +66,14 @@ class Store:
 
         Reading inside reading is fine. Do not wait for other threads meanwhile, and fetch all that is needed: a
         lazy Arrow reader that outlives the lease would block the next one. Raises ``DatabaseBusyError`` after
-        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread.
+        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread. What visitors of a shared server made
+        for themselves is there for them alone, and for an admin (``core.access``).
         """
         gate, deadline = self._gate(), time.monotonic() + timeout
         cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
         try:
+            if (who := access.sees()) is not None:
+                _hide(cursor, who)
             yield cursor
         finally:
             cursor.close()
@@ -185,6 +190,37 @@ class Store:
         finally:
             if not read_only:
                 marker.clear()
+
+
+def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
+    """Put views before the tables, for this cursor alone, in which others' own runs and variants are left out."""
+    theirs = f"source IN {PRIVATE} AND visitor NOT IN ('', ?)"
+    cursor.execute(f"CREATE TEMP TABLE others_runs AS SELECT run_id FROM runs WHERE {theirs}", [who])
+    cursor.execute(
+        "CREATE TEMP TABLE others_trials AS SELECT trial_id FROM trials SEMI JOIN others_runs USING (run_id)"
+    )
+    cursor.execute(
+        "CREATE TEMP TABLE others_cases AS SELECT case_key, content_hash FROM run_cases SEMI JOIN others_runs "
+        "USING (run_id) EXCEPT SELECT case_key, content_hash FROM run_cases ANTI JOIN others_runs USING (run_id)"
+    )
+    variants = "SELECT variant_id FROM variants WHERE visitor NOT IN ('', ?)"
+    cursor.execute(f"CREATE TEMP TABLE others_variants AS {variants}", [who])
+    for hidden, key, tables in _HIDDEN:
+        if cursor.execute(f"SELECT 1 FROM {hidden} LIMIT 1").fetchall():
+            for name in tables:
+                cursor.execute(
+                    f"CREATE TEMP VIEW {name} AS SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT EXISTS "
+                    f"(SELECT 1 FROM {hidden} AS others WHERE {' AND '.join(f'others.{k} = held.{k}' for k in key)})"
+                )
+
+
+_HIDDEN = (
+    ("others_variants", ("variant_id",), ("variants",)),
+    ("others_cases", ("case_key", "content_hash"), ("cases",)),
+    ("others_trials", ("trial_id",), tuple(name for name in OF_A_TRIAL if name not in ("trials", "variants"))),
+    ("others_runs", ("run_id",), ("trials", "run_cases", "run_labels", "tallies", "judged", "runs")),
+)
+"""What is others' own → what tells it, and the tables that are without it."""
 
 
 @contextmanager
