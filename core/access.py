@@ -43,6 +43,8 @@ FILE: Final = "ANAMNESIS_ACCESS"
 """Names the file of roles, which otherwise is ``access.toml`` beside the database."""
 VISITOR: Final = "ANAMNESIS_VISITOR"
 """Tells a process that the server starts for whom it works."""
+LOGIN: Final = "ANAMNESIS_LOGIN"
+"""Tells the dashboard's process that people sign in, also should the secrets be gone by then."""
 _GRANTED: dict[Right, tuple[Role, str]] = {
     "annotate": ("viewer", "answer reviews"),
     "run": ("runner", "start or stop what calls models or takes long"),

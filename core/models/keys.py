@@ -74,6 +74,12 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
     return SecretStr(value) if value else None
 
 
+def login_configured() -> bool:
+    """Say whether the secrets of the dashboard, this project's or the user's, tell how people sign in (``[auth]``)."""
+    home = Path.home() / ".streamlit" / "secrets.toml"
+    return any("auth" in _secrets(path) for path in (SECRETS, home))
+
+
 def _secrets(path: Path) -> dict[str, object]:
     try:
         found = path.stat()

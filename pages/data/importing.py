@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
+from core.access import allowed_path
 from core.datasets.importing import import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import LIMITS, Record, Rows
@@ -21,6 +22,7 @@ from core.images import kept
 from pages.kit.look import plain
 from pages.kit.profiles import counted
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 _FIRST = 5
 """Rows of an unrecognised file that are shown."""
@@ -79,7 +81,7 @@ def ask_file(
     text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None
-    path = Path(text).expanduser()
+    path = allowed_path(text)
     if not (path.is_file() or (folders and path.is_dir())):
         what = "file or folder" if folders else "file"
         raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
@@ -322,7 +324,7 @@ def _ask_and_import(
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        disabled=not skip,
+        **only("edit", disabled=not skip),
     ):
         with st.spinner("Importing…"), file.lent() as path:
             done = import_file(
