@@ -55,6 +55,8 @@ class Outcome:
 
 def begin(header: RunHeader) -> None:
     """Write the first line of a new run's journal; a run is begun once only."""
+    access.require("run", header.run_id)
+    access.check_money()
     path = journal_path(header.run_id)
     try:
         with writable(path.parent):
@@ -75,8 +77,6 @@ def start(
 
     They are held here until this process ends, so that the run can be taken up again.
     """
-    access.require("run", header.run_id)
-    access.check_money()
     begin(header)
     if keys:
         _keys[access.visitor().name, header.run_id] = dict(keys)
@@ -130,6 +130,7 @@ def carry_out(header: RunHeader, registry: Registry, options: Options, players: 
 
     ``players`` says where its trials are played.
     """
+    access.require("run")
     return asyncio.run(_carry_out(header, registry, options, players))
 
 

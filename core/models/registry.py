@@ -251,6 +251,7 @@ class Registry:
         """
         if access.limits() is None:
             return
+        access.require("run")
         known = spec.name in self._settings.models
         if spec.base_url and (spec.base_url != self._known(spec.name).base_url or (spec.kind == "http" and not known)):
             access.allowed_host(spec.base_url)
