@@ -22,7 +22,7 @@ def _who() -> Visitor | None:
     """Return who looks at the page whose script runs here; ``None`` where nobody signs in."""
     if not signs_in():
         return None
-    if get_script_run_ctx() is None or not st.user.get("is_logged_in"):
+    if get_script_run_ctx(suppress_warning=True) is None or not st.user.get("is_logged_in"):
         return NOBODY
     claim = access.rules().claim
     name = str(st.user.get(claim) or "").strip()
@@ -50,7 +50,7 @@ def let_in() -> None:
         st.title("Anamnesis", anchor=False)
         if not st.user.get("is_logged_in"):
             st.markdown("This server is for people who have signed in.")
-            auth = st.secrets.get("auth", {})
+            auth = st.secrets.get("auth", {}) if st.secrets.load_if_toml_exists() else {}
             providers = [name for name, held in auth.items() if hasattr(held, "keys") and "client_id" in held]
             for name in providers or [None]:
                 label = f"Sign in with {name}" if name else "Sign in"
