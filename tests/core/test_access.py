@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from core import access
+from core import access, paths
 from core.access import HERE, NOBODY, NotAllowedError, Visitor
 from core.datasets import imported
 from core.datasets.importing import import_file
@@ -165,6 +165,18 @@ def test_a_file_of_roles_that_is_not_understood_is_refused(server: Store, text: 
     access.rules_file().write_text(text)
     with pytest.raises(UsageError, match=words.replace(".", r"\.")):
         access.person(VIEWER)
+
+
+def test_the_example_in_the_docs_is_one(server: Store) -> None:
+    text = (paths.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+    access.rules_file().write_text(text.partition("<!-- file: access.toml -->\n```toml\n")[2].partition("```")[0])
+    assert [access.person(f"{name}@example.org").role for name in ("ana", "ben", "eve")] == [
+        "admin",
+        "runner",
+        "viewer",
+    ]
+    with acting("ben@example.org"):
+        assert access.left_today() == 50.0
 
 
 def test_who_asks_reaches_the_threads_and_the_processes_that_work_for_them(
