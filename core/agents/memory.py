@@ -180,6 +180,10 @@ class Replies:
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
 
+    def charge(self, call: CallRecord) -> None:
+        """Count what a call has cost whoever began this."""
+        access.spend(call.cost_usd)
+
     async def afford(self, asked: Asked, most_usd: float) -> None:
         """Wait until the budget has what a call may cost at most; who came first is sent first."""
         turn = asyncio.get_running_loop().create_future()
@@ -346,7 +350,7 @@ class Asked:
         )
         try:
             await replies.journal.append(line)
-            access.spend(call.cost_usd)
+            replies.charge(call)
             unit.paid.add(call.call_id)
             unit.took.add(call)
             replies.streamed += call.completion_tokens - self.pieces

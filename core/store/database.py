@@ -7,10 +7,12 @@ by whoever opens it first.
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import random
 import re
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -193,34 +195,45 @@ class Store:
 
 
 def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
-    """Put views before the tables, for this cursor alone, in which others' own runs and variants are left out."""
-    theirs = f"source IN {PRIVATE} AND visitor NOT IN ('', ?)"
-    cursor.execute(f"CREATE TEMP TABLE others_runs AS SELECT run_id FROM runs WHERE {theirs}", [who])
-    cursor.execute(
-        "CREATE TEMP TABLE others_trials AS SELECT trial_id FROM trials SEMI JOIN others_runs USING (run_id)"
+    """Let a cursor see views before the tables, in which others' own runs and variants are left out.
+
+    They are made once for each visitor and engine, and lie beside the file, in memory.
+    """
+    place = f"visitor_{hashlib.sha256(who.encode()).hexdigest()[:16]}"
+    seen = f"SET search_path = 'memory.{place},{NAME}.main'"
+    try:
+        cursor.execute(seen)
+        return
+    except duckdb.CatalogException:
+        pass
+    me = who.replace("'", "''")
+    theirs = f"SELECT run_id FROM {NAME}.main.runs WHERE source IN {PRIVATE} AND visitor NOT IN ('', '{me}')"
+    of_runs = f"EXISTS (SELECT 1 FROM ({theirs}) AS others WHERE others.run_id = held.run_id)"
+    of_trials = f"""EXISTS (
+        SELECT 1 FROM {NAME}.main.trials AS others SEMI JOIN ({theirs}) USING (run_id)
+        WHERE others.trial_id = held.trial_id)"""
+    same = "used.case_key = held.case_key AND used.content_hash = held.content_hash"
+    of_cases = " AND NOT ".join(
+        f"EXISTS (SELECT 1 FROM {NAME}.main.run_cases AS used {join} JOIN ({theirs}) USING (run_id) WHERE {same})"
+        for join in ("SEMI", "ANTI")
     )
-    cursor.execute(
-        "CREATE TEMP TABLE others_cases AS SELECT case_key, content_hash FROM run_cases SEMI JOIN others_runs "
-        "USING (run_id) EXCEPT SELECT case_key, content_hash FROM run_cases ANTI JOIN others_runs USING (run_id)"
-    )
-    variants = "SELECT variant_id FROM variants WHERE visitor NOT IN ('', ?)"
-    cursor.execute(f"CREATE TEMP TABLE others_variants AS {variants}", [who])
-    for hidden, key, tables in _HIDDEN:
-        if cursor.execute(f"SELECT 1 FROM {hidden} LIMIT 1").fetchall():
-            for name in tables:
-                cursor.execute(
-                    f"CREATE TEMP VIEW {name} AS SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT EXISTS "
-                    f"(SELECT 1 FROM {hidden} AS others WHERE {' AND '.join(f'others.{k} = held.{k}' for k in key)})"
-                )
+    hidden = {
+        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "runs"), of_runs),
+        **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
+        "cases": of_cases,
+        "variants": f"coalesce(held.visitor, '') NOT IN ('', '{me}')",
+    }
+    with _making_views:
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{place}")
+        for name, others in hidden.items():
+            cursor.execute(
+                f"CREATE OR REPLACE VIEW memory.{place}.{name} AS "
+                f"SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT ({others})"
+            )
+    cursor.execute(seen)
 
 
-_HIDDEN = (
-    ("others_variants", ("variant_id",), ("variants",)),
-    ("others_cases", ("case_key", "content_hash"), ("cases",)),
-    ("others_trials", ("trial_id",), tuple(name for name in OF_A_TRIAL if name not in ("trials", "variants"))),
-    ("others_runs", ("run_id",), ("trials", "run_cases", "run_labels", "tallies", "judged", "runs")),
-)
-"""What is others' own → what tells it, and the tables that are without it."""
+_making_views = threading.Lock()
 
 
 @contextmanager

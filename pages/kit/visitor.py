@@ -1,6 +1,8 @@
 """Who looks at the pages: the door where people sign in, whose name stands beside the pages, what a role cannot do."""
 
+import functools
 import os
+import time
 from typing import Any
 
 import streamlit as st
@@ -11,11 +13,18 @@ from core.access import HERE, NOBODY, Right, Visitor
 from pages.kit.look import plain
 
 _NOTED = "_signed_in"
+_LOOKED_AT_AGAIN_S = 2.0
+"""Seconds for which it holds what the secrets said of a login: every look at the store asks who it is for."""
 
 
 def signs_in() -> bool:
     """Say whether people sign in here: ``[auth]`` stands in the secrets, or stood there when the server began."""
-    return access.LOGIN in os.environ or (st.secrets.load_if_toml_exists() and "auth" in st.secrets)
+    return access.LOGIN in os.environ or _told(int(time.monotonic() / _LOOKED_AT_AGAIN_S))
+
+
+@functools.lru_cache(maxsize=1)
+def _told(_when: int) -> bool:
+    return st.secrets.load_if_toml_exists() and "auth" in st.secrets
 
 
 def _who() -> Visitor | None:
