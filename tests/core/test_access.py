@@ -28,10 +28,10 @@ from core.errors import UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
-from core.jobs.engine import ask_to_stop
 from core.jobs.judging import FactsWanted, begin_judging
 from core.jobs.plan import header_of
 from core.jobs.profiling import begin_making
+from core.jobs.progress import ask_to_stop
 from core.jobs.regrade import Regrading, begin_regrading
 from core.jobs.release.importing import begin_import
 from core.jobs.solving import Solving, begin_solving
