@@ -53,7 +53,7 @@ def draw_found() -> None:
     if work is not None:
         work.join(3)
     found: tuple[Server, ...] = (work and work.result) or ()
-    if not found:
+    if work is not None and not found:
         st.caption(
             "No model server answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
             "SGLang 30000). One that runs elsewhere is added below, by its address."

@@ -169,6 +169,8 @@ class Registry:
         spec = self.spec(name)
         if not spec.served_locally or spec.sampling.temperature is not None:
             return False
+        if access.limits() is not None and spec.name not in self._settings.models:  # no folder that a visitor names
+            return False
         try:
             generation = json.loads((Path(spec.model_id) / "generation_config.json").read_bytes())
         except (OSError, ValueError):

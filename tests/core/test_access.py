@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,26 @@ def test_an_address_leads_only_where_the_file_allows(server: Store, monkeypatch:
             "https://api.example.com/v1", "http://inside.example.com/", "http://both.example.com/", "http://mapped.example.com",
             "http://2130706433/", "http://lab.example.org:8000/v1", "http://lab.example.org/v1", "http://nowhere.example.com/",
         ) if allowed(url)] == ["https://api.example.com/v1", "http://lab.example.org:8000/v1"]  # fmt: skip
+
+
+def test_a_server_that_leads_on_is_not_followed(server: Store, fake_provider_thread: FakeProvider) -> None:
+    class LeadsOn(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"{fake_provider_thread.base_url}/chat/completions")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), LeadsOn) as leads_on:
+        threading.Thread(target=leads_on.serve_forever, daemon=True).start()
+        add(Entry("led", address=f"http://127.0.0.1:{leads_on.server_port}/v1"))
+        with acting(RUNNER):
+            assert not try_model(load_registry(), "server/led").ok
+        assert fake_provider_thread.requests == []
+        assert try_model(load_registry(), "server/led").ok  # whoever is at the machine goes where they are led
+        leads_on.shutdown()
 
 
 # what is somebody's own
