@@ -38,6 +38,11 @@ def forget(variable: str) -> None:
         del _held[held]
 
 
+def typed_key(variable: str) -> SecretStr | None:
+    """Return the key that whoever asks has typed for a variable."""
+    return _held.get((access.visitor().name, variable))
+
+
 def _known() -> dict[str, SecretStr]:
     """Return the keys that are held for all, and before them those of whoever asks."""
     me = access.visitor().name

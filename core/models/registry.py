@@ -23,7 +23,7 @@ from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
-from core.models.keys import find_key
+from core.models.keys import find_key, typed_key
 from core.models.prices import cost, is_listed, source
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
 from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
@@ -274,7 +274,12 @@ class Registry:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
 
     def key(self, spec: ModelSpec) -> SecretStr | None:
-        """Return the key that is found; a server on this machine gets one only where the model itself names it."""
+        """Return the key that is found; a server on this machine gets one only where the model itself names it.
+
+        Where a visitor of a shared server says that a model is elsewhere, it gets none but what they typed.
+        """
+        if access.limits() is not None and spec.base_url != self._known(spec.name).base_url:
+            return typed_key(spec.api_key_env) if spec.api_key_env else None
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):
             return None

@@ -371,6 +371,23 @@ def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -
         again.join(10)
 
 
+def test_the_servers_key_goes_nowhere_that_a_visitor_names(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-servers-own")
+    monkeypatch.setattr(access, "allowed_host", lambda url: None)
+
+    def sent(base_url: str | None) -> SecretStr | None:
+        registry = load_registry()
+        return registry.key(registry.spec("openai/gpt-4o", base_url=base_url))
+
+    with acting(RUNNER):
+        assert sent(None) == SecretStr("the-servers-own")
+        assert sent("https://elsewhere.example.com/v1") is None
+        keys.hold("OPENAI_API_KEY", SecretStr("rita-typed"))
+        assert sent("https://elsewhere.example.com/v1") == SecretStr("rita-typed")
+    keys.forget("OPENAI_API_KEY")
+    assert sent("https://elsewhere.example.com/v1") == SecretStr("the-servers-own")
+
+
 def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
     with acting(RUNNER):
         keys.hold("A_KEY_OF_RITA", SecretStr("k-1"))
