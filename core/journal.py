@@ -23,10 +23,13 @@ import orjson
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from core import paths
+from core import access, paths
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import CallRecord, Event, Graded, Parent, Speaker
+
+PRIVATE = ("live", "fork", "bench")
+"""Sources of runs that a visitor makes for themselves."""
 
 
 class _Line(BaseModel):
@@ -76,6 +79,13 @@ class RunHeader(_Line):
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
     fork: Fork | None = None
     edited: Edit | None = None
+    visitor: str = ""
+    """Who began it on a server where people sign in; empty for whoever was at this machine."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: a consultation, a branch, a run of the debugger; empty for what is everybody's."""
+        return self.visitor if self.source in PRIVATE else ""
 
 
 class TrialLine(_Line):
@@ -498,9 +508,10 @@ def _damaged(path: Path, offset: int, error: Exception) -> AnamnesisError:
 
 
 def read_header(path: Path) -> RunHeader:
-    """Return the first line of a journal."""
+    """Return the first line of a journal; raise ``NotAllowedError`` where it is somebody else's."""
     for _, line in read_lines(path):
         if isinstance(line, RunHeader):
+            access.require_own(line.owner, f"The run {line.run_id}")
             return line
         break
     raise AnamnesisError(f"{path} does not begin with the description of a run.")

@@ -21,7 +21,7 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from core import paths
+from core import access, paths
 from core.errors import UsageError
 
 ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -263,9 +263,9 @@ def _folder_of(name_or_folder: str) -> Path:
             f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
             "which one is meant."
         )
-    if shipped.is_dir():
-        return shipped
-    return own if named and own.is_dir() else Path(name_or_folder).expanduser()
+    if named and (shipped.is_dir() or own.is_dir()):
+        return shipped if shipped.is_dir() else own
+    return access.allowed_path(shipped if shipped.is_dir() else name_or_folder)
 
 
 def _shipped() -> list[Path]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from core import access
 from core.datasets import imported
 from core.datasets.archive import GIGABYTE, Limits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
@@ -59,6 +60,7 @@ def import_file(
     was ``asked_to_stop``, holds no case, or has rows that cannot be used and ``skip_bad`` is not set: then nothing was
     imported, and an earlier data set of this name is as it was.
     """
+    access.require("edit")
     dataset = name or name_of(path)
     imported.check_name(dataset)
     with list_in(path) as file:

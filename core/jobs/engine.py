@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 import orjson
 
+from core import access
 from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
@@ -129,6 +130,7 @@ class Job(Generic[U]):
 
         A fault of ours costs its own piece, and is raised when the others are done.
         """
+        access.require("run")
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
@@ -243,14 +245,16 @@ class Job(Generic[U]):
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _left(self) -> float | None:
-        """Return the US dollars of the budget that are not spent in this go or an earlier one; ``None`` without one."""
-        budget = self.options.budget_usd
-        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        """Return the US dollars that may still be spent, of the budget and of who began it today; ``None`` for all."""
+        budget, today = self.options.budget_usd, access.left_today()
+        of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        return min((left for left in (of_budget, today) if left is not None), default=None)
 
     def _check_budget(self) -> None:
         left = self._left()
         if left is not None and left <= 0:
-            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
+            words = access.used_up() or f"The budget of ${self.options.budget_usd:.2f} is used up."
+            self.stop.ask(words, at_once=False)
 
 
 class _Heard:

@@ -7,10 +7,12 @@ by whoever opens it first.
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import random
 import re
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,12 +22,13 @@ from pathlib import Path
 import duckdb
 import psutil
 
-from core import paths
+from core import access, paths
 from core.errors import AnamnesisError
-from core.journal import NO_ROOM
+from core.journal import NO_ROOM, PRIVATE
 from core.store import migrations, tallies
-from core.store.engine import Opened, forget, quoted
+from core.store.engine import NAME, Opened, forget, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
+from core.store.tables import OF_A_TRIAL
 
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
@@ -75,12 +78,15 @@ class Store:
 
         Reading inside reading is fine. Do not wait for other threads meanwhile, and fetch all that is needed: a
         lazy Arrow reader that outlives the lease would block the next one. Raises ``DatabaseBusyError`` after
-        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread.
+        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread. What visitors of a shared server made
+        for themselves is there for them alone, and for an admin (``core.access``).
         """
         gate, deadline = self._gate(), time.monotonic() + timeout
         with self._sound():
             cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
             try:
+                if (who := access.sees()) is not None:
+                    _hide(cursor, who)
                 yield cursor
             finally:
                 cursor.close()
@@ -231,6 +237,48 @@ class Store:
         finally:
             if not read_only:
                 marker.clear()
+
+
+def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
+    """Let a cursor see views before the tables, in which others' own runs and variants are left out.
+
+    They are made once for each visitor and engine, and lie beside the file, in memory.
+    """
+    place = f"visitor_{hashlib.sha256(who.encode()).hexdigest()[:16]}"
+    seen = f"SET search_path = 'memory.{place},{NAME}.main'"
+    try:
+        cursor.execute(seen)
+        return
+    except duckdb.CatalogException:
+        pass
+    me = who.replace("'", "''")
+    theirs = f"SELECT run_id FROM {NAME}.main.runs WHERE source IN {PRIVATE} AND visitor NOT IN ('', '{me}')"
+    of_runs = f"EXISTS (SELECT 1 FROM ({theirs}) AS others WHERE others.run_id = held.run_id)"
+    of_trials = f"""EXISTS (
+        SELECT 1 FROM {NAME}.main.trials AS others SEMI JOIN ({theirs}) USING (run_id)
+        WHERE others.trial_id = held.trial_id)"""
+    same = "used.case_key = held.case_key AND used.content_hash = held.content_hash"
+    of_cases = " AND NOT ".join(
+        f"EXISTS (SELECT 1 FROM {NAME}.main.run_cases AS used {join} JOIN ({theirs}) USING (run_id) WHERE {same})"
+        for join in ("SEMI", "ANTI")
+    )
+    hidden = {
+        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "runs"), of_runs),
+        **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
+        "cases": of_cases,
+        "variants": f"coalesce(held.visitor, '') NOT IN ('', '{me}')",
+    }
+    with _making_views:
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{place}")
+        for name, others in hidden.items():
+            cursor.execute(
+                f"CREATE OR REPLACE VIEW memory.{place}.{name} AS "
+                f"SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT ({others})"
+            )
+    cursor.execute(seen)
+
+
+_making_views = threading.Lock()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pandas as pd
 import streamlit as st
 
+from core.access import allowed_path
 from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import LIMITS, Record, Rows
@@ -24,6 +25,7 @@ from pages.kit.jobs import draw_work
 from pages.kit.look import plain
 from pages.kit.profiles import counted
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 T = TypeVar("T")
 _READ = "data_read"
@@ -87,7 +89,7 @@ def ask_file(
     text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None
-    path = Path(text).expanduser()
+    path = allowed_path(text)
     if not (path.is_file() or (folders and path.is_dir())):
         what = "file or folder" if folders else "file"
         raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
@@ -363,7 +365,7 @@ def _ask_and_import(
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        disabled=not skip,
+        **only("edit", disabled=not skip),
     ):
 
         def bring_in(told: Progress, asked_to_stop: Stop) -> Imported:

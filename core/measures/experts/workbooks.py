@@ -24,6 +24,7 @@ from typing import Any, TextIO
 
 import orjson
 
+from core import access
 from core.datasets.published import RELEASE_DATASETS
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
@@ -321,6 +322,7 @@ class Imported:
 
 def import_release_annotations(store: Store) -> Imported:
     """Take in what the experts of the imported release said."""
+    access.require("edit", "import annotations of the release")
     return _import_rows(store, [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)])
 
 
@@ -347,6 +349,7 @@ def import_csv(store: Store, content: bytes) -> Imported:
     A row that cannot be used is rejected by its line, the others go in. ``model`` and ``case`` name a stored
     conversation where there is exactly one, else one held elsewhere.
     """
+    access.require("edit", "import annotations")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = list(enumerate(reader, start=2))
