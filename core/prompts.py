@@ -2,7 +2,7 @@
 
 A pack is known by its name and a hash of all its files, which every conversation stores. The project's own packs lie
 in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two. A pack may come from
-anybody: its templates see the values of their prompt and nothing of the program around them (Jinja2's sandbox).
+anybody: its templates see the values of their prompt and nothing of the program around them (``core.sandbox``).
 """
 
 from __future__ import annotations
@@ -17,22 +17,13 @@ from typing import Any
 
 import jinja2
 import yaml
-from jinja2 import nodes
 from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core import access, paths
 from core.errors import UsageError
-
-ENVIRONMENT = ImmutableSandboxedEnvironment(
-    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
-)
-"""How templates are read: a line with nothing but a block leaves no empty line behind."""
-
+from core.sandbox import BREAKS, compiled, rendered
 
 _LONGEST_HEADER = 4_000
-_BREAKS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
-"""What a header or a template may come to that is not made for what it is given."""
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
 """Inputs that prompts came to have later, or have no longer, with what stands for one that is not given.
 
@@ -79,7 +70,7 @@ class Prompt:
     def with_source(self, source: str) -> Prompt:
         """Return the prompt with another template; raise ``UsageError`` where that is not valid Jinja2, or unsafe."""
         try:
-            return replace(self, source=source, template=_compiled(source))
+            return replace(self, source=source, template=compiled(source))
         except SecurityError as error:
             raise UsageError(f"{self.name}.md is no safe template: {error}") from error
         except jinja2.TemplateSyntaxError as error:
@@ -199,7 +190,7 @@ def _prompt(path: Path, content: bytes) -> Prompt:
         raise UsageError(f"{path}: a prompt's header has {_LONGEST_HEADER:,} characters at most.")
     try:
         fields = yaml.safe_load(header)
-        template = _compiled(body)
+        template = compiled(body)
         role = fields["role"]
         told = fields.get("max_tokens", LIMITS.get(str(role), LIMIT))
         if type(told) is not int or told < 1:
@@ -216,40 +207,11 @@ def _prompt(path: Path, content: bytes) -> Prompt:
         )
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
-    except (yaml.YAMLError, *_BREAKS, jinja2.TemplateSyntaxError) as error:
+    except (yaml.YAMLError, *BREAKS, jinja2.TemplateSyntaxError) as error:
         raise UsageError(
             f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
             f"Jinja2 ({error})."
         ) from error
-
-
-def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) -> str:
-    """Fill in a template; raise ``UsageError`` where it reaches for what is no value of the prompt, or breaks."""
-    try:
-        return template.render(**values)
-    except SecurityError as error:
-        raise UsageError(f"{name} is no safe template: {error}") from error
-    except (jinja2.TemplateError, *_BREAKS) as error:
-        raise UsageError(f"{name} cannot be filled in: {error}") from error
-
-
-@functools.cache
-def _compiled(source: str) -> jinja2.Template:
-    """Compile a template; what it must not reach is refused here where it is plain to see, else where it is filled in.
-
-    Raises jinja2's ``SecurityError`` and ``TemplateSyntaxError``.
-    """
-    try:
-        tree = ENVIRONMENT.parse(source)
-        template = ENVIRONMENT.from_string(source)
-    except (*_BREAKS, SyntaxError) as error:  # of Python, into which it is translated
-        raise jinja2.TemplateSyntaxError(f"it cannot be translated ({error})", 1) from error
-    names = [node.attr for node in tree.find_all(nodes.Getattr)]
-    names += [str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)]
-    private = next((name for name in names if name.startswith("_")), None)
-    if private is not None:
-        raise SecurityError(f"a prompt cannot use {private!r}.")
-    return template
 
 
 def _folder_of(name_or_folder: str) -> Path:

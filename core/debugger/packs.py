@@ -18,7 +18,8 @@ from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
 from core.frameworks.base import Framework, framework
-from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
+from core.prompts import Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
+from core.sandbox import ENVIRONMENT
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]
 

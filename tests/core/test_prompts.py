@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,50 @@ def test_a_template_that_would_run_code_is_refused(tmp_path: Path, payloads: lis
     with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
         good.with_source(payloads[number]).render(name="Ada")
     assert not (tmp_path / "ran").exists()
+
+
+ENDLESS = (
+    "{% for a in name * 9000 %}{% for b in name * 9000 %}{% endfor %}{% endfor %}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{{ b }}{% endfor %}{% endfor %}",
+    "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(40) }}",
+    "{{ 'x' * 10 ** 10 }}",
+    "{{ 9 ** 99999 ** 9 }}",
+    "{{ [name] * 9 ** 9 | int }}",
+    "{{ 'x' | center(10 ** 10) }}",
+    "{{ name.center(9999999999) }}",
+    "{{ '%9999999999d' | format(1) }}",
+    "{{ '%9999999999d' % 1 }}",
+    "{{ '%*d' % (9999999999, 1) }}",
+    "{{ '{:9999999999}'.format(1) }}",
+    "{{ lipsum(n=100000) }}",
+    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "{% set ns = namespace(x=name) %}{% for a in range(99) %}{% set ns.x %}{{ ns.x ~ ns.x }}{% endset %}{% endfor %}",
+    "{% set x = name * 9999 %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 30,
+    "{% set x = name * 99999 %}{{ x.replace('A', x) }}",
+    "{% set x = name * 99999 %}{{ x | replace('A', x) | length }}",
+    "{% set x = name * 99999 %}{{ ([x] * 9999) | join | length }}",
+    "{% set x = name * 99999 %}{% set y %}{% for a in range(9999) %}{{ x }}{% endfor %}{% endset %}",
+    "{% filter indent(99999999999) %}\n\n{% endfilter %}",
+)
+
+
+@pytest.mark.parametrize("source", ENDLESS)
+def test_a_template_that_would_take_all_time_or_memory_ends_with_a_sentence(tmp_path: Path, source: str) -> None:
+    began = time.process_time()
+    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in): .*\.|undefined"):
+        load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name="Ada")
+    assert time.process_time() - began < 2
+
+
+def test_loops_texts_and_filters_of_a_sensible_size_are_filled_in(tmp_path: Path) -> None:
+    source = (
+        "{% for one in name %}{{ loop.index }}/{{ loop.length }} {{ one | upper | center(5) }}"
+        "{{ ', ' if not loop.last }}{% else %}nobody{% endfor %}|{{ name | join('-') }}|{{ '%03d' | format(7) }}"
+        "|{{ 'a' ~ 1 ~ none }}|{{ 3 * 4 + 2 ** 5 }}|{{ 'ab' * 2 }}|{{ name[0].replace('d', 'D') }}"
+    )
+    text = load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name=["Ada", "Bo"])
+    assert text.endswith("1/2  ADA , 2/2   BO |Ada-Bo|007|a1None|44|abab|ADa")
 
 
 def test_a_template_changes_none_of_its_values(tmp_path: Path) -> None:

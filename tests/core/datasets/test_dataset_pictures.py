@@ -235,7 +235,7 @@ def test_a_zip_that_is_not_safe_or_not_clear_is_refused(folder: Path) -> None:
 
 
 def test_a_zip_that_unpacks_to_too_much_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "_LIMITS", Limits(10_000, 100, "Unpack it yourself."))
+    monkeypatch.setattr(importing, "_LIMITS", Limits(10_000, 100, way_out="Unpack it yourself."))
     file = a_zip(folder / "bomb.zip", {"list.csv": as_csv([a_row(1, "a.png")]), "a.png": b"\0" * 1_000_000})
     with pytest.raises(AnamnesisError, match=r"bomb\.zip declares more than .* nothing was imported\. Unpack it yours"):
         import_file(file)
