@@ -113,6 +113,21 @@ async def test_one_answer_is_read_once_and_one_pair_gets_one_verdict(fake_provid
     assert len(judged(fake_provider)) == 1
 
 
+async def test_a_refusal_in_words_is_told_apart_where_an_answer_was_wanted(fake_provider: FakeProvider) -> None:
+    """It is quoted by the grader's first step, which is asked of choices only where none is named."""
+    words = "I can't help with that."
+    fake_provider.script = Actors(answer=words, extract=f"Refused: {words}")
+    arms = (("vignette", "frq"), ("vignette", "frq_top3"), ("vignette", "mcq"))
+    events = await play(fake_provider, Rules(arms=arms))
+    assert verdicts(events) == {
+        "vignette:frq": ["refused_in_words"],
+        "vignette:frq_top3": ["refused_in_words"],
+        "vignette:mcq": ["incorrect", "refused_in_words"],
+    }
+    assert {g.extracted for g in of(events, Graded) if g.rule != "mcq_loose"} == {"Refused: “I can't help with that”"}
+    assert (len(extractions(fake_provider)), judged(fake_provider)) == (1, []), "the same words are read once"
+
+
 async def test_of_three_diagnoses_each_is_compared_until_one_fits(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(
         answer="**Final Diagnosis:**\n1. Scabies\n2. Contact eczema\n3. Psoriasis\n4. Gout",
