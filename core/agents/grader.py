@@ -42,6 +42,8 @@ _OF_ITS_OWN = re.compile(
     r"|(?:i['’]?m )?sorry)\b",
     re.IGNORECASE,
 )
+_WITHIN = re.compile(r"\s*(?:→|⇒|[-=]+>|\||\s)\s*")
+"""What the second step's line is made of, which no name holds."""
 _LONGEST = 300
 """Characters that a name has at most, lists of diseases that are there together among them."""
 _NAME_WANTED = "only the name, or one of the words Multiple and None, or Refused: with the words that refuse"
@@ -165,7 +167,8 @@ class LLMGrader(ModelAgent):
         found = Judgement("frq", extracted, "ungradable")
         async with self._memory.turn(pair) as asking:
             if asking:
-                compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+                name = _WITHIN.sub(" ", extracted)[:_LONGEST]
+                compared = {"answer": case.answer, "extracted": name, "asks_for": case.asks_for}
                 prompt = instruction_part(self._pack, "grader_judge", **compared)
                 asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, asked):

@@ -140,7 +140,7 @@ async def test_the_summariser_is_given_the_patients_lines_alone(fake_provider: F
     (message,) = request["messages"]
     assert message["role"] == "user"
     lines = "This is reply 1. This is reply 2. This is reply 3."
-    assert message["content"].endswith(f'\nSaid: "{lines}"\nParagraph:')
+    assert message["content"].endswith(f"\nSaid: <quoted>{lines}</quoted>\nParagraph:")
     for foreign in (GREETING, "How old are you?", "Since when does it itch?", "Scabies", "gloves", CASE.answer):
         assert foreign not in message["content"]
     for body in answers_asked(fake_provider):

@@ -28,7 +28,7 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
     events = await play(fake_provider, FREE)
     (extraction,) = extractions(fake_provider)
     assert [m["role"] for m in extraction["messages"]] == ["user"]
-    assert last(extraction).endswith("Doctor's text:\nIt looks like contact eczema to me.")
+    assert last(extraction).endswith("Doctor's text:\n<quoted>\nIt looks like contact eczema to me.\n</quoted>")
     assert CASE.answer not in last(extraction)  # who extracts does not know what would be right
     assert judged(fake_provider) == ["1: Allergic contact dermatitis | 2: Contact eczema →"]
     (grade,) = of(events, Graded)
