@@ -86,14 +86,14 @@ def always(*said: Any, **how: Any) -> Makes:
 
 RIGHT = ("correct", "correct", "correct")
 BROKEN = ("provider_error", "provider_error")
-UNREAD = ("correct", "correct", "ungradable")
 GAVE_UP, GAVE_NONE = "The model M gave no reply after 2 requests:", "The model M gave no reply:"
 LATE = "check the provider's load, or raise the timeouts in the models file."
 NO_CHAT = "try again, and check that the address serves OpenAI-compatible chat completions."
 LIMIT = "cut: the answer was stopped at the limit of its length before one could be read in it"
-NO_GRADER = (
+UNREAD = (
+    ("correct", "correct", "ungradable"),
     "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop here and name another "
-    "grader; the answers are kept, and regrade judges them."
+    "grader; the answers are kept, and regrade judges them.",
 )
 UNREADABLE: dict[str, Any] = {"reads": "None", "talks": False}
 HOSTILE = [
@@ -152,8 +152,8 @@ HOSTILE = [
         "refuses in words", always(SORRY), ("incorrect", "refused_in_words", "refused_in_words"),
         "Refused: “I can't help with that”", reads=f"Refused: {SORRY}", talks=False,
     ),
-    Hostile("as grader: refuses", always("I'm sorry, but I cannot assist with that."), UNREAD, NO_GRADER, seat="grader"),
-    Hostile("as grader: is cut", always("The doctor says a lot. " * 20, finish_reason="length"), UNREAD, NO_GRADER, seat="grader"),
+    Hostile("as grader: refuses", always("I'm sorry, but I cannot assist with that."), *UNREAD, seat="grader"),
+    Hostile("as grader: is cut", always("It says a lot. " * 30, finish_reason="length"), *UNREAD, seat="grader"),
     Hostile(
         "as grader: thinks without end", always("<think>Well, is it", finish_reason="length"),
         ("correct", "correct", "provider_error"),
