@@ -225,6 +225,11 @@ def _prompt(path: Path, content: bytes) -> Prompt:
         ) from error
 
 
+def quoted(text: str) -> str:
+    """Return others' words between the marks of a quotation, which nothing in them can end."""
+    return f"<quoted>\n{_unmarked(text)}\n</quoted>"
+
+
 def _unmarked(value: Any) -> Any:
     """Return what is quoted with its own marks of a quotation in angles that are none."""
     if isinstance(value, list | tuple):

@@ -41,7 +41,7 @@ PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("runs", {"run": "run-0"}),
 )
 """Each page as it opens, and with what it can hold open."""
-QUICK = (("transcripts", {"trial": "run-0-0"}), ("accuracy", {}), ("failures", {}))
+QUICK = (("transcripts", {"trial": "run-0-0"}), ("accuracy", {}))
 _FOUND = f"""() => [
     ...(window.{HIT} === undefined ? [] : ['a script ran']),
     ...[...document.querySelectorAll('a')].map(one => one.href).filter(to => !to.startsWith(location.origin)
@@ -94,6 +94,6 @@ def test_no_text_is_more_than_text_on_any_page_or_in_any_document(browser: Brows
     """Each time other texts are the names of models, data sets, specialties and runs."""
     store = copy_of(functools.partial(hostile, texts=TEXTS[first:] + TEXTS[:first]), tmp_path)
     documents = [to_html(document_of([f"run-{n % RUNS}-{n}"], store)) for n in range(CASES)]
-    drawing = figure_of(list(report(Asked(store))), "Accuracy")
+    drawing = figure_of(list(report.rows(Asked(store))), "Accuracy")
     documents += [picture_of(drawing, form) for form in (".html", ".svg")]
     visit_all(browser, shared.dashboard(tmp_path), PARTS, documents)
