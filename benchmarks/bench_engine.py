@@ -32,8 +32,9 @@ from core.datasets.library import library
 from core.frameworks.base import Campaign, default_pack
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
-from core.jobs.engine import Engine, Progress, Stop
+from core.jobs.engine import Engine
 from core.jobs.plan import header_of, trials_of
+from core.jobs.progress import Progress, Stop
 from core.jobs.run import Players, begin, in_this_process
 from core.jobs.workers import in_processes
 from core.models.base import Completion, Message, Sampling

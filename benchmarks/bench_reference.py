@@ -29,8 +29,9 @@ from core.frameworks import answering as grading
 from core.frameworks.base import Campaign, Trial
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import PAPER_ARMS
-from core.jobs.engine import Engine, Stop
+from core.jobs.engine import Engine
 from core.jobs.plan import header_of, trials_of
+from core.jobs.progress import Stop
 from core.jobs.run import Play, begin, player_of
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel

@@ -301,15 +301,16 @@ class Journal:
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         writer: JournalWriter | None = None
-        batch: list[_Waiting | None] = []
-        while None not in batch:
+        over = False
+        while not over:
             batch = [self._waiting.get()]
             while not self._waiting.empty():
                 batch.append(self._waiting.get())
+            over = None in batch
             found = [one for one in batch if one is not None]
             error: Exception | None = None
+            lines = [line for new, _ in found for line in new]
             try:
-                lines = [line for new, _ in found for line in new]
                 if self._shared and lines:
                     append_shared(self._path, lines)
                 elif writer is None and lines:
@@ -321,6 +322,7 @@ class Journal:
             except Exception as problem:
                 error = problem
             loop.call_soon_threadsafe(_tell, [written for _, written in found], error)
+            del batch, found, lines  # else they would be held until the next ones come
         if writer is not None:
             writer.close()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
 from core import paths
@@ -125,25 +126,30 @@ class Words:
     """Alternatives that are looked for in lower-case text: the plain ones as they stand, which is much quicker."""
 
     def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    @cached_property
+    def _alternatives(self) -> tuple[tuple[str, ...], tuple[re.Pattern[str], ...]]:
+        """The plain ones and the others. There are hundreds of these objects, and most programs ask few of them."""
         parts = [""]
         depth = 0
-        for letter in pattern:
+        for letter in self.pattern:
             depth += (letter == "(") - (letter == ")")
             if letter == "|" and depth == 0:
                 parts.append("")
             else:
                 parts[-1] += letter
-        self.pattern = pattern
-        self._plain = tuple(one for one in parts if re.fullmatch(r"[a-z -]+", one))
-        others = [one for one in parts if one not in self._plain]
+        plain = tuple(one for one in parts if re.fullmatch(r"[a-z -]+", one))
+        others = [one for one in parts if one not in plain]
         bounded = [one.removeprefix(r"\b") for one in others if one.startswith(r"\b")]
         anywhere = [one for one in others if not one.startswith(r"\b")]
         patterns = [rf"\b(?:{'|'.join(bounded)})"] if bounded else []
-        self._others = tuple(re.compile(one) for one in (*patterns, "|".join(anywhere)) if one)
+        return plain, tuple(re.compile(one) for one in (*patterns, "|".join(anywhere)) if one)
 
     def are_in(self, lowered: str) -> bool:
         """Say whether one of them is in the text."""
-        return any(map(lowered.__contains__, self._plain)) or any([one.search(lowered) for one in self._others])
+        plain, others = self._alternatives
+        return any(map(lowered.__contains__, plain)) or any([one.search(lowered) for one in others])
 
 
 def view(names: Sequence[Named], *of: Cue) -> tuple[tuple[Named, Words], ...]:

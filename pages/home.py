@@ -8,7 +8,7 @@ from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
 from core.frameworks.base import title_of
-from core.jobs.engine import ask_to_stop
+from core.jobs.progress import ask_to_stop
 from core.measures.accuracy import published_cells
 from core.measures.missing import begin_all, count_missing, measuring_all, seconds_for
 from core.measures.registry import measures

@@ -179,6 +179,7 @@ def importing(folder: Path) -> tuple[str, ...]:
     return "import", "cases", str(folder / "cards.jsonl"), "--name", "cards"
 
 
+@pytest.mark.soak
 def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[str, str], tmp_path: Path) -> None:
     run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
     models = ("--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o")

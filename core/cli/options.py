@@ -20,8 +20,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.engine import Progress
 from core.jobs.estimate import Estimate
+from core.jobs.progress import Progress
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert

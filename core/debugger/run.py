@@ -37,8 +37,9 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Progress, Stop, running
+from core.jobs.engine import Engine
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
+from core.jobs.progress import Progress, Stop, running
 from core.jobs.run import Play, check_pictures, player_of
 from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
 from core.models.registry import Registry, load_registry

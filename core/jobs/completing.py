@@ -20,9 +20,10 @@ from core.agents.parts import instruction_part
 from core.case import Case
 from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
-from core.jobs.engine import Job, Progress, Stop, carry_out, watched
+from core.jobs.engine import Job, carry_out
 from core.jobs.engine import Options as JobOptions
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
+from core.jobs.progress import Progress, Stop, watched
 from core.journal import RowLine
 from core.measures.memorisation import PROMPTS, Halves, Variant, completing_pack, halves, prompt_hash, similarity
 from core.models.base import Sampling

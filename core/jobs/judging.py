@@ -22,9 +22,10 @@ from core.agents.calls import Voice
 from core.agents.memory import Unit
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord
-from core.jobs.engine import Job, Options, Progress, Stop, carry_out, watched
+from core.jobs.engine import Job, Options, carry_out
 from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
+from core.jobs.progress import Progress, Stop, watched
 from core.journal import RowLine
 from core.models.base import Sampling
 from core.models.prices import total

@@ -19,8 +19,9 @@ from core.case import Case
 from core.errors import ProfilingError, UsageError
 from core.events import Called
 from core.frameworks.base import frameworks
-from core.jobs.engine import Job, Options, Progress, Stop, carry_out, watched
+from core.jobs.engine import Job, Options, carry_out
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
+from core.jobs.progress import Progress, Stop, watched
 from core.journal import DoneLine, Line, RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry, load_registry

@@ -21,9 +21,10 @@ from core.events import Failed, Graded, QuestionType, Verdict
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
-from core.jobs.engine import REGRADING, Job, Options, Progress, Stop, running, watched
+from core.jobs.engine import REGRADING, Job, Options
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.jobs.plan import HUMAN
+from core.jobs.progress import Progress, Stop, running, watched
 from core.journal import GradesLine, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack, grader_hash

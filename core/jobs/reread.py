@@ -14,7 +14,7 @@ from core.agents.base import Judgement
 from core.agents.mcq import STRICT_VERSION, judge_strict
 from core.errors import AnamnesisError, UsageError
 from core.events import Graded
-from core.jobs.engine import running
+from core.jobs.progress import running
 from core.jobs.regrade import check_journal
 from core.journal import GradesLine, JournalWriter, RunHeader, journal_path, read_header
 from core.store.database import Store

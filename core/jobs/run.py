@@ -23,11 +23,12 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine, Progress, Stop, is_running, running
+from core.jobs.engine import Engine
 from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget, estimate
 from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
 from core.jobs.plan import check_pictures as check_pictures
+from core.jobs.progress import Progress, Stop, is_running, running
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path, writable
 from core.models.keys import environment
 from core.models.registry import Registry

@@ -23,8 +23,9 @@ from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Trial, default_pack, frameworks
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.conversation import Talk, scene_of
-from core.jobs.engine import Job, Options, Progress, Stop, carry_out, watched
+from core.jobs.engine import Job, Options, carry_out
 from core.jobs.estimate import Estimate, check_budget, estimated
+from core.jobs.progress import Progress, Stop, watched
 from core.journal import RowLine
 from core.measures.history.prefixes import ASKED_AT, beginnings
 from core.models.registry import Registry, load_registry

@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft  # type: ignore[import-untyped]
 
 from core.stats.intervals import NOTHING, Interval, expansion_of_mean, wilson_if_alike
 
@@ -163,15 +163,15 @@ def mean_distribution(sample: Floats, max_points: int = MAX_POINTS) -> MeanDistr
         return None
     points, n = lattice.points, sample.size
     one_draw = np.bincount(lattice.ticks) / n
-    size = fft.next_fast_len(points, real=True)
-    base, exponent = fft.rfft(one_draw, size), n
+    size = scipy.fft.next_fast_len(points, real=True)
+    base, exponent = scipy.fft.rfft(one_draw, size), n
     result = np.ones_like(base)
     while exponent:  # by squaring: ten times as fast as numpy's power, and as accurate
         if exponent & 1:
             result = result * base
         if exponent := exponent >> 1:
             base = base * base
-    raised = fft.irfft(result, size)[:points]
+    raised = scipy.fft.irfft(result, size)[:points]
     probabilities = np.clip(raised, 0, None)
     means = lattice.low + lattice.step * np.arange(points) / n
     return MeanDistribution(means, probabilities / probabilities.sum())

@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
-from scipy import special  # type: ignore[import-untyped]
 
 
 class Interval(NamedTuple):
@@ -35,7 +35,7 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     n = sample.size
     if n < 2:
         return NOTHING
-    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * float(sample.std(ddof=1)) / n**0.5
+    half = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * float(sample.std(ddof=1)) / n**0.5
     mean = float(sample.mean())
     return Interval(mean - half, mean + half)
 
@@ -48,7 +48,7 @@ def wilson(count: float, n: int, level: float = 0.95) -> Interval:
     """
     if not n:
         return NOTHING
-    z2 = float(special.ndtri((1 + level) / 2)) ** 2
+    z2 = float(scipy.special.ndtri((1 + level) / 2)) ** 2
     share = count / n
     centre, half = share + z2 / (2 * n), math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = ((centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n))
@@ -77,13 +77,13 @@ class Expansion(NamedTuple):
 
     def tail(self, level: float) -> float:
         """Return the share to cut off at either end for an interval of this level: less than (1 − level)/2."""
-        t = float(special.stdtrit(self.df, (1 + level) / 2))
-        return float(special.ndtr(-t / self.shrinkage))
+        t = float(scipy.special.stdtrit(self.df, (1 + level) / 2))
+        return float(scipy.special.ndtr(-t / self.shrinkage))
 
     def p(self, p: float) -> float:
         """Return the corrected two-sided p-value, never smaller than ``p``."""
-        z = -float(special.ndtri(p / 2))
-        return min(1.0, 2 * float(special.stdtr(self.df, -z * self.shrinkage)))
+        z = -float(scipy.special.ndtri(p / 2))
+        return min(1.0, 2 * float(scipy.special.stdtr(self.df, -z * self.shrinkage)))
 
 
 def expansion_of_mean(n: int) -> Expansion:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
-from scipy import special  # type: ignore[import-untyped]
 
 from core.errors import UsageError
 from core.stats.trials import VarianceComponents
@@ -76,8 +76,8 @@ def power(components: PairedComponents, difference: float, cases: int, trials: i
     if not error:
         return 1.0 if difference else 0.0
     df = cases - 1
-    threshold = float(special.stdtrit(df, 1 - level / 2))
-    missed, reversed_sign = special.nctdtr(df, abs(difference) / error, [threshold, -threshold])
+    threshold = float(scipy.special.stdtrit(df, 1 - level / 2))
+    missed, reversed_sign = scipy.special.nctdtr(df, abs(difference) / error, [threshold, -threshold])
     # Far out the distribution function gives NaN instead of less than 1e-16.
     return float(1 - np.nan_to_num(missed) + np.nan_to_num(reversed_sign))
 

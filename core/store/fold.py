@@ -45,6 +45,8 @@ CHUNK_BYTES = 64_000_000
 """A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
 ALONE_AFTER = 4
 """So often a job makes the database follow by itself: the process that does so from then on takes a second to begin."""
+ALONE_OVER_BYTES = 1_000_000
+"""From so much in its journals on it does not: what is folded at once takes twenty times its size in memory."""
 _ENDS_WITHIN_S = 10.0
 
 
@@ -146,12 +148,12 @@ async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]
     There it takes neither time nor memory from the job's calls. Its faults are raised as ``AnamnesisError``.
     """
     child: subprocess.Process | None = None
-    asked = 0
+    asked, before = 0, _journaled(store)
 
     async def ask() -> None:
         nonlocal child, asked
         asked += 1
-        if asked <= ALONE_AFTER:
+        if child is None and asked <= ALONE_AFTER and _journaled(store) - before < ALONE_OVER_BYTES:
             await asyncio.to_thread(fold_if_free, store)
             return
         if child is None:
@@ -204,6 +206,15 @@ def keep_lines(store: Store, job: str, lines: Sequence[Line]) -> None:
     """Journal what came of a job that is done piece by piece now and then, and take it into the database."""
     append_shared(store.journals / job / "journal.jsonl", lines)
     fold(store)
+
+
+def _journaled(store: Store) -> int:
+    """Return the bytes in all journals of the database."""
+    found = 0
+    for path in store.journals.glob("*/journal.jsonl"):
+        with suppress(OSError):  # a run that is deleted meanwhile
+            found += path.stat().st_size
+    return found
 
 
 def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, int]]:

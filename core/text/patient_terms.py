@@ -279,7 +279,6 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (r"posterior", "back of the"), (r"regurgitation", "spitting up"), (r"atrophy", "wasting"), (r"serum", "blood"),
 )  # fmt: skip
 """What stands in a vignette, and what a patient says; the first that fits a place is taken."""
-_SAID = tuple((re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS)
 _EXAMINERS = re.compile(
     rf"\b(?:temperature|pulse|pressure|rate)\b[^.]{{0,25}}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:{UNITS}|kg/m)|"
     r"\b(?:on|upon) (?:physical |further )?exam\w*|\bexam(?:ination)? (?:shows?|reveals?|is|was)|percentile|"
@@ -297,11 +296,17 @@ _EXAMINERS = re.compile(
 )
 
 
+@functools.cache
+def _said() -> list[tuple[re.Pattern[str], str]]:
+    """Compiled when first asked for: most programs have no use for them."""
+    return [(re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS]
+
+
 @functools.lru_cache(maxsize=20_000)
 def in_lay_words(text: str) -> str:
     """Return a sentence with common words for clinical ones, each where the other stood."""
     plain = text
-    for written, said in _SAID:
+    for written, said in _said():
         plain = written.sub(said, plain)
     plain = re.sub(r"\b(an?) (an?|the|no) (?=\w)", r"\2 ", plain, flags=re.IGNORECASE)
     plain = re.sub(r"\ba (?=(?:[aeio]|un)\w)(?!(?:one|once|uni))", "an ", plain)

@@ -14,8 +14,8 @@ from core.debugger.steps import TrialRecord
 from core.debugger.stored import load_bench, load_record
 from core.events import Called, Event, Rule, Verdict
 from core.frameworks.base import Arm
-from core.jobs.engine import is_running
 from core.jobs.plan import trials_of
+from core.jobs.progress import is_running
 from core.journal import RunHeader, done_trials, journal_path, read_header
 from pages.kit.cached import cached_query
 from pages.kit.cases import forget

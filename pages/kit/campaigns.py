@@ -10,8 +10,8 @@ from core.errors import AnamnesisError
 from core.figures.marks import Mark, bars
 from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model
-from core.jobs.engine import is_running
 from core.jobs.plan import HUMAN
+from core.jobs.progress import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.conditions import SEPARATOR
 from core.store.database import Store

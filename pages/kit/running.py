@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from core.jobs.engine import under_way as jobs_under_way
+from core.jobs.progress import under_way as jobs_under_way
 from core.store.runs import runs
 from core.work import under_way as work_under_way
 from pages.kit.cached import ask

@@ -12,8 +12,8 @@ from core.errors import AnamnesisError
 from core.frameworks.base import frameworks, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
-from core.jobs.engine import ask_to_stop, status
 from core.jobs.plan import HUMAN, names_of, remarks_of
+from core.jobs.progress import ask_to_stop, status
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona

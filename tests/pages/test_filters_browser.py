@@ -113,7 +113,7 @@ def options(page: Page, label: str) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "boxes"),
     [
-        ("accuracy", ("Model", "Format", "Question")),
+        pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.soak),
         pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.soak),
         pytest.param("history?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
     ],

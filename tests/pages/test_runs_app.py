@@ -16,9 +16,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
-from core.jobs import engine
-from core.jobs.engine import is_running
+from core.jobs import progress
 from core.jobs.plan import find_header
+from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
@@ -278,7 +278,7 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
     told = {"at": time.time() + 60, "done": 1, "planned": 3, "done_here": 0, "started_at": time.time() - 60}
     told |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
     told |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
-    with engine.running("run-a") as stop_file:
+    with progress.running("run-a") as stop_file:
         path, fresh = stop_file.with_name("status.json"), time.time() + 60
         path.write_text(json.dumps(told))
         os.utime(path, (fresh, fresh))

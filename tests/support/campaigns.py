@@ -7,8 +7,8 @@ import time
 from streamlit.testing.v1 import AppTest
 
 from core.frameworks.casting import REFERENCE, CastNames
-from core.jobs.engine import ask_to_stop, is_running
 from core.jobs.plan import journals
+from core.jobs.progress import ask_to_stop, is_running
 
 BESIDE_RULES = (
     "--patient",

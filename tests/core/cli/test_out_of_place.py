@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.jobs.engine import is_running, under_way
+from core.jobs.progress import is_running, under_way
 from core.store.database import NotWritableError, Store
 from tests.support.places import mounted_read_only
 from tests.support.stores import NAME, campaign, copy_of

@@ -150,16 +150,21 @@ def test_an_explanation_never_reaches_the_vignette() -> None:
     "text",
     [
         STORY * 2400,
-        "a " * 100_000,
-        "\n" * 200_000,
-        "*" * 200_000,
-        "A. " * 70_000,
         "- \n" * 70_000,
-        "{" * 200_000,
-        "a," * 100_000,
-        "Answer: " * 25_000,
-        "A. x\nB. y\n" * 20_000,
-        "?" * 200_000,
+        *(
+            pytest.param(some, marks=pytest.mark.soak)
+            for some in (
+                "a " * 100_000,
+                "\n" * 200_000,
+                "*" * 200_000,
+                "A. " * 70_000,
+                "{" * 200_000,
+                "a," * 100_000,
+                "Answer: " * 25_000,
+                "A. x\nB. y\n" * 20_000,
+                "?" * 200_000,
+            )
+        ),
     ],
     ids=lambda text: repr(text[:10]),
 )

@@ -16,9 +16,9 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs import engine
-from core.jobs.engine import Progress, Stop, status
 from core.jobs.estimate import estimate as estimate_run
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
+from core.jobs.progress import Progress, Stop, status
 from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import Options, carry_out
 from core.journal import ReplyLine, read_lines

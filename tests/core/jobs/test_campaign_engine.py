@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +21,9 @@ from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
-from core.jobs.engine import Engine, Options, Progress, Stop, ask_to_stop, is_running, running
+from core.jobs.engine import Engine, Options
 from core.jobs.plan import campaign_of, header_of, trials_of
+from core.jobs.progress import Progress, Stop, ask_to_stop, is_running, running
 from core.jobs.run import Play, carry_out
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.failures import RetryPolicy
@@ -307,6 +310,23 @@ async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None
         await run_engine(header, cast)
     assert keys(trial_lines(header.run_id)) == [(f"small/{c}", 0) for c in range(9) if c != 2]
     assert (await run_engine(header, reference)).done_here == 1
+
+
+async def test_a_trial_that_is_done_is_let_go_while_the_next_one_is_played(reference: Play) -> None:
+    held: list[weakref.ref[Event]] = []
+    left: list[int] = []
+
+    async def noting(trial: Trial) -> AsyncIterator[Event]:
+        gc.collect()
+        left.append(sum(one() is not None for one in held))
+        async for event in reference(trial):
+            held.append(weakref.ref(event))
+            yield event
+
+    header = begun(plan(3, trials=1, names=CastNames("reference/bayes")))
+    await Engine(header, noting, concurrency=1).run(trials_of(header), 3, Stop())
+    assert left == [0, 0, 0]
+    assert len(held) > 3
 
 
 async def test_a_database_that_cannot_follow_does_not_disturb_the_run(

@@ -22,9 +22,9 @@ from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
-from core.jobs.engine import Progress, status
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import prepared_cases
+from core.jobs.progress import Progress, status
 from core.journal import Journal, Line, ReplyLine, RunHeader, journal_path, read_lines
 from core.models.base import Sampling, message
 from tests.core.jobs.workshop import begun, core, go, plan, registry

@@ -12,7 +12,8 @@ import pytest
 from core.agents.base import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
-from core.jobs.engine import Options, Stop
+from core.jobs.engine import Options
+from core.jobs.progress import Stop
 from core.jobs.solving import Solved, Solving, estimate, solve
 from core.measures.history.prefixes import ASKED_AT, PrefixPoint, beginnings, prefix_points, read_prefixes
 from core.models.failures import RetryPolicy

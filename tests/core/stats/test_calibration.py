@@ -15,7 +15,7 @@ from core.stats.differences import paired_difference
 from core.stats.intervals import Interval
 
 TRIALS = 5
-SIZES = [(20, 1_500), (100, 1_200), (2_000, 300)]
+SIZES = [(20, 1_500), *(pytest.param(*size, marks=pytest.mark.soak) for size in ((100, 1_200), (2_000, 300)))]
 
 
 def arms(n: int, runs: int, a: float = 1, b: float = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:

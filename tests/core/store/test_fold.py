@@ -261,16 +261,19 @@ def follower() -> psutil.Process:
     return found
 
 
+@pytest.mark.parametrize(("often", "most_bytes"), [(1, 10**9), (99, 100)], ids=["long", "much"])
 async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, often: int, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(fold_module, "ALONE_AFTER", 1)
+    monkeypatch.setattr(fold_module, "ALONE_AFTER", often)
+    monkeypatch.setattr(fold_module, "ALONE_OVER_BYTES", most_bytes)
     write_journal(store.journals, "run", a_header(), a_trial())
     async with following(store) as follow:
         await follow()
         assert counts(store)["trials"] == 1
         with pytest.raises(ValueError, match="not enough values"):
             follower()
+        write_journal(store.journals, "run", a_trial(trial_id="run/1/0", case_key="case_1"))
         await follow()
         follower().kill()
         with pytest.raises(AnamnesisError, match=r"The process that takes journals into .* ended \(-9\)"):

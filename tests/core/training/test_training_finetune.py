@@ -266,6 +266,7 @@ def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, mon
         fine_tune("nobody/nothing", data, tmp_path / "model", QUICK)
 
 
+@pytest.mark.soak
 def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
     settings = QUICK.model_copy(update={"lora": True, "generate": 0})

@@ -122,6 +122,7 @@ def test_its_release_is_imported_by_a_command_of_its_name(environment: dict[str,
     assert {row["model"]: (row["mean"], row["n_cases"]) for row in rows} == {"Alpha": (0.5, 2), "Beta": (1.0, 1)}
 
 
+@pytest.mark.soak
 def test_its_format_is_read_and_its_file_known_by_name(environment: dict[str, str], tmp_path: Path) -> None:
     (done,) = in_turn(environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl")))
     said = done.stdout

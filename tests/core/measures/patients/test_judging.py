@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.engine import Progress, Stop
 from core.jobs.judges import terms_pack
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
+from core.jobs.progress import Progress, Stop
 from core.jobs.run import Options
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
