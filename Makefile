@@ -4,13 +4,14 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 3
+SEEDS ?= 1 2 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Without byte code every process that a test starts would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all tests lint types lint-and-types bench screenshots clean
+.PHONY: help run test test-all tests lint types lint-and-types bench laboratory screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +51,9 @@ types: $(VENV)/.installed-dev ## check the types of core, pages and benchmarks
 
 bench: $(VENV)/.installed-dev ## measure, each figure beside a comparison in the same run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+laboratory: $(VENV)/.installed-dev ## faults, kills and full disks, counted in a table (SEEDS="1 2 3")
+	$(BIN)/python -m tests.laboratory --seeds $(SEEDS)
 
 screenshots: $(VENV)/.installed-dev ## remake the pictures in docs/
 	$(BIN)/python docs/make_screenshots.py

@@ -11,9 +11,10 @@ import errno
 import hashlib
 import os
 import queue
+import shutil
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal
@@ -22,10 +23,13 @@ import orjson
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from core import paths
+from core import access, paths
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import CallRecord, Event, Graded, Parent, Speaker
+
+PRIVATE = ("live", "fork", "bench")
+"""Sources of runs that a visitor makes for themselves."""
 
 
 class _Line(BaseModel):
@@ -75,6 +79,13 @@ class RunHeader(_Line):
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
     fork: Fork | None = None
     edited: Edit | None = None
+    visitor: str = ""
+    """Who began it on a server where people sign in; empty for whoever was at this machine."""
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: a consultation, a branch, a run of the debugger; empty for what is everybody's."""
+        return self.visitor if self.source in PRIVATE else ""
 
 
 class TrialLine(_Line):
@@ -192,12 +203,20 @@ def journal_path(run_id: str, folder: Path | None = None) -> Path:
     return (folder or paths.journals_folder()) / run_id / "journal.jsonl"
 
 
+_SET_ASIDE = 4_000_000
+"""Bytes that a job keeps free beside its journal for the replies in the air when the disk becomes full."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk is full, or as full as one may make it."""
+
+
 @contextmanager
 def writable(place: Path) -> Iterator[None]:
     """Raise ``AnamnesisError`` where the block meets a file system or folder that lets nothing be written."""
     try:
         yield
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise AnamnesisError(f"{place} cannot be written ({error.strerror}): make room, then try again.") from error
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         raise AnamnesisError(
@@ -214,25 +233,58 @@ class JournalWriter:
         with writable(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(path)
-            self._file = path.open("ab", buffering=0)
+            self._file = path.open("a+b", buffering=0)
 
     def append(self, line: Line) -> None:
         """Write one line whole and sync it; what could not be written whole is taken back."""
         self.append_all([line])
 
-    def append_all(self, lines: Sequence[Line]) -> None:
-        """Write lines and sync them together; what could not be written whole is taken back, all of it."""
-        data = memoryview(b"".join(_written(line) for line in lines))
-        end = self._file.seek(0, os.SEEK_END)
+    def append_all(self, lines: Sequence[Line]) -> str:
+        """Write lines and sync them together; what could not be written whole is taken back, all of it, and raised.
+
+        Return why no more ought to come though these are there, else nothing: the room that was set aside had to be
+        used, or somebody took the journal away, which was put back from the file that is open.
+        """
+        data = b"".join(_written(line) for line in lines)
         try:
-            while data:  # a full disk takes the beginning of a line before it complains
-                data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
+            self._append(data)
         except OSError as error:
-            self._file.truncate(end)
-            raise AnamnesisError(
-                f"The journal {self._path} cannot be written ({error.strerror}): make room, then resume the run."
-            ) from error
+            what_to_do = "make room" if error.errno in NO_ROOM else f"see that {self._path.parent} can be written"
+            why = f"The journal {self._path} cannot be written ({error.strerror}): {what_to_do}, then resume the run."
+            aside = self._path.with_name("room")
+            if error.errno not in NO_ROOM or not aside.exists():
+                raise AnamnesisError(why) from error
+            aside.unlink()
+            try:
+                self._append(data)
+            except OSError:
+                raise AnamnesisError(why) from error
+            return why
+        if os.fstat(self._file.fileno()).st_nlink:
+            return ""
+        gone = self._file
+        gone.seek(0)
+        why = f"The journal {self._path} was deleted while the run went on"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with gone, self._path.open("xb") as back:
+                shutil.copyfileobj(gone, back)
+                os.fsync(back.fileno())
+            self._file = self._path.open("a+b", buffering=0)
+        except OSError as error:
+            raise AnamnesisError(f"{why}, and cannot be put back ({error.strerror}): restore a backup.") from error
+        return f"{why}. It is back, with all that was paid for: see that its folder stays, then resume the run."
+
+    def _append(self, data: bytes) -> None:
+        end, left = self._file.seek(0, os.SEEK_END), memoryview(data)
+        try:
+            while left:  # a full disk takes the beginning of a line before it complains
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError:
+            with suppress(OSError):  # else the beginning is dropped at the next start
+                self._file.truncate(end)
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -263,11 +315,19 @@ class Journal:
     """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
 
     Nothing is made on disk before the first line; a journal that is new begins with ``header``. ``shared``: others
-    write to it now and then, of this process or another (``append_shared``).
+    write to it now and then, of this process or another (``append_shared``). ``broken`` is told why where no more lines
+    ought to come, for nothing more to be paid for; room for what is in the air then is set aside meanwhile.
     """
 
-    def __init__(self, path: Path, header: RunHeader | None = None, *, shared: bool = False) -> None:
-        self._path, self._header, self._shared = path, header, shared
+    def __init__(
+        self,
+        path: Path,
+        header: RunHeader | None = None,
+        *,
+        shared: bool = False,
+        broken: Callable[[str], object] | None = None,
+    ) -> None:
+        self._path, self._header, self._shared, self._broken = path, header, shared, broken
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -282,7 +342,12 @@ class Journal:
             self._thread = threading.Thread(target=self._write, args=(loop,), name="journal", daemon=True)
             self._thread.start()
         self._waiting.put((lines, written))
-        await asyncio.shield(written)
+        try:
+            await asyncio.shield(written)
+        except AnamnesisError as error:
+            if self._broken is not None:
+                self._broken(str(error))
+            raise
 
     async def close(self) -> None:
         """Write what waits and close the file."""
@@ -290,8 +355,12 @@ class Journal:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
             self._thread = None
+        self._path.with_name("room").unlink(missing_ok=True)
 
     async def __aenter__(self) -> Journal:
+        if self._broken is not None and self._path.parent.exists() and hasattr(os, "posix_fallocate"):
+            with writable(self._path.parent), self._path.with_name("room").open("wb") as room:
+                os.posix_fallocate(room.fileno(), 0, _SET_ASIDE)
         return self
 
     async def __aexit__(
@@ -317,8 +386,8 @@ class Journal:
                     writer = JournalWriter(self._path)
                     if self._header is not None and self._path.stat().st_size == 0:
                         lines = [self._header, *lines]
-                if writer is not None and lines:
-                    writer.append_all(lines)
+                if writer is not None and lines and (why := writer.append_all(lines)) and self._broken is not None:
+                    loop.call_soon_threadsafe(self._broken, why)
             except Exception as problem:
                 error = problem
             loop.call_soon_threadsafe(_tell, [written for _, written in found], error)
@@ -439,9 +508,10 @@ def _damaged(path: Path, offset: int, error: Exception) -> AnamnesisError:
 
 
 def read_header(path: Path) -> RunHeader:
-    """Return the first line of a journal."""
+    """Return the first line of a journal; raise ``NotAllowedError`` where it is somebody else's."""
     for _, line in read_lines(path):
         if isinstance(line, RunHeader):
+            access.require_own(line.owner, f"The run {line.run_id}")
             return line
         break
     raise AnamnesisError(f"{path} does not begin with the description of a run.")

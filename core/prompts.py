@@ -21,7 +21,7 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from core import paths
+from core import access, paths
 from core.errors import UsageError
 
 ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -30,6 +30,9 @@ ENVIRONMENT = ImmutableSandboxedEnvironment(
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
 
 
+_LONGEST_HEADER = 4_000
+_BREAKS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
+"""What a header or a template may come to that is not made for what it is given."""
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
 """Inputs that prompts came to have later, or have no longer, with what stands for one that is not given.
 
@@ -194,10 +197,15 @@ def read_prompt(path: Path) -> Prompt:
 
 @functools.lru_cache(maxsize=512)
 def _prompt(path: Path, content: bytes) -> Prompt:
-    text = content.decode().replace("\r\n", "\n")
+    try:
+        text = content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: a prompt is text in UTF-8 ({error}).") from error
     if not text.startswith("---\n") or "\n---\n" not in text[3:]:
         raise UsageError(f"{path}: a prompt starts with a header between two lines of ---.")
     header, body = text[3:].split("\n---\n", 1)
+    if len(header) > _LONGEST_HEADER:
+        raise UsageError(f"{path}: a prompt's header has {_LONGEST_HEADER:,} characters at most.")
     try:
         fields = yaml.safe_load(header)
         template = _compiled(body)
@@ -218,7 +226,7 @@ def _prompt(path: Path, content: bytes) -> Prompt:
         )
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
-    except (yaml.YAMLError, KeyError, TypeError, jinja2.TemplateSyntaxError) as error:
+    except (yaml.YAMLError, *_BREAKS, jinja2.TemplateSyntaxError) as error:
         raise UsageError(
             f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
             f"Jinja2 ({error})."
@@ -245,7 +253,7 @@ def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) ->
         return template.render(**values)
     except SecurityError as error:
         raise UsageError(f"{name} is no safe template: {error}") from error
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, *_BREAKS) as error:
         raise UsageError(f"{name} cannot be filled in: {error}") from error
 
 
@@ -255,13 +263,17 @@ def _compiled(source: str) -> jinja2.Template:
 
     Raises jinja2's ``SecurityError`` and ``TemplateSyntaxError``.
     """
-    tree = ENVIRONMENT.parse(source)
+    try:
+        tree = ENVIRONMENT.parse(source)
+        template = ENVIRONMENT.from_string(source)
+    except (*_BREAKS, SyntaxError) as error:  # of Python, into which it is translated
+        raise jinja2.TemplateSyntaxError(f"it cannot be translated ({error})", 1) from error
     names = [node.attr for node in tree.find_all(nodes.Getattr)]
     names += [str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)]
     private = next((name for name in names if name.startswith("_")), None)
     if private is not None:
         raise SecurityError(f"a prompt cannot use {private!r}.")
-    return ENVIRONMENT.from_string(source)
+    return template
 
 
 def _folder_of(name_or_folder: str) -> Path:
@@ -275,9 +287,9 @@ def _folder_of(name_or_folder: str) -> Path:
             f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
             "which one is meant."
         )
-    if shipped.is_dir():
-        return shipped
-    return own if named and own.is_dir() else Path(name_or_folder).expanduser()
+    if named and (shipped.is_dir() or own.is_dir()):
+        return shipped if shipped.is_dir() else own
+    return access.allowed_path(shipped if shipped.is_dir() else name_or_folder)
 
 
 def _shipped() -> list[Path]:

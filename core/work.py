@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from core import access
 from core.errors import AnamnesisError
 
 _log = logging.getLogger(__name__)
@@ -36,14 +37,17 @@ class Work(Generic[T]):
         self.stopped = False
         self.started_at = time.time()
         self.finished_at: float | None = None
-        self._thread = threading.Thread(target=self._run, args=(do,), name="work", daemon=True)
+        self._owner = access.visitor().name
+        self._thread = threading.Thread(target=access.carried(self._run), args=(do,), name="work", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the work to end soon; what it did by then stays."""
+        """Ask the work to end soon; what it did by then stays. Others' work is stopped by who may start it."""
+        if access.visitor().name != self._owner:
+            access.require("run", f"stop {self.title}")
         self.stopped = True
 
     def join(self, timeout: float | None = None) -> None:
@@ -84,6 +88,12 @@ _KNOWN: dict[Hashable, Work[Any]] = {}
 def work_at(key: Hashable) -> Work[Any] | None:
     """Return the piece of work of this name, under way or over, or ``None``."""
     return _KNOWN.get(key)
+
+
+def forget(key: Hashable) -> None:
+    """Remember a piece of work no more: the next one of this name begins anew."""
+    with _LOCK:
+        _KNOWN.pop(key, None)
 
 
 def under_way() -> list[Work[Any]]:

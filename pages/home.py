@@ -4,6 +4,7 @@ import datetime
 
 import streamlit as st
 
+from core import access
 from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
@@ -37,6 +38,7 @@ from pages.kit.names import RELEASED, model_colours, model_name
 from pages.kit.navigation import go_to, link
 from pages.kit.page import show
 from pages.kit.running import under_way
+from pages.kit.visitor import only
 
 _LISTED = 6
 _WAYS = {
@@ -97,7 +99,7 @@ def draw_sample() -> None:
                 f"**The sample study is here:** {len(held)} runs whose figures are marked as the sample’s and stand "
                 "apart from your own. What was made of them goes with them."
             )
-            if right.button("Remove it", icon=":material/delete_sweep:", width="stretch"):
+            if right.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
                 take_away(Store())
                 st.rerun()
             return
@@ -105,7 +107,7 @@ def draw_sample() -> None:
             "**Look at a study first.** Reference doctors and a small real model, before and after training, on the "
             "cases that come with the program: figures, conversations and judges to look through at once."
         )
-        if right.button("Open the sample study", icon=":material/science:", width="stretch"):
+        if right.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
                 take_in(Store())
             begin_waiting(tuple(measures()))
@@ -185,7 +187,14 @@ def draw_going_on() -> None:
             if one.page:
                 link(one.page, "Open", "open_in_new", **one.query)
             if run := one.query.get("run"):
-                st.button("Stop", icon=":material/stop:", key=f"home_stop_{run}", on_click=ask_to_stop, args=(run,))
+                st.button(
+                    "Stop",
+                    icon=":material/stop:",
+                    key=f"home_stop_{run}",
+                    on_click=ask_to_stop,
+                    args=(run,),
+                    **only("run"),
+                )
 
 
 def draw_result(run: RunProgress) -> None:
@@ -220,7 +229,7 @@ def draw_watched() -> None:
 def counting() -> Work[dict[str, int]]:
     """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
     store = Store()
-    key = ("missing", str(store.path), store.version)
+    key = ("missing", str(store.path), access.sees(), store.version)
 
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
         return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}
@@ -270,6 +279,7 @@ def draw_waiting() -> None:
             type="primary",
             on_click=begin_waiting,
             args=(tuple(waiting),),
+            **only("run"),
         )
 
 

@@ -45,6 +45,7 @@ from pages.kit.settings_form import (
 )
 from pages.kit.stage import ask_to_present, draw_stage, presenting
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 from pages.kit.watched import (
     cost_of,
     draw_controls,
@@ -86,7 +87,7 @@ def ask_and_start() -> None:
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
         st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
     label = "Start the consultation" if mode == "one" else "Start both consultations"
-    pressed = st.button(label, type="primary", icon=":material/play_arrow:", disabled=not campaigns)
+    pressed = st.button(label, type="primary", icon=":material/play_arrow:", **only("run", disabled=not campaigns))
     if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
         _start(campaigns)
 
@@ -103,7 +104,7 @@ def draw_demonstration() -> None:
                     key=f"live_{key}",
                     icon=":material/play_circle:",
                     type="tertiary",
-                    help="Start it at once, with the cast and settings of this form.",
+                    **only("run", help="Start it at once, with the cast and settings of this form."),
                     on_click=_play,
                     args=(key,),
                 )

@@ -35,6 +35,7 @@ from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
+from pages.kit.visitor import only
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """How a model is asked, in words."""
@@ -168,7 +169,7 @@ def _draw_form(place: tuple[str, str]) -> None:
         key="memorisation_start",
         on_click=begin,  # type: ignore[arg-type]
         args=(place, lambda tell, stop: complete_cases(cases, model, load_registry(), store, options, tell, stop)),
-        disabled=not size.todo,
+        **only("run", disabled=not size.todo),
     )
 
 

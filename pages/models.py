@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 from pydantic import SecretStr
 
+from core.access import visitor
 from core.errors import AnamnesisError
 from core.models.connection import Connection, Server, find_servers, offered, try_model
 from core.models.keys import find_key
@@ -18,6 +19,7 @@ from pages.kit.page import show
 from pages.kit.profiles import counted
 from pages.kit.seats import EFFORTS, ask_key, registry
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 _PROVIDERS = {
     SERVER: "OpenAI-compatible server",
@@ -44,13 +46,14 @@ def draw_found() -> None:
     work = work_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("On this machine", anchor=False)
-        if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look"):
+        if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look", **only("reach")):
             work = None
-    if work is None:
+    if work is None and visitor().may("reach"):
         work = begin(_LOOKING, lambda tell, stop: find_servers())
-    work.join(3)
-    found: tuple[Server, ...] = work.result or ()
-    if not found:
+    if work is not None:
+        work.join(3)
+    found: tuple[Server, ...] = (work and work.result) or ()
+    if work is not None and not found:
         st.caption(
             "No model server answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
             "SGLang 30000). One that runs elsewhere is added below, by its address."
@@ -91,7 +94,9 @@ def draw_form() -> None:
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     model_id = left.text_input("Model id on its server", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
     name = middle.text_input("Name in Anamnesis", key="models_name", placeholder=model_id or "the same as its id")
-    if right.button("Ask the server for its models", icon=":material/list:", disabled=not address, width="stretch"):
+    if right.button(
+        "Ask the server for its models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
+    ):
         try:
             with st.spinner("Asking the server…"):
                 st.session_state["models_offered"] = offered(address, _typed_key())
@@ -125,7 +130,7 @@ def draw_form() -> None:
         output_price=st.session_state.get("models_output"),
         requests_per_minute=st.session_state.get("models_requests"),
     )
-    if st.button("Test and save", type="primary", icon=":material/bolt:", disabled=not entry.name):
+    if st.button("Test and save", type="primary", icon=":material/bolt:", **only("manage", disabled=not entry.name)):
         _test_and_keep(entry)
 
 
@@ -201,7 +206,9 @@ def draw_list() -> None:
             st.markdown(f"**{plain(chosen.spec.name)}**", width="stretch")
             if chosen.missing_key:
                 ask_key(chosen.missing_key, f"models_key_{chosen.spec.name}")
-            if st.button("Test", icon=":material/bolt:", key="models_test", disabled=bool(chosen.missing_key)):
+            if st.button(
+                "Test", icon=":material/bolt:", key="models_test", **only("run", disabled=bool(chosen.missing_key))
+            ):
                 try:
                     with st.spinner(f"Asking {chosen.spec.name}…"):
                         st.session_state["models_tested"] = try_model(load_registry(), chosen.spec.name)
@@ -209,7 +216,14 @@ def draw_list() -> None:
                 except AnamnesisError as error:
                     st.error(plain(str(error)))
             if chosen.own:
-                st.button("Remove", icon=":material/delete:", key="models_remove", on_click=_remove, args=(chosen,))
+                st.button(
+                    "Remove",
+                    icon=":material/delete:",
+                    key="models_remove",
+                    on_click=_remove,
+                    args=(chosen,),
+                    **only("manage"),
+                )
     draw_table(models_table(found), "models", on_row=take, download="")
     st.caption("Click a row to test a model, give it a key, or remove it. What is stored of a removed model stays.")
 

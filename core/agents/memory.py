@@ -22,6 +22,7 @@ from pathlib import Path
 
 import orjson
 
+from core import access
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName
 from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
@@ -148,8 +149,9 @@ class Replies:
     ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
     ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
     how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
-    fits into that, or alone where anything is left, so that a budget is overrun by one call at most. Where nobody has
-    ``watched`` how replies come, they are told whole.
+    fits into that, or alone where anything is left, so that a budget is overrun by one call at most. By default that is
+    what a visitor may still spend today, and where it is nothing, no call is sent. Where nobody has ``watched`` how
+    replies come, they are told whole.
     """
 
     def __init__(
@@ -161,7 +163,7 @@ class Replies:
         shared: bool = False,
         heard: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
-        left: Callable[[], float | None] = lambda: None,
+        left: Callable[[], float | None] = access.left_today,
         at_once: int | None = None,
         watched: bool = True,
     ) -> None:
@@ -177,6 +179,10 @@ class Replies:
         """What was asked and is not answered yet, the oldest first."""
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
+
+    def charge(self, call: CallRecord) -> None:
+        """Count what a call has cost whoever began this."""
+        access.spend(call.cost_usd)
 
     async def afford(self, asked: Asked, most_usd: float) -> None:
         """Wait until the budget has what a call may cost at most; who came first is sent first."""
@@ -302,6 +308,8 @@ class Asked:
         replies = self.unit.replies
         async with replies.places or nullcontext():
             if replies.left() is not None and (most := most_usd()):
+                if replies.left is access.left_today:  # of a job's, the job says that it is over
+                    access.check_money()
                 await replies.afford(self, most)
             if replies.over():  # the job ended while this one waited
                 replies.free(self)
@@ -342,6 +350,7 @@ class Asked:
         )
         try:
             await replies.journal.append(line)
+            replies.charge(call)
             unit.paid.add(call.call_id)
             unit.took.add(call)
             replies.streamed += call.completion_tokens - self.pieces

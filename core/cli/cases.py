@@ -11,6 +11,7 @@ import typer
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
 from core.cli.import_release import command_of
+from core.cli.options import counting
 from core.datasets.importing import import_file
 from core.datasets.readers import FORMATS
 from core.datasets.select import select
@@ -44,7 +45,8 @@ def import_cases(
     licence: Annotated[str | None, typer.Option(help="Their licence, instead of the format's.")] = None,
 ) -> int:
     """Import cases; nothing is imported where a row cannot be used, unless --skip-bad is given."""
-    done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence)
+    with counting("Reading the file") as show:
+        done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence, show)
     reading = done.reading
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
     print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")

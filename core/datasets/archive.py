@@ -25,6 +25,7 @@ from core.errors import AnamnesisError, UsageError
 
 GIGABYTE = 1_000_000_000
 _BLOCK = 1 << 20
+_SMALL = 100_000_000
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
 
 
@@ -43,10 +44,15 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may hold at most, unpacked: bytes in all, and members; ``way_out`` says what to do with more."""
+    """What an archive may hold at most, unpacked: bytes in all, times its own size, and members.
+
+    ``way_out`` says what to do with more.
+    """
 
     total_bytes: int = 4 * GIGABYTE
     members: int = 200_000
+    ratio: int = 500
+    """Above ``_SMALL`` bytes: no list of cases packs as well, and what does is there to fill the disk."""
     way_out: str = "If you trust it, allow more with --max-gb."
 
 
@@ -123,7 +129,7 @@ def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], l
     else:
         raise AnamnesisError(f"{path.name} is neither a folder nor a .zip or .tar archive.")
     try:
-        unpack(path, _Folder(folder, path.name, wanted, limits))
+        unpack(path, _Folder(folder, path, wanted, limits))
     except _BROKEN as error:
         raise AnamnesisError(
             f"{path.name} cannot be unpacked ({_reason(error)}): it may be damaged or not whole. Nothing was imported."
@@ -133,8 +139,9 @@ def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], l
 class _Folder:
     """Where members go, and the account of what was declared so far."""
 
-    def __init__(self, root: Path, archive: str, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
-        self._root, self._archive, self._wanted, self._limits = root, archive, wanted, limits
+    def __init__(self, root: Path, archive: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+        self._root, self._archive, self._wanted, self._limits = root, archive.name, wanted, limits
+        self._most_packed = max(_SMALL, limits.ratio * archive.stat().st_size)
         self._bytes = self._members = 0
 
     def admit(self, name: str, size: int, *, link: bool) -> PurePosixPath | None:
@@ -151,6 +158,11 @@ class _Folder:
                 f"{self._archive} declares more than {self._limits.total_bytes / GIGABYTE:g} GB or "
                 f"{self._limits.members:,} files ({name!r} alone {size / GIGABYTE:.2f} GB): nothing was imported. "
                 f"{self._limits.way_out}"
+            )
+        if self._bytes > self._most_packed:
+            raise AnamnesisError(
+                f"{self._archive} unpacks to more than {self._limits.ratio} times its size: nothing was imported. If "
+                "you trust it, unpack it yourself and import what is in it."
             )
         return pure if self._wanted(pure) else None
 

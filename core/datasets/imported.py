@@ -18,7 +18,7 @@ import orjson
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from core import images, paths
+from core import access, images, paths
 from core.case import Case
 from core.datasets.reading import Remark, Unit
 from core.errors import AnamnesisError, UsageError
@@ -96,6 +96,7 @@ def save(
     Without ``info`` the record of an earlier import is taken away, for it would speak of other cases. ``pictures`` are
     the files of the cases' pictures by their hash, where they are not kept yet.
     """
+    access.require("edit", f"data set {name}")
     check_name(name)
     path = folder() / f"{name}.jsonl"
     try:
@@ -153,6 +154,7 @@ def delete(name: str) -> Deleted:
 
     Raises ``UsageError`` for the library and for a name that is none.
     """
+    access.require("manage", f"delete data set {name}")
     if name == "library":
         raise UsageError("The library belongs to Anamnesis and cannot be deleted.")
     if name not in names():

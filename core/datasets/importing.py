@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from core import access
 from core.datasets import imported
 from core.datasets.archive import GIGABYTE, Limits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
@@ -21,6 +22,7 @@ from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import MOST_BYTES, is_spreadsheet
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
+from core.work import Progress, Stop
 
 _NAME_LENGTH = 40
 _LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"})
@@ -48,18 +50,21 @@ def import_file(
     skip_bad: bool = False,
     source: str | None = None,
     licence: str | None = None,
+    told: Progress = lambda done, planned: None,
+    asked_to_stop: Stop = lambda: False,
 ) -> Imported:
     """Read a file and keep its cases under ``name`` (the file's own name where none is given), with their pictures.
 
     An archive stands for the one list in it. ``source`` and ``licence`` take the place of the format's. Raises
     ``UsageError`` for a name, format or columns that cannot be, and ``AnamnesisError`` where the file cannot be read,
-    holds no case, or has rows that cannot be used and ``skip_bad`` is not set: then nothing was imported, and an
-    earlier data set of this name is as it was.
+    was ``asked_to_stop``, holds no case, or has rows that cannot be used and ``skip_bad`` is not set: then nothing was
+    imported, and an earlier data set of this name is as it was.
     """
+    access.require("edit")
     dataset = name or name_of(path)
     imported.check_name(dataset)
     with list_in(path) as file:
-        reading = read_cases(file, dataset, format, columns)
+        reading = read_cases(file, dataset, format, columns, told, asked_to_stop)
         _refuse(reading, file, skip_bad)
         given = {"source": (source or "").strip(), "licence": (licence or "").strip()}
         credit = {field: value for field, value in given.items() if value}
@@ -83,6 +88,8 @@ def import_file(
             findings=len(findings),
             severe_findings=sum(finding.severe for finding in findings),
         )
+        if asked_to_stop():
+            raise AnamnesisError(f"{path.name} was read and not imported, as you asked.")
         imported.save(dataset, reading.cases, info, reading.pictures)
     return Imported(dataset, reading, findings)
 

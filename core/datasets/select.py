@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 
+from core import access
 from core.case import SPECIALTIES, Case
 from core.datasets import imported
 from core.datasets.library import library
@@ -48,7 +49,7 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
     if found := _SIDE.fullmatch(part.strip()):
-        held_out = _side(found["side"], Path(found["folder"]).expanduser())
+        held_out = _side(found["side"], access.allowed_path(found["folder"]))
         cases = [case for case in cases if case.case_key in held_out]
         if not cases:
             raise UsageError(f"The training set {found['folder']} has no case of {dataset} for {found['side']}.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 from jinja2 import meta
 
+from core import access
 from core.agents.parts import parts_of
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
@@ -31,6 +32,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     or is taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or
     uses other inputs than its prompt has.
     """
+    access.require("edit", f"pack {name}")
     check_pack_name(name)
     pack = load_pack(base)
     folder = own_packs_folder() / name

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from core import access
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.agents.memory import Memory, Remembered, Replies
@@ -65,6 +66,8 @@ def start_asking(
 
     ``others`` are replies to other questions that hold here too (``Memory.others``). Calls are listed under the job.
     """
+    access.require("run", f"{job}: {title}")
+    access.check_money()
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
     memory = Memory.of(path, about=[unit])

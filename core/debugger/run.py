@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from core import access
 from core.agents.memory import Remembered, replies_in
 from core.case import Case, read_demographics
 from core.debugger.packs import save_pack
@@ -95,6 +96,7 @@ class BenchRun:
 
     def stop(self) -> None:
         """End the run within a moment; finished trials are stored, those under way are not."""
+        access.require("run")
         self._asked_to_stop = True
         self._stop.ask("It was stopped.")
 
@@ -122,7 +124,8 @@ class BenchRun:
 
     def start(self, registry: Registry, play: Play) -> None:
         """Start the trials in a thread of their own."""
-        threading.Thread(target=self._run, args=(registry, play), name=f"bench {self.run_id}", daemon=True).start()
+        do = access.carried(self._run)
+        threading.Thread(target=do, args=(registry, play), name=f"bench {self.run_id}", daemon=True).start()
 
     def _run(self, registry: Registry, play: Play) -> None:
         try:
@@ -198,6 +201,8 @@ def start_edited(
     nothing is edited and for a template that its prompt cannot fill in, ``AnamnesisError`` where the run's own prompts
     have changed since.
     """
+    access.require("run")
+    access.require_own(before.owner, f"The run {before.run_id}")
     campaign = replace(campaign_of(before), cases=(case,))
     key = before.edited.case_key if before.edited else case.case_key
     story, own = vignette.strip(), campaign.pack
@@ -244,6 +249,8 @@ def resume_bench(run_id: str) -> BenchRun:
 
 
 def _started(run: BenchRun, registry: Registry) -> BenchRun:
+    access.require("run", run.run_id)
+    access.check_money()
     check_pictures(run.campaign, registry)
     run.start(registry, player_of(run.campaign, registry))
     return run

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from core import access
 from core.case import RELEASE_SPECIALTIES, Case
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError
@@ -72,7 +73,7 @@ def set_apart(pasted: Case) -> Case:
     store, found, number = Store(), pasted, 1
     if not store.path.exists():
         return pasted
-    with store.read() as cursor:
+    with access.acting(access.HERE), store.read() as cursor:  # beside the titles of what others pasted, too
         while (held := contents(cursor, found.case_key)) and found.content_hash not in held:
             number += 1
             found = pasted.model_copy(update={"case_key": f"{pasted.case_key} {number}"})

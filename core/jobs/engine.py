@@ -15,11 +15,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import orjson
 
+from core import access
 from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
@@ -128,6 +130,7 @@ class Job(Generic[U]):
 
         A fault of ours costs its own piece, and is raised when the others are done.
         """
+        access.require("run")
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
@@ -135,7 +138,8 @@ class Job(Generic[U]):
         if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only
             self.progress.first += memory.took
         self._check_budget()
-        async with Journal(path, self.header) as journal:
+        broken = partial(self.stop.ask, at_once=False)  # what is in the air is paid for, and may still find room
+        async with Journal(path, self.header, broken=broken) as journal:
             replies = Replies(
                 self.name,
                 journal,
@@ -241,14 +245,16 @@ class Job(Generic[U]):
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _left(self) -> float | None:
-        """Return the US dollars of the budget that are not spent in this go or an earlier one; ``None`` without one."""
-        budget = self.options.budget_usd
-        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        """Return the US dollars that may still be spent, of the budget and of who began it today; ``None`` for all."""
+        budget, today = self.options.budget_usd, access.left_today()
+        of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+        return min((left for left in (of_budget, today) if left is not None), default=None)
 
     def _check_budget(self) -> None:
         left = self._left()
         if left is not None and left <= 0:
-            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
+            words = access.used_up() or f"The budget of ${self.options.budget_usd:.2f} is used up."
+            self.stop.ask(words, at_once=False)
 
 
 class _Heard:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import orjson
 
+from core import access
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.agents.memory import Unit
@@ -285,6 +286,8 @@ def begin_judging(wanted: FactsWanted, *, budget_usd: float | None = None) -> Wo
     What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
     same again goes on.
     """
+    access.require("run", "judge")
+    access.check_money()
 
     def do(tell: Told, asked_to_stop: StopAsked) -> JudgingOutcome:
         stop = Stop()

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from core import __version__, paths
+from core import __version__, access, paths
 from core.agents.base import Turn
 from core.agents.parts import check_picture_prompt
 from core.case import Case, case_set_hash
@@ -301,6 +301,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         fingerprint=fingerprint,
         created_at=created,
         cases=list(campaign.cases),
+        visitor=access.visitor().name,
         **fields,
     )
 

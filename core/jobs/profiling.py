@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from core import access
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.agents.memory import Unit
@@ -81,6 +82,8 @@ def begin_making(
     concurrency: int | None = None,
 ) -> Work[Made]:
     """Start making profiles in the background; ``core.work.work_at(work_key(name))`` finds the work again."""
+    access.require("run", "make profiles")
+    access.check_money()
 
     def do(progress: Told, stop: StopAsked) -> Made:
         return make_profiles(

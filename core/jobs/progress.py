@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from core import paths
+from core import access, paths
 from core.agents.memory import Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import Answered, CallRecord, Event, Failed, Graded
@@ -291,4 +291,5 @@ def under_way() -> dict[str, dict[str, Any]]:
 
 def ask_to_stop(run_id: str) -> None:
     """Ask a run of any process to stop; it does so within a second and keeps its finished trials."""
+    access.require("run", f"stop {run_id}")
     (journal_path(run_id).parent / "stop").touch()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from core import access
 from core.agents.base import Grader
 from core.agents.grader import Memory
 from core.agents.memory import Memory as Replies
@@ -400,6 +401,8 @@ def begin_regrading(wanted: Regrading, *, budget_usd: float | None = None) -> Wo
     What cannot be done as asked (an unknown grader, a missing key, a run that another process works on) is in
     ``error`` at its end, as one sentence. Stopped, it keeps what was graded, and the same again goes on.
     """
+    access.require("run", "grade again")
+    access.check_money()
 
     def do(tell: Told, asked_to_stop: Asked) -> Regraded:
         stop = Stop()

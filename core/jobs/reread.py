@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from core import access
 from core.agents.base import Judgement
 from core.agents.mcq import STRICT_VERSION, judge_strict
 from core.errors import AnamnesisError, UsageError
@@ -42,6 +43,7 @@ def reread(run_ids: Sequence[str] | None = None, store: Store | None = None) -> 
 
     Raises ``AnamnesisError`` where a run that is named cannot be brought up to date.
     """
+    access.require("run", "read choices anew")
     store = store or Store()
     fold(store)
     wanted = run_ids

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
-from core import paths
+from core import access, paths
 from core.agents.memory import Took
 from core.agents.player import Listen
 from core.errors import AnamnesisError, UsageError
@@ -41,8 +41,8 @@ Play = Callable[[Trial], AsyncIterator[Event]]
 Players = Callable[[RunHeader, Registry], AbstractAsyncContextManager[Play]]
 """Opens the cast of a run somewhere, for as long as it is carried out."""
 _STARTED_WITHIN_S = 8.0
-_keys: dict[str, dict[str, SecretStr]] = {}
-"""Run → the keys that were given for its seats in this process."""
+_keys: dict[tuple[str, str], dict[str, SecretStr]] = {}
+"""Visitor and run → the keys that they gave for its seats in this process."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Outcome:
 
 def begin(header: RunHeader) -> None:
     """Write the first line of a new run's journal; a run is begun once only."""
+    access.require("run", header.run_id)
+    access.check_money()
     path = journal_path(header.run_id)
     try:
         with writable(path.parent):
@@ -78,15 +80,18 @@ def start(
     """
     begin(header)
     if keys:
-        _keys[header.run_id] = dict(keys)
+        _keys[access.visitor().name, header.run_id] = dict(keys)
     go_on(header.run_id, concurrency, budget_usd)
 
 
 def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
     """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
+    access.require("run", f"go on with {run_id}")
+    access.check_money()
     command = [sys.executable, "-m", "core", "resume", run_id]
     for flag, value in (("--concurrency", concurrency), ("--budget-usd", budget_usd)):
         command += [] if value is None else [flag, str(value)]
+    keys = environment(_keys.get((access.visitor().name, run_id), {}))
     log = journal_path(run_id).parent / "engine.log"
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -96,7 +101,7 @@ def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None 
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env={**os.environ, **environment(_keys.get(run_id, {})), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **keys, **access.environment(), "PYTHONUNBUFFERED": "1"},
         )
     deadline = time.monotonic() + _STARTED_WITHIN_S
     while time.monotonic() < deadline:
@@ -126,6 +131,7 @@ def carry_out(header: RunHeader, registry: Registry, options: Options, players: 
 
     ``players`` says where its trials are played.
     """
+    access.require("run")
     return asyncio.run(_carry_out(header, registry, options, players))
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from core import access
 from core.agents.base import Dialogue, Material, Question, Said, Saying
 from core.agents.memory import Unit
 from core.case import Case
@@ -300,6 +301,8 @@ def begin_solving(wanted: Solving, *, budget_usd: float | None = None) -> Work[S
     What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was answered, and
     the same again goes on.
     """
+    access.require("run", "solve")
+    access.check_money()
 
     def do(tell: Told, asked_to_stop: StopAsked) -> Solved:
         stop = Stop()

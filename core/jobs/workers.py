@@ -157,6 +157,9 @@ class _Calls(Replies):
     async def afford(self, asked: Asked, most_usd: float) -> None:
         await self._wire.ask("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
 
+    def charge(self, call: CallRecord) -> None:
+        """Leave it to the driver, which keeps the call."""
+
     def free(self, asked: Asked) -> None:
         if self.left() is not None:
             self._wire.ask("free", asked.unit.unit_id, asked.key, asked.number)

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
+from core import access
 from core.agents.base import Turn
 from core.agents.memory import Replies, Unit
 from core.errors import AnamnesisError
@@ -76,10 +77,14 @@ class Session:
     """What people said from their seats so far."""
     repeated: list[tuple[Speaker, str]] = field(default_factory=list)
     """What people said before this session took up another: they are not asked for it again."""
+    owner: str = field(default_factory=lambda: access.visitor().name)
+    """Who began it; empty for whoever is at this machine."""
 
     def start(self, source: Source) -> None:
         """Start the stream in a thread of its own."""
-        self._thread = threading.Thread(target=self._run, args=(source,), name=f"session {self.key}", daemon=True)
+        self._thread = threading.Thread(
+            target=access.carried(self._run), args=(source,), name=f"session {self.key}", daemon=True
+        )
         self._thread.start()
 
     @property

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
+from core import access
 from core.agents.memory import Memory, Remembered, Replies, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
@@ -73,6 +76,9 @@ def watch(
     spoken: Sequence[tuple[Speaker, str]] = (),
 ) -> Session:
     """Start the trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
+    access.require("run", header.run_id)
+    access.require_own(header.owner, f"The consultation {header.run_id}")
+    access.check_money()
     check_prompts(campaign)
     check_pictures(campaign, registry)
     trial = trials_of(header)[0]
@@ -113,10 +119,18 @@ def watch(
 
     session.replies = Replies(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
-    if beside is not None:
-        session.beside, beside.beside = beside, session
-    session.start(source)
+    with _beginning:
+        access.check_live(sum(one.running and one.owner == session.owner for one in _under_way.values()))
+        _under_way[id(session)] = session
+        if beside is not None:
+            session.beside, beside.beside = beside, session
+        session.start(source)
     return session
+
+
+_beginning = threading.Lock()
+_under_way: WeakValueDictionary[int, Session] = WeakValueDictionary()
+"""The watched consultations of this process."""
 
 
 def _replies_before(header: RunHeader) -> dict[str, list[Remembered]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
-from core import paths
+from core import access, paths
 from core.errors import AnamnesisError
 from core.measures.base import Measure, Record, add_extensions
 from core.store.database import Store
@@ -113,6 +113,7 @@ def measure_missing(
 
 def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Work[Measured]:
     """Start to measure what is missing in the background of this process; or return that which is under way."""
+    access.require("run", f"measure {measure.name}")
 
     def do(tell: Progress, stop: Stop) -> Measured:
         return measure_missing(store, measure, selection, progress=tell, stop=stop)
@@ -127,6 +128,7 @@ def measuring(store: Store, measure: Measure) -> Work[Measured] | None:
 
 def begin_all(store: Store, wanted: Sequence[Measure]) -> Work[None]:
     """Start to measure what is missing for these measures, one after the other, in the background of this process."""
+    access.require("run", "measure all")
     todo = {measure.name: count_missing(store, measure) for measure in wanted}
     planned = sum(todo.values())
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import httpx2
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from core import access
 from core.errors import AnamnesisError, FailureKind, ProviderError
 from core.models.base import Completion, Message, OnlyThought, Piece, Sampling, message
 from core.models.failures import RetryPolicy
@@ -145,6 +146,8 @@ def try_model(
     ``address`` and ``key`` go before those of the entry. Raises ``UsageError`` where nothing can be asked: an unknown
     name, no address, a key that is missing.
     """
+    access.require("run", f"test {name}")
+    access.check_money()
     spec = registry.spec(name, base_url=address)
     if not spec.served_locally:
         times = Timeouts(min(timeout_s, spec.timeouts.call_s), min(timeout_s, spec.timeouts.first_piece_s), timeout_s)
@@ -240,6 +243,7 @@ class _Check:
             raise
         finally:
             await self.model.aclose()
+        access.spend(done.cost_usd)
         dollars = (
             None if None in (self.found.cost_usd, done.cost_usd) else (self.found.cost_usd or 0) + (done.cost_usd or 0)
         )
@@ -275,11 +279,13 @@ def offered(address: str, key: SecretStr | None = None, *, timeout_s: float = _L
     Raises ``UsageError`` for no address, and ``ProviderError`` with one sentence where there is no list to be had.
     """
     url = checked_address("the server", address)
+    access.allowed_host(url)
     return tuple(sorted({name for name, _ in _listed(url, key, timeout_s)}))
 
 
 def find_servers(ports: Sequence[int] = tuple(USUAL_PORTS), *, host: str = "127.0.0.1") -> tuple[Server, ...]:
     """Return the servers of models on this machine, in the order of the ports; all are asked at once, for a moment."""
+    access.require("reach", "find servers")
 
     def look(port: int) -> Server | None:
         address = f"http://{host}:{port}/v1"

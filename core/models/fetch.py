@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from core import access
 from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
 from core.paths import DATA, ROOT, local_folder
@@ -30,6 +31,7 @@ Told = Callable[[str, int, int], None]
 Stop = Callable[[], bool]
 _MB = 1_000_000
 _WAIT_S = 30
+_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
@@ -86,7 +88,10 @@ def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = 
     to be called. Raises ``UsageError`` for what is none of these, ``AnamnesisError`` where it cannot be had or is
     stopped.
     """
+    access.require("manage", f"get {source}")
     path, offer = Path(source).expanduser(), OFFERS.get(source)
+    if offer is None and (path.exists() or not _HUB.fullmatch(source)):
+        path = access.allowed_path(source)
     short = name.strip() or (path.stem if path.suffix == ".gguf" else source.rstrip("/").rpartition("/")[2])
     if not re.fullmatch(r"\w[\w.+-]*", short):
         raise UsageError(f"{short!r} is no name for a model: give one of letters, digits and . _ - + by --name.")
@@ -108,7 +113,7 @@ def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = 
                 f"{path} is no whole model: config.json, tokenizer_config.json and *.safetensors belong there."
             )
         held = path.resolve()
-    elif re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+    elif _HUB.fullmatch(source):
         if not _is_whole(held):
             _from_hub(source, held, told, stop)
     else:

@@ -11,24 +11,42 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from core import access
 from core.errors import UsageError
 
 SECRETS = Path(__file__).resolve().parents[2] / ".streamlit" / "secrets.toml"
 _SEAT_KEY = "ANAMNESIS_SEAT_KEY_"
-_held: dict[str, SecretStr] = {}
+_held: dict[tuple[str, str], SecretStr] = {}
+"""Visitor (none: all) and variable → key."""
 _KEY = re.compile(
     r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=\w*[a-z])(?=\w*\d)\w{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
 )
 
 
-def hold(variable: str, key: SecretStr) -> None:
-    """Keep a key under the name of a variable until this process ends; it goes before one that is set outside."""
-    _held[variable] = key
+def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
+    """Keep a key under the name of a variable until this process ends; it goes before one that is set outside.
+
+    Where people sign in it is used for who gave it, or ``for_all``. Raises ``NotAllowedError`` for who may run nothing.
+    """
+    access.require("run", f"hold the key {variable}")
+    _held["" if for_all else access.visitor().name, variable] = key
 
 
 def forget(variable: str) -> None:
     """Forget a key that was held."""
-    _held.pop(variable, None)
+    for held in [held for held in _held if held[1] == variable]:
+        del _held[held]
+
+
+def typed_key(variable: str) -> SecretStr | None:
+    """Return the key that whoever asks has typed for a variable."""
+    return _held.get((access.visitor().name, variable))
+
+
+def _known() -> dict[str, SecretStr]:
+    """Return the keys that are held for all, and before them those of whoever asks."""
+    me = access.visitor().name
+    return {variable: _held[who, variable] for who, variable in sorted(_held) if who in ("", me)}
 
 
 def seat_variable(seat: str) -> str:
@@ -38,7 +56,7 @@ def seat_variable(seat: str) -> str:
 
 def environment(seats: Mapping[str, SecretStr]) -> dict[str, str]:
     """Return the keys of this process, and of some seats, as the environment in which a child finds them."""
-    keys = {**_held, **{seat_variable(seat): key for seat, key in seats.items()}}
+    keys = {**_known(), **{seat_variable(seat): key for seat, key in seats.items()}}
     return {variable: key.get_secret_value() for variable, key in keys.items()}
 
 
@@ -49,8 +67,8 @@ def looks_like_key(text: str) -> bool:
 
 def find_setting(name: str, secrets: Path | None = None) -> str | None:
     """Return the value of ``name``: as it is held here, of the environment, of the secrets file; blank is missing."""
-    if name in _held:
-        return _held[name].get_secret_value()
+    if held := _known().get(name):
+        return held.get_secret_value()
     value = os.environ.get(name) or _secrets(secrets or SECRETS).get(name)
     return value.strip() or None if isinstance(value, str) else None
 
@@ -59,6 +77,12 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
     """Return the key named ``name``, wrapped so that it cannot be printed by accident."""
     value = find_setting(name, secrets)
     return SecretStr(value) if value else None
+
+
+def login_configured() -> bool:
+    """Say whether the secrets of the dashboard, this project's or the user's, tell how people sign in (``[auth]``)."""
+    home = Path.home() / ".streamlit" / "secrets.toml"
+    return any("auth" in _secrets(path) for path in (SECRETS, home))
 
 
 def _secrets(path: Path) -> dict[str, object]:

@@ -30,6 +30,7 @@ from openai import (
 )
 from pydantic import BaseModel, SecretStr
 
+from core import access
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.batches import Batches
 from core.models.classify import classify
@@ -70,7 +71,9 @@ _NO_KEY = "none"
 def http_client(base_url: str) -> DefaultAioHttpClient:
     """Make the transport; an address on this machine is never asked for through a proxy."""
     trusted = not is_loopback(base_url)
-    return DefaultAioHttpClient(trust_env=trusted, verify=_certificates(trusted))
+    # a server that a visitor may name must not lead on to one that they may not
+    follow = not access.visitor().limited
+    return DefaultAioHttpClient(trust_env=trusted, verify=_certificates(trusted), follow_redirects=follow)
 
 
 @functools.cache

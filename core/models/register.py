@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
+from core import access
 from core.errors import UsageError
 from core.models.keys import forget, hold, looks_like_key
 from core.models.prices import source
@@ -36,6 +37,7 @@ from core.models.settings import (
     read_settings,
 )
 from core.models.spec import PROGRAMS, ModelSpec
+from core.paths import local_folder
 
 SERVER = "server"
 """The provider of a server that speaks OpenAI's protocol and is nobody's in particular."""
@@ -94,6 +96,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     ``programs`` lets an entry run a program here: for a command line only, never for what came from a page. ``again``
     replaces an entry of the user's, or overrides one that is shipped.
     """
+    access.require("manage", f"add {entry.name}")
     known = _read()
     provider = _SAME.get(entry.provider, entry.provider)
     if provider not in known.providers:
@@ -113,6 +116,11 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
             "give that variable's name, such as MY_SERVER_KEY."
         )
     address = checked_address(name, entry.address) if entry.address else ""
+    if address:
+        access.allowed_host(address)
+    folder = Path(entry.model_id or short).expanduser()
+    if kind == "hf" and folder.exists() and not folder.resolve().is_relative_to((local_folder() / "models").resolve()):
+        access.allowed_path(folder)
     if address and kind in PROGRAMS:
         raise UsageError(f"{name} is a program on this machine and has no address: leave the address out.")
     if not address and (provider == SERVER or kind == "http"):
@@ -153,7 +161,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].rstrip('.')}.") from None
     _change(lambda text: _without(text, name) + _block(name, table), name, table)
     if key is not None:
-        hold(variable, key)
+        hold(variable, key, for_all=True)
     return name
 
 
@@ -162,6 +170,7 @@ def remove(name: str) -> str:
 
     Raises ``UsageError`` where the file has no such entry. What is stored of the model stays.
     """
+    access.require("manage", f"remove {name}")
     full = _own_name(name)
     variable = _own()["models"][full].get("api_key_env")
     _change(lambda text: _without(text, full), full, None)
@@ -172,6 +181,7 @@ def remove(name: str) -> str:
 
 def keep(name: str, findings: Mapping[str, Any]) -> None:
     """Write what a test found (``Connection.findings``) into a model's entry, or begin one for a model without."""
+    access.require("manage", f"keep {name}")
     own = _own().get("models", {}).get(name, {})
     table = {**own, **findings}
     if table == own:
@@ -199,7 +209,7 @@ def listed(registry: Registry) -> tuple[Listed, ...]:
 
 def _own() -> dict[str, Any]:
     path = own_file()
-    return parse_settings(path, path.read_text(encoding="utf-8")) if path.exists() else {}
+    return parse_settings(path, path.read_bytes()) if path.exists() else {}
 
 
 def _read() -> ModelsFile:
@@ -222,8 +232,9 @@ def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | No
     """Write the file with one entry changed, or raise ``UsageError`` and leave it where more would change than that."""
     with _writing:
         path = own_file().resolve()
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        before = parse_settings(path, text)
+        content = path.read_bytes() if path.exists() else b""
+        before = parse_settings(path, content)
+        text = content.decode()
         models = {one: held for one, held in before.get("models", {}).items() if one != name}
         if table is not None:
             models[name] = dict(table)
@@ -235,7 +246,7 @@ def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | No
             after = {}
         if {**after, "models": after.get("models", {})} != wanted:
             raise UsageError(f"{name} stands in {path} in a form that cannot be changed from here: edit the file.")
-        check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_text(encoding="utf-8")), after))
+        check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_bytes()), after))
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{os.getpid()}.half")
         try:

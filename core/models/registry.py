@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
+from core import access
 from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
-from core.models.keys import find_key
-from core.models.prices import cost, is_listed
+from core.models.keys import find_key, typed_key
+from core.models.prices import cost, is_listed, source
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
-from core.models.spec import PROGRAMS, ModelSpec, is_loopback
+from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
@@ -168,6 +169,8 @@ class Registry:
         spec = self.spec(name)
         if not spec.served_locally or spec.sampling.temperature is not None:
             return False
+        if access.limits() is not None and spec.name not in self._settings.models:  # no folder that a visitor names
+            return False
         try:
             generation = json.loads((Path(spec.model_id) / "generation_config.json").read_bytes())
         except (OSError, ValueError):
@@ -213,6 +216,7 @@ class Registry:
         It is closed by whoever asked. Raises ``UsageError`` where its address or its key is not known.
         """
         retry = retry or self._retry
+        self._check_allowed(spec)
         if spec.base_url is None and not spec.served_locally and spec.kind not in PROGRAMS:
             raise UsageError(f"The address for {spec.name} is not known: {self._address_advice(spec)}.")
         key = key or self.key(spec)
@@ -242,6 +246,25 @@ class Registry:
         kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel
         return kind(spec, key=key, pool=self._pool, retry=retry, batches=self.batches)
 
+    def _check_allowed(self, spec: ModelSpec) -> None:
+        """Raise ``NotAllowedError`` where a visitor named an address or folder that they may not, or no price is known.
+
+        What the models files say is whoever runs this server's own.
+        """
+        if access.limits() is None:
+            return
+        access.require("run")
+        known = spec.name in self._settings.models
+        if spec.base_url and (spec.base_url != self._known(spec.name).base_url or (spec.kind == "http" and not known)):
+            access.allowed_host(spec.base_url)
+        if spec.served_locally and not known:
+            access.allowed_path(spec.model_id)
+        if spec.base_url and not is_private(spec.base_url) and source(spec) is None:
+            raise access.NotAllowedError(
+                f"No price is known for {spec.name}, so that nobody could say what it takes of your money of today: "
+                f"ask {access.rules().contact} to enter it."
+            )
+
     def _address_advice(self, spec: ModelSpec) -> str:
         variable = self._settings.providers[spec.provider].base_url_env
         own = f"set base_url for {spec.provider} in data/models.local.toml"
@@ -251,7 +274,12 @@ class Registry:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
 
     def key(self, spec: ModelSpec) -> SecretStr | None:
-        """Return the key that is found; a server on this machine gets one only where the model itself names it."""
+        """Return the key that is found; a server on this machine gets one only where the model itself names it.
+
+        Where a visitor of a shared server says that a model is elsewhere, it gets none but what they typed.
+        """
+        if access.limits() is not None and spec.base_url != self._known(spec.name).base_url:
+            return typed_key(spec.api_key_env) if spec.api_key_env else None
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):
             return None

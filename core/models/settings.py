@@ -201,7 +201,7 @@ def read_settings(paths: Sequence[Path]) -> ModelsFile:
     together: dict[str, Any] = {}
     for path in paths:
         try:
-            raw = parse_settings(path, path.read_text(encoding="utf-8"))
+            raw = parse_settings(path, path.read_bytes())
         except OSError as error:
             raise UsageError(f"The models file {path} cannot be read: {error.strerror}.") from error
         check_settings(path, raw)
@@ -209,11 +209,11 @@ def read_settings(paths: Sequence[Path]) -> ModelsFile:
     return check_settings(paths[-1], together)
 
 
-def parse_settings(path: Path, text: str) -> dict[str, Any]:
-    """Return the tables of a models file; raise ``UsageError`` where its text is no TOML."""
+def parse_settings(path: Path, content: bytes) -> dict[str, Any]:
+    """Return the tables of a models file; raise ``UsageError`` where it is no TOML."""
     try:
-        return tomllib.loads(text)
-    except ValueError as error:
+        return tomllib.loads(content.decode().replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"The models file {path} is no valid TOML: {error}.") from error
 
 

@@ -7,10 +7,12 @@ by whoever opens it first.
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import os
 import random
 import re
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,11 +22,13 @@ from pathlib import Path
 import duckdb
 import psutil
 
-from core import paths
+from core import access, paths
 from core.errors import AnamnesisError
+from core.journal import NO_ROOM, PRIVATE
 from core.store import migrations, tallies
-from core.store.engine import Opened, quoted
+from core.store.engine import NAME, Opened, forget, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
+from core.store.tables import OF_A_TRIAL
 
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
@@ -34,11 +38,21 @@ TIMEOUT_S = 30.0
 
 _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another process", re.IGNORECASE)
 _UNWRITABLE = tuple(map(os.strerror, (errno.EROFS, errno.EACCES, errno.EPERM)))
+_NO_ROOM = tuple(map(os.strerror, NO_ROOM))
+_DAMAGED = re.compile(r"corrupt|checksum|enough bytes|deserializ|invalidated|INTERNAL", re.IGNORECASE)
+_MAKE_ANEW = (
+    "run `python -m core verify`, which makes it anew from the journals. What experts marked comes back from a backup "
+    "only (`python -m core restore`), a release by importing it again."
+)
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
 class NotWritableError(AnamnesisError):
-    """The database lies where nothing can be written: it can be read, and no more."""
+    """The database lies where nothing can be written, for it must not be or there is no room; ``why`` says which."""
+
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(message)
+        self.why = why
 
 
 class Store:
@@ -64,15 +78,19 @@ class Store:
 
         Reading inside reading is fine. Do not wait for other threads meanwhile, and fetch all that is needed: a
         lazy Arrow reader that outlives the lease would block the next one. Raises ``DatabaseBusyError`` after
-        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread.
+        ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread. What visitors of a shared server made
+        for themselves is there for them alone, and for an admin (``core.access``).
         """
         gate, deadline = self._gate(), time.monotonic() + timeout
-        cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
-        try:
-            yield cursor
-        finally:
-            cursor.close()
-            gate.leave_shared()
+        with self._sound():
+            cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
+            try:
+                if (who := access.sees()) is not None:
+                    _hide(cursor, who)
+                yield cursor
+            finally:
+                cursor.close()
+                gate.leave_shared()
 
     @contextmanager
     def write(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -82,7 +100,7 @@ class Store:
         inside another lease of the same thread.
         """
         deadline = time.monotonic() + timeout
-        with self._alone(deadline):
+        with self._sound(), self._alone(deadline):
             opened = self._open(deadline, read_only=False)
             try:
                 with _transaction(opened.connection):
@@ -97,7 +115,7 @@ class Store:
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
         deadline = time.monotonic() + timeout
-        with self._alone(deadline):
+        with self._sound(), self._alone(deadline):
             while True:
                 self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago
                 try:
@@ -107,9 +125,36 @@ class Store:
                         connection.execute("COPY FROM DATABASE original TO copy")
                     return
                 except duckdb.IOException as error:  # another process, such as a run, was faster
-                    if not _LOCKED.search(str(error)):
-                        raise AnamnesisError(f"The database {self.path} cannot be copied: {error}") from error
+                    why = _first_line(error)
+                    if any(words in why for words in (*_NO_ROOM, *_UNWRITABLE)):
+                        raise AnamnesisError(
+                            f"The database cannot be copied to {target.parent} ({why.rpartition(': ')[2]}): make room "
+                            "there, or choose another place."
+                        ) from error
+                    if not _LOCKED.search(why):
+                        raise
                 time.sleep(0.05)
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Say what to do where the block finds the disk full, or the file damaged."""
+        try:
+            yield
+        except duckdb.Error as error:
+            why = _first_line(error)
+            if full := next((words for words in _NO_ROOM if words in str(error)), None):
+                raise NotWritableError(
+                    f"The database {self.path} cannot be written ({full}): make room, then try again. Nothing is "
+                    f"lost: what was paid for stands in the journals ({self.journals.name}) and is taken from there.",
+                    full,
+                ) from error
+            if not _DAMAGED.search(str(error)):
+                raise
+            forget()
+            raise AnamnesisError(
+                f"The database {self.path} is damaged ({why.rstrip('.')}): move it elsewhere, with "
+                f"{self.path.name}.wal if that is there, and {_MAKE_ANEW}"
+            ) from error
 
     def _gate(self) -> Gate:
         return gate_of(self.path)
@@ -166,14 +211,21 @@ class Store:
                 except duckdb.IOException as error:
                     message = str(error)
                     if not _LOCKED.search(message):
-                        why = message.removeprefix("IO Error: ").splitlines()[0]
+                        if _DAMAGED.search(message) or any(words in message for words in _NO_ROOM):
+                            raise
+                        why = _first_line(error)
+                        reason = why.rpartition(": ")[2]
                         if not read_only and any(words in message for words in _UNWRITABLE) and self.path.exists():
                             raise NotWritableError(
-                                f"The database {self.path} can be read but not written ({why.rpartition(': ')[2]}): "
+                                f"The database {self.path} can be read but not written ({reason}): "
                                 "nothing can be run, graded, named or deleted here. Copy it, with its journals "
-                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it."
+                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it.",
+                                reason,
                             ) from error
-                        raise AnamnesisError(f"The database {self.path} cannot be opened: {why}") from error
+                        raise AnamnesisError(
+                            f"The database {self.path} cannot be opened: {why.rstrip('.')}. Name another file in "
+                            f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_MAKE_ANEW}"
+                        ) from error
                     if time.monotonic() >= deadline:
                         raise DatabaseBusyError(
                             f"The database {self.path} is in use by another process ({_describe_holder(message)}): "
@@ -185,6 +237,48 @@ class Store:
         finally:
             if not read_only:
                 marker.clear()
+
+
+def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
+    """Let a cursor see views before the tables, in which others' own runs and variants are left out.
+
+    They are made once for each visitor and engine, and lie beside the file, in memory.
+    """
+    place = f"visitor_{hashlib.sha256(who.encode()).hexdigest()[:16]}"
+    seen = f"SET search_path = 'memory.{place},{NAME}.main'"
+    try:
+        cursor.execute(seen)
+        return
+    except duckdb.CatalogException:
+        pass
+    me = who.replace("'", "''")
+    theirs = f"SELECT run_id FROM {NAME}.main.runs WHERE source IN {PRIVATE} AND visitor NOT IN ('', '{me}')"
+    of_runs = f"EXISTS (SELECT 1 FROM ({theirs}) AS others WHERE others.run_id = held.run_id)"
+    of_trials = f"""EXISTS (
+        SELECT 1 FROM {NAME}.main.trials AS others SEMI JOIN ({theirs}) USING (run_id)
+        WHERE others.trial_id = held.trial_id)"""
+    same = "used.case_key = held.case_key AND used.content_hash = held.content_hash"
+    of_cases = " AND NOT ".join(
+        f"EXISTS (SELECT 1 FROM {NAME}.main.run_cases AS used {join} JOIN ({theirs}) USING (run_id) WHERE {same})"
+        for join in ("SEMI", "ANTI")
+    )
+    hidden = {
+        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "runs"), of_runs),
+        **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
+        "cases": of_cases,
+        "variants": f"coalesce(held.visitor, '') NOT IN ('', '{me}')",
+    }
+    with _making_views:
+        cursor.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{place}")
+        for name, others in hidden.items():
+            cursor.execute(
+                f"CREATE OR REPLACE VIEW memory.{place}.{name} AS "
+                f"SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT ({others})"
+            )
+    cursor.execute(seen)
+
+
+_making_views = threading.Lock()
 
 
 @contextmanager
@@ -212,6 +306,10 @@ def _put_in_place(draft: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             draft.rename(path)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).removeprefix("IO Error: ").splitlines()[0]
 
 
 def _describe_holder(message: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-_NAME = "anamnesis"
+NAME = "anamnesis"
 """Under which a file is attached; all that SQL names without a prefix is in it."""
 _ENDS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """What the names of a database's files end in."""
@@ -43,8 +43,8 @@ class Opened:
         connection = self.engine.cursor()
         try:
             mode = "READ_ONLY" if read_only else "READ_WRITE"
-            connection.execute(f"ATTACH {quoted(path)} AS {_NAME} ({mode})")
-            connection.execute(f"USE {_NAME}")
+            connection.execute(f"ATTACH {quoted(path)} AS {NAME} ({mode})")
+            connection.execute(f"USE {NAME}")
         except BaseException:
             connection.close()
             raise
@@ -53,15 +53,16 @@ class Opened:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """Return one more connection to the file."""
         cursor = self.connection.cursor()
-        cursor.execute(f"USE {_NAME}")
+        cursor.execute(f"USE {NAME}")
         return cursor
 
     def close(self) -> None:
         """Let go of the file, for other processes to open."""
         try:
             self.connection.execute("USE memory")
-            self.connection.execute(f"DETACH {_NAME}")
-        except duckdb.FatalException:
+            self.connection.execute(f"DETACH {NAME}")
+        except (duckdb.FatalException, duckdb.IOException):
+            # what was committed stands in the log beside the file, which could not be taken into it: the disk is full
             forget()
         finally:
             self.connection.close()

@@ -114,10 +114,10 @@ def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S
                 trials=report.trials + added["trials"],
                 grades=report.grades + added["grades"],
             )
-    except NotWritableError:
+    except NotWritableError as error:
         if store.path not in _unwritable:
             _unwritable.add(store.path)
-            log.warning("The database %s cannot be written: what it holds by now is shown.", store.path)
+            log.warning("The database %s cannot be written (%s): what it holds is shown.", store.path, error.why)
     return replace(report, damaged=tuple(damaged))
 
 

@@ -63,6 +63,7 @@ def run_row(header: RunHeader) -> Row:
         h.code_version,
         h.source,
         h.created_at,
+        h.visitor,
     )
 
 
@@ -187,7 +188,7 @@ def job_rows(line: RowLine) -> dict[str, list[Row]]:
 
     Journals of before held the calls themselves there; those of version 0.1 had no reply lines beside them.
     """
-    row, calls = line.row, list[Row]()
+    row, calls = {"visitor": "", **line.row}, list[Row]()
     if line.table in ("patient_judgements", "fact_judgements"):
         held = orjson.loads(row["calls"])
         row = {**row, "calls": _json([call if isinstance(call, str) else call["call_id"] for call in held])}

@@ -51,6 +51,8 @@ class Run:
     cases: int
     arms: tuple[tuple[str, str], ...] = ()
     fingerprint: str = ""
+    visitor: str = ""
+    """Who began it on a server where people sign in; empty for whoever was at the machine."""
 
     @property
     def data_set(self) -> str:

@@ -18,6 +18,7 @@ import duckdb
 import orjson
 import pyarrow as pa
 
+from core import access
 from core.errors import AnamnesisError
 from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
@@ -44,6 +45,7 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
 
     Raises ``AnamnesisError`` where the file is not whole or the journals cannot be written.
     """
+    access.require("manage", "take in the sample study")
     try:
         with writable(store.journals):
             store.journals.mkdir(parents=True, exist_ok=True)
@@ -74,6 +76,7 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
 
 def take_away(store: Store) -> int:
     """Take the sample study out, with what was made of it and its reviews; return how many runs went."""
+    access.require("manage", "take out the sample study")
     fold(store)
     with store.write() as connection:
         gone = sample_runs(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -30,7 +31,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "runs": _schema(
         "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
         "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
-        "settings:text code_version:text source:text created_at:real"
+        "settings:text code_version:text source:text created_at:real visitor:text"
     ),
     "cases": _schema(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
@@ -72,7 +73,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
     ),
     "variants": _schema(
-        "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real"
+        "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real "
+        "visitor:text"
     ),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
     "annotations": _schema(
@@ -129,7 +131,8 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     try:
         (count,) = connection.execute(sql).fetchall()[0]
     finally:
-        connection.unregister("incoming")
+        with suppress(duckdb.TransactionException):  # it was broken off: what broke it is what matters
+            connection.unregister("incoming")
     return int(count)
 
 

@@ -12,12 +12,13 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from core import __version__
 from core.datasets import imported
@@ -42,6 +43,8 @@ _DOUBLED = {
         ) GROUP BY trial_id""",
 }
 _MANIFEST = "manifest.json"
+_ASKED_FOR_S = 1.0
+"""Who only looks whether a run is under way has its lock for less."""
 _BLOCK = 1 << 20
 
 
@@ -165,8 +168,9 @@ def repair(store: Store, verified: Verified) -> list[Finding]:
     for one in mended:
         path = store.journals / one.where / "journal.jsonl"
         if one.kind == "torn":
-            with FileLock(path.parent / "running.lock"):
-                JournalWriter(path).close()  # opening it drops the line
+            # opening it drops the line; a run that has begun on it meanwhile did so itself
+            with suppress(Timeout), FileLock(path.parent / "running.lock", timeout=_ASKED_FOR_S):
+                JournalWriter(path).close()
         elif one.kind == "miscounted":
             with store.write() as connection:
                 count_anew(connection)
@@ -213,7 +217,9 @@ def backup(store: Store, out: Path) -> int:
             packed.addfile(about, io.BytesIO(data))
         half.replace(out)
     except OSError as error:
-        raise AnamnesisError(f"The backup {out} cannot be written ({error.strerror or error}).") from error
+        raise AnamnesisError(
+            f"The backup {out} cannot be written ({error.strerror or error}): make room there, or name another place."
+        ) from error
     finally:
         half.unlink(missing_ok=True)
     return len(sums)

@@ -10,7 +10,7 @@ import re
 from core.case import Case, sentences
 from core.knowledge.base import Knowledge, normalise_name, words_of_name
 
-_MARKER = re.compile(r"\*{0,2}\s*final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
+_MARKER = re.compile(r"final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
 _MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)
 _BULLET = re.compile(r"^[ \t]*[*•][ \t]+", re.MULTILINE)
 _LEAD_IN = re.compile(
@@ -44,7 +44,7 @@ _NOTHING_NAMED = re.compile(
 _MINOR = re.compile(
     r"\b(?:complicated by|secondary to|due to|caused by|with|leading to|following|after)\b", re.IGNORECASE
 )
-_ITEM = re.compile(r"(?:^|(?<=\s))\d[.):]\s+|^\s*[-*•]\s+", re.MULTILINE)
+_ITEM = re.compile(r"(?:^|(?<=\s))\d[.):]\s+|^[^\S\n]*[-*•]\s+", re.MULTILINE)
 _REASON = re.compile(r"\s[-–—]\s|:\s")
 _TRIM = " \t\n.*\"'`:"
 _LONGEST_NAME = 12

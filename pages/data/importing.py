@@ -2,26 +2,36 @@
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 import streamlit as st
 
-from core.datasets.importing import import_file, list_in, name_of
+from core.access import allowed_path
+from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import LIMITS, Record, Rows
 from core.datasets.readers.formats.plain import FIRST, guessed, is_told
 from core.datasets.readers.registry import chosen_format
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
-from core.images import kept
+from core.images import MAX_BYTES, MAX_PIXELS, kept
+from core.work import Progress, Stop, Work, begin, forget, work_at
+from pages.kit.jobs import draw_work
 from pages.kit.look import plain
 from pages.kit.profiles import counted
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
+T = TypeVar("T")
+_READ = "data_read"
+"""Where a session keeps what was read last, and of which file."""
+_SOON_S = 1.5
+"""A file that is read within so many seconds is waited for."""
 _FIRST = 5
 """Rows of an unrecognised file that are shown."""
 _KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt", "xlsx"]
@@ -79,22 +89,47 @@ def ask_file(
     text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None
-    path = Path(text).expanduser()
+    path = allowed_path(text)
     if not (path.is_file() or (folders and path.is_dir())):
         what = "file or folder" if folders else "file"
         raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
     return CaseFile(path.name, f"{path}-{path.stat().st_mtime_ns}-{path.stat().st_size}", path)
 
 
-def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> Reading:
-    """Read the file, once for each way of reading it; a shared object, never to be changed."""
-    return _read(file.stamp, dataset, format_, tuple(sorted(columns.items())), file)
+def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, str]) -> Reading | None:
+    """Read the file, once for each way of reading it; of a large one, draw how far that is, and return ``None``."""
+    key = ("read", file.stamp, dataset, format_, *sorted(columns.items()))
+    if (kept := st.session_state.get(_READ)) and kept[0] == key:
+        reading: Reading = kept[1]
+        return reading
+
+    def read(told: Progress, asked_to_stop: Stop) -> Reading:
+        with file.lent() as path, list_in(path) as held:
+            return read_cases(held, dataset, format_, dict(columns), told, asked_to_stop)
+
+    found = _done(key, read, f"Reading {file.name}")
+    if found is not None:
+        st.session_state[_READ] = key, found
+    return found
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the file…")
-def _read(stamp: str, dataset: str, format_: str, columns: tuple[tuple[str, str], ...], _file: CaseFile) -> Reading:
-    with _file.lent() as path, list_in(path) as held:
-        return read_cases(held, dataset, format_, dict(columns))
+def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str) -> T | None:
+    """Return what came of work on a file; ``None`` while it goes on, which is drawn, or once it was stopped.
+
+    It begins by itself the first time. Raises ``AnamnesisError`` where it failed.
+    """
+    work: Work[T] = work_at(key) or begin(key, do, doing)
+    work.join(_SOON_S)
+    if work.running:
+        st.fragment(draw_work, run_every=1.0)(
+            work, doing, f"{doing} …", "data_work", "MB", figures=False, stopped="Nothing is imported then."
+        )
+        return None
+    if work.result is not None:
+        forget(key)
+        return work.result
+    st.button("Try again", icon=":material/refresh:", key="data_again", on_click=forget, args=(key,))
+    raise AnamnesisError(work.error or "")
 
 
 def recognised(file: CaseFile) -> str | None:
@@ -165,8 +200,13 @@ def draw_import(held: Mapping[str, int]) -> None:
 
 def _draw_steps(held: Mapping[str, int]) -> None:
     packed = (
-        f"Also packed (.gz, .bz2, .xz); {LIMITS}. Cases with pictures: an archive with the list, and the pictures "
-        "under the paths that it names."
+        "Also packed (.gz, .bz2, .xz). Cases with pictures: an archive with the list, and the pictures under the paths "
+        "that it names."
+    )
+    st.caption(
+        f"A list has {LIMITS}; a picture {MAX_BYTES // 1024**2} MB and {MAX_PIXELS // 1_000_000} million pixels. "
+        f"More than {st.get_option('server.maxUploadSize')} MB is given by its path on the "
+        "server’s disk."
     )
     file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, packed)
     if file is None:
@@ -197,6 +237,8 @@ def _draw_steps(held: Mapping[str, int]) -> None:
             return
         columns = asked
     reading = read_file(file, name, format_, columns)
+    if reading is None:
+        return
     _draw_preview(reading)
     if reading.cases:
         _ask_and_import(file, name, format_, columns, reading, held)
@@ -317,23 +359,32 @@ def _ask_and_import(
             "with the cases that are the same in both.",
             icon=":material/swap_horiz:",
         )
-    if st.button(
+    key = ("import", file.stamp, name, format_, *sorted(columns.items()))
+    if work_at(key) is not None or st.button(
         f"Import {counted(len(reading.cases), 'case')}",
         type="primary",
         icon=":material/upload_file:",
         key="data_import_go",
-        disabled=not skip,
+        **only("edit", disabled=not skip),
     ):
-        with st.spinner("Importing…"), file.lent() as path:
-            done = import_file(
-                path,
-                name,
-                format_,
-                columns,
-                skip_bad=bool(reading.rejected),
-                source=source.strip() or None,
-                licence=licence.strip() or None,
-            )
+
+        def bring_in(told: Progress, asked_to_stop: Stop) -> Imported:
+            with file.lent() as path:
+                return import_file(
+                    path,
+                    name,
+                    format_,
+                    columns,
+                    skip_bad=bool(reading.rejected),
+                    source=source.strip() or None,
+                    licence=licence.strip() or None,
+                    told=told,
+                    asked_to_stop=asked_to_stop,
+                )
+
+        done = _done(key, bring_in, f"Importing {file.name}")
+        if done is None:
+            return
         found = f"; the linter has {counted(len(done.findings), 'remark')}" if done.findings else ""
         st.session_state["data_told"] = f"Imported {counted(len(done.reading.cases), 'case')}{found}."
         st.query_params["dataset"] = done.dataset

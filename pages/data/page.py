@@ -30,6 +30,7 @@ from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
 from pages.kit.profiles import counted, maker_words
 from pages.kit.tables import draw_as_table, draw_table, percents
+from pages.kit.visitor import only
 
 _BUILT_IN = "Anamnesis"
 
@@ -153,7 +154,7 @@ def _ask_rights(shown: Overview) -> None:
     with st.form(f"data_rights_{shown.name}", border=True):
         source = st.text_input("Source", shown.source, help="Where the cases come from: a paper, a page, a clinic.")
         licence = st.text_input("Licence", shown.licence, help="Under which terms they may be used.")
-        if st.form_submit_button("Save source and licence"):
+        if st.form_submit_button("Save source and licence", **only("edit")):
             cases = [
                 line.case.model_copy(update={"source": source.strip(), "licence": licence.strip()})
                 for line in lines(shown.name)
@@ -193,7 +194,9 @@ def draw_delete(shown: Overview) -> None:
             "Runs keep their own copies of the cases they played: conversations, answers and figures stay as they are."
             f"{_PICTURES_GO if shown.pictured else ''}"
         )
-        if not st.button("Delete it", type="primary", icon=":material/delete:", key="data_delete_yes"):
+        if not st.button(
+            "Delete it", type="primary", icon=":material/delete:", key="data_delete_yes", **only("manage")
+        ):
             return
         with Store().write() as connection:
             delete_profiles(connection, keys)

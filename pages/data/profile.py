@@ -17,6 +17,7 @@ from core.text.profiles import OWN, Generated
 from pages.data.sets import Line
 from pages.kit.look import SECTION, plain
 from pages.kit.profiles import PARTS, REASON_HELP, maker_words, reason_words
+from pages.kit.visitor import only
 
 
 def draw_profile(line: Line) -> None:
@@ -37,7 +38,7 @@ def draw_profile(line: Line) -> None:
     _draw_maker(case, shown, kept=kept)
     _draw_word(shown)
     if chosen is not None and chosen is not versions[0]:
-        if st.button("Use this version again", key="data_again", icon=":material/history:"):
+        if st.button("Use this version again", key="data_again", icon=":material/history:", **only("edit")):
             save_profile(case, shown)
         return
     draw_editor(case, shown, save_profile)
@@ -159,7 +160,9 @@ def draw_editor(case: Case, shown: Generated, save: Save) -> None:
             by = st.text_input(
                 "Your name", key="data_edit_by", persist_state="session", width=220, placeholder="Who edited it"
             )
-            pressed = st.button("Save as a new version", type="primary", key="data_edit_save", icon=":material/save:")
+            pressed = st.button(
+                "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("edit")
+            )
         if shown.profile is None or profile != shown.profile.model_copy(update={"made_by": ""}):
             _draw_remarks(case, profile)
         if pressed:

@@ -14,6 +14,7 @@ from pages.kit.jobs import draw_work
 from pages.kit.look import plain
 from pages.kit.names import model_name
 from pages.kit.navigation import link
+from pages.kit.visitor import only
 
 _KINDS = ["zip", "tar", "gz", "tgz", "xz", "txz", "bz2"]
 _LIMITS = Limits(way_out="Unpack it yourself, and give the path of its folder.")
@@ -64,7 +65,7 @@ def _ask(release: Release) -> None:
     file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
     if file is None:
         return
-    if st.button("Import it", type="primary", icon=":material/upload_file:", key="data_release_go"):
+    if st.button("Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("edit")):
         begin_import(Store(), release, file.lent, file.name, _LIMITS)
         st.query_params[_OPEN] = "yes"  # open when it is over, too, to say what came in
         st.rerun()

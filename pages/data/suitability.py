@@ -27,6 +27,7 @@ from pages.kit.names import dataset_name
 from pages.kit.profiles import CAME, FIELD, REASON_HELP, STATE, counted, maker_words, reason_words
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.tables import draw_as_table, percents
+from pages.kit.visitor import only
 
 _COLOUR: dict[State, dict[bool, str]] = {
     "present": {False: "#0072B2", True: "#56B4E9"},
@@ -112,7 +113,7 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
             type="primary",
             icon=":material/person_add:",
             key="data_make_go",
-            disabled=not todo or bool(problem),
+            **only("run", disabled=not todo or bool(problem)),
         )
         if todo:
             done = f"{len(cases) - len(todo):,} of {len(cases):,} are done. " if len(todo) < len(cases) else ""

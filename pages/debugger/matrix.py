@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
+from core import access
 from core.case import Case
 from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
 from core.debugger.steps import TrialRecord
@@ -24,6 +25,7 @@ from pages.kit.figures import is_dark
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, money
 from pages.kit.tables import offer_csv
 from pages.kit.view import RULES
+from pages.kit.visitor import only
 
 _BENCH = re.compile(r"bench-[\w-]+")
 _MOST = 30
@@ -96,7 +98,7 @@ def draw_resume(run_id: str) -> None:
         f"Go on: {words}",
         icon=":material/resume:",
         key="debug_go_on",
-        help="What was paid for is not asked for again: it goes on with the replies that are missing.",
+        **only("run", help="What was paid for is not asked for again: it goes on with the replies that are missing."),
     ):
         adopt(resume_bench(run_id))
 
@@ -116,7 +118,7 @@ def session_of(run_id: str) -> Shown | None:
     """Return a run of one case, of this process or stored, or ``None`` where it is neither."""
     if not run_id:
         return None
-    if (bench := _benches().get(run_id)) is not None:
+    if (bench := _benches().get(run_id)) is not None and access.mine(bench.header.owner):
         return Shown(bench.header, bench.case, bench.snapshot(), {}, bench)
     stored = _stored(run_id)
     return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
@@ -292,7 +294,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
             icon=":material/stop:",
             on_click=bench.stop,
             key="debug_stop",
-            help="Finished trials are kept, and what the others were told: the run can go on later.",
+            **only("run", help="Finished trials are kept, and what the others were told: the run can go on later."),
         )
 
 

@@ -40,6 +40,7 @@ from pages.kit.seats import (
     seat_problem,
 )
 from pages.kit.settings_form import ask_arms
+from pages.kit.visitor import only
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
 _FEW = tuple(arm for arm in framework().paper if arm[0] == "multi_turn")
@@ -73,7 +74,9 @@ def ask_and_run() -> None:
     ready = problem is None and case is not None
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
-        pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="debug_run", disabled=not ready)
+        pressed = st.button(
+            label, type="primary", icon=":material/play_arrow:", key="debug_run", **only("run", disabled=not ready)
+        )
         if ready:
             words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
             with suppress(AnamnesisError):  # what is wrong is said when it is started

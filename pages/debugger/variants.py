@@ -41,6 +41,7 @@ from pages.kit.navigation import link
 from pages.kit.profiles import counted
 from pages.kit.seats import Seats, ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 _MARKED: dict[Op, tuple[str, str]] = {
     "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
@@ -188,7 +189,7 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                 type="primary",
                 icon=":material/replay:",
                 key="debug_again",
-                disabled=bool(problem),
+                **only("run", disabled=bool(problem)),
             )
             with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(record, step, edited)
@@ -361,7 +362,9 @@ def _draw_start(
             f"{plain(size.in_words)} It may be "
             "less: what is asked word for word as before keeps its reply, and is not asked again."
         )
-        if st.button("Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go"):
+        if st.button(
+            "Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
+        ):
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
     except AnamnesisError as error:
         st.warning(plain(str(error)), icon=":material/error:")
@@ -414,7 +417,7 @@ def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
     """Ask for the name of a pack and ``save`` it under that name at the press of a button."""
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
-    if st.button(label, type="primary", key=f"debug_pack_{which}_go", disabled=not name):
+    if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):
         try:
             save(name, overwrite=bool(replaces))
         except AnamnesisError as error:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from core import access
 from core.events import Format
 from core.jobs.judging import judging
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
@@ -61,7 +62,7 @@ def attributing(group: str, rule: McqRule, judge: Judge | None, *, again: bool =
     goes on to be shown.
     """
     store, busy = Store(), (marking(), judging())
-    place = ("causes", str(store.path), group, rule, *(judge or ()))
+    place = ("causes", str(store.path), access.sees(), group, rule, *(judge or ()))
     known = work_at((*place, store.version))
     if known is None and any(work is not None and work.running for work in busy):
         known = work_at((*place, _LAST.get(place, "")))
@@ -127,7 +128,7 @@ def _causes(started_at: float, view: View, types: tuple[str, ...], rule: McqRule
 def believing(*, again: bool = False) -> Work[list[Course]]:
     """Return the reading of what was believed in every probed conversation, which is started where it was not yet."""
     store = Store()
-    place = ("beliefs", str(store.path), store.version)
+    place = ("beliefs", str(store.path), access.sees(), store.version)
     known = work_at(place)
     if known is not None and not (again and not known.running):
         return known

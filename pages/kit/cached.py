@@ -7,6 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 
+from core import access
 from core.store.database import Cursor, Store
 
 _Asked = ParamSpec("_Asked")
@@ -40,18 +41,23 @@ def cached_query(
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             store = Store()
-            return kept(str(store.path), store.version, *bound.args, **bound.kwargs)
+            return kept(str(store.path), _state(store), *bound.args, **bound.kwargs)
 
         return asked
 
     return decorate
 
 
+def _state(store: Store) -> str:
+    """Return what tells a state of the store from others, as whoever asks sees it."""
+    return f"{store.version} {access.sees()}"
+
+
 def ask(query: Callable[Concatenate[Cursor, _Asked], _Found], *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
     """Return what a query of the store finds for these arguments, read once for each state of the store."""
     store = Store()
     name = f"{query.__module__}.{query.__qualname__}"
-    found: _Found = _read(str(store.path), store.version, name, args, kwargs, query)
+    found: _Found = _read(str(store.path), _state(store), name, args, kwargs, query)
     return found
 
 

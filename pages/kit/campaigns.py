@@ -23,6 +23,7 @@ from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money, plain
 from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.visitor import only
 
 
 def campaigns() -> list[RunProgress]:
@@ -105,7 +106,7 @@ def draw_label(run_id: str, usual: str) -> None:
             "Tags", every, list(held.tags), key=keys["tags"], accept_new_options=True, placeholder="None yet: type one"
         )
         st.text_area("Note", held.note, key=keys["note"], placeholder="What is tried here, and why")
-        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=keep)
+        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=keep, **only("edit"))
         if words := st.session_state.get(refused):
             st.warning(plain(words), icon=":material/error:")
 

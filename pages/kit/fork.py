@@ -28,6 +28,7 @@ from pages.kit.settings_form import (
     read_options,
     single_arms,
 )
+from pages.kit.visitor import only
 
 _EXCERPT = 70
 _stored_origin = cached_query(entries=64)(stored_origin)
@@ -98,7 +99,11 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button(
-        "Go on from here", type="primary", icon=":material/fork_right:", disabled=not ready, key=f"{place}_run"
+        "Go on from here",
+        type="primary",
+        icon=":material/fork_right:",
+        key=f"{place}_run",
+        **only("run", disabled=not ready),
     ):
         settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
         plan = ForkPlan(origin.trial_id, turn, text, names, settings, pack, arms, int(seed))

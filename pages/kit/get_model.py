@@ -9,6 +9,7 @@ from core.work import Work, begin, work_at
 from pages.kit.look import plain
 from pages.kit.navigation import link
 from pages.kit.seats import RULES, registry
+from pages.kit.visitor import only
 
 
 def fetching(name: str) -> Work[str] | None:
@@ -48,6 +49,7 @@ def draw_offers() -> None:
                     key=f"get_{name}",
                     on_click=_begin,
                     args=(name,),
+                    **only("manage"),
                 )
                 st.caption(about)
                 if work is not None and work.error:

@@ -11,6 +11,7 @@ from core.measures.base import Measure
 from core.measures.missing import seconds_for
 from core.work import Work
 from pages.kit.look import duration, money, plain
+from pages.kit.visitor import only
 
 
 def draw_estimate(size: Estimate) -> None:
@@ -61,7 +62,7 @@ def draw_begin(
         on_click=begin,  # type: ignore[arg-type]
         args=args,
         kwargs=kwargs,
-        disabled=not size.todo,
+        **only("run", disabled=not size.todo),
     )
 
 
@@ -88,7 +89,11 @@ def draw_work(
         words = f"{doing}: {work.done:,} of {work.planned:,} {of}{left}" if work.planned else starting
         st.progress(work.done / max(1, work.planned), text=words, width="stretch")
         st.button(
-            "Stop", icon=":material/stop:", on_click=work.stop, disabled=work.stopped, key=f"{key}_stop", help=stopped
+            "Stop",
+            icon=":material/stop:",
+            on_click=work.stop,
+            key=f"{key}_stop",
+            **only("run", disabled=work.stopped, help=stopped),
         )
     if figures:
         st.caption("The figures below are of what was done when this page was last drawn.")
@@ -128,7 +133,12 @@ def draw_missing(
             width="stretch",
         )
         st.button(
-            f"{verb.capitalize()} them", icon=f":material/{icon}:", type="primary", on_click=begin, key=f"{key}_begin"
+            f"{verb.capitalize()} them",
+            icon=f":material/{icon}:",
+            type="primary",
+            on_click=begin,
+            key=f"{key}_begin",
+            **only("run"),
         )
 
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from core import paths
+from core import access, paths
 from pages.kit.controls import forget_unknown
+from pages.kit.visitor import let_in
 
 PAGES: Final[dict[str, dict[str, str]]] = {
     "": {"home": "Home"},
@@ -104,7 +105,8 @@ def go_to(name: str, **query: str | Sequence[str]) -> None:
 
 def navigation() -> StreamlitPage:
     """Set up the page and return the one to run. Whoever comes without a path comes home."""
-    page = st.navigation(_pages())
+    shut = access.visitor().role is None
+    page = st.navigation(_pages(), position="hidden" if shut else "sidebar")
     if any(name in RENAMED for name in st.query_params):
         query = {
             RENAMED.get(name, name): [_REWORDED.get(value, value) for value in st.query_params.get_all(name)]
@@ -117,6 +119,7 @@ def navigation() -> StreamlitPage:
     # pages have no icons of their own: the browser would fetch a Material one for its tab from a font server
     st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")
+    let_in()
     return page
 
 

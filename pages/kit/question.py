@@ -11,6 +11,7 @@ from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.live.session import Session
 from pages.kit.look import money, plain
 from pages.kit.seats import Seats, ask_address, ask_seat, seat_problem
+from pages.kit.visitor import only
 
 _REDRAW_S = 0.5
 
@@ -33,7 +34,7 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
         problem = seat_problem(Seats(CastNames(REFERENCE["doctor"], grader=model), address))
         if problem:
             st.warning(plain(problem), icon=":material/key:")
-        if st.button(label, key=f"{key}_go", icon=":material/forum:", disabled=bool(problem)):
+        if st.button(label, key=f"{key}_go", icon=":material/forum:", **only("run", disabled=bool(problem))):
             try:
                 kept[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
                 st.rerun()

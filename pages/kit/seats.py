@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 from pydantic import SecretStr
 
+from core import access
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
@@ -160,6 +161,8 @@ def _ask_key(page: str, model: str, key: str) -> None:
 
 def ask_key(variable: str, key: str) -> None:
     """Ask for the key that a variable would hold; it is kept by this server until it ends, and never written."""
+    if access.refusal("run"):
+        return
 
     def keep() -> None:
         if typed := str(st.session_state[key]).strip():
@@ -171,7 +174,8 @@ def ask_key(variable: str, key: str) -> None:
         key,
         on_change=keep,
         placeholder="Type or paste it",
-        help=f"Kept until the dashboard stops, for all who use it, and never written down. Or set {variable} "
+        help=f"Kept until the dashboard stops, for {'you alone' if access.visitor().name else 'all who use it'}, and "
+        f"never written down. Or set {variable} "
         "before you start it.",
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Speaker
@@ -13,6 +14,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
 from pages.kit.look import plain
+from pages.kit.visitor import only
 
 _MOST = 50
 """Sessions kept in memory; the oldest finished ones make way."""
@@ -97,12 +99,14 @@ def beside() -> Shown | None:
 
 def watched(trial_id: str) -> Shown | None:
     """Return a consultation that this server still remembers, running or over, or ``None``."""
-    return _sessions().get(trial_id)
+    found = _sessions().get(trial_id)
+    return found if found is not None and access.mine(found.session.owner) else None
 
 
 def running_sessions() -> list[Shown]:
     """Return the consultations that this server holds, and that nobody has ended yet; replays are none."""
-    return [shown for shown in list(_sessions().values()) if shown.session.running and "header" in shown.session.meta]
+    held = [shown for shown in list(_sessions().values()) if access.mine(shown.session.owner)]
+    return [shown for shown in held if shown.session.running and "header" in shown.session.meta]
 
 
 def current() -> Shown | None:
@@ -148,7 +152,7 @@ def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, s
         "Go on with it",
         icon=":material/resume:",
         key=f"take_up_{trial}",
-        help="What was paid for is not asked for again: it goes on with the reply that is missing.",
+        **only("run", help="What was paid for is not asked for again: it goes on with the reply that is missing."),
     )
     if not goes_on:
         return

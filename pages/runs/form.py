@@ -30,6 +30,7 @@ from pages.kit.settings_form import (
     read_options,
 )
 from pages.kit.view import in_order
+from pages.kit.visitor import only
 
 _EVERY = "every specialty"
 _WANTED = "runs_form_wanted"
@@ -67,7 +68,9 @@ def ask_campaign() -> None:
     draw_estimate(size)
     if remarks := remarks_of(campaign):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
-    if not st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=bool(problem)):
+    if not st.button(
+        "Start the campaign", type="primary", icon=":material/play_arrow:", **only("run", disabled=bool(problem))
+    ):
         return
     own = load_registry()
     try:

@@ -22,6 +22,7 @@ from pages.kit.campaigns import in_transcripts, label_of_run
 from pages.kit.look import duration, plain
 from pages.kit.names import model_name
 from pages.kit.navigation import link
+from pages.kit.visitor import only
 
 
 def time_in_words(told: dict[str, Any] | None) -> str:
@@ -63,7 +64,7 @@ def draw_delete(run: RunProgress) -> None:
         )
         if held.branches:
             st.markdown(f"{held.branches:,} branches of other runs stay, without the conversations they came from.")
-        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete)
+        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("edit"))
         if words := st.session_state.get(refused):
             st.warning(plain(words), icon=":material/error:")
 

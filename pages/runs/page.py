@@ -56,6 +56,7 @@ from pages.kit.navigation import follow, lead_to, link
 from pages.kit.page import show
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table, draw_table
+from pages.kit.visitor import only
 from pages.runs.form import ask_campaign, form_is_wanted
 from pages.runs.hub import draw_delete, draw_note, draw_ways_on, time_in_words
 
@@ -208,16 +209,20 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
                 "Stopping…" if asked else "Stop",
                 icon=":material/stop:",
                 key=f"stop_{run.run_id}",
-                help="Finished trials are kept.",
                 on_click=stop,
-                disabled=asked,
+                **only("run", disabled=asked, help="Finished trials are kept."),
             )
         elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
             st.caption("A human answers this run, on the page Judges, under Experts; it goes on from there.")
         elif state == "stopped" and run.source == "local":
             st.session_state.pop(stopping, None)
             st.button(
-                "Resume", icon=":material/play_arrow:", type="primary", key=f"resume_{run.run_id}", on_click=resume
+                "Resume",
+                icon=":material/play_arrow:",
+                type="primary",
+                key=f"resume_{run.run_id}",
+                on_click=resume,
+                **only("run"),
             )
             if words := st.session_state.get(refused) or last_words(run.run_id):
                 st.caption(plain(words))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.datasets import imported
 from core.datasets.importing import import_file
+from core.datasets.reading import Reading
 from core.datasets.select import cases_of
+from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
+from core.work import Progress, Stop
+from pages.data import importing
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.release import write_release
@@ -82,6 +88,29 @@ def test_a_file_that_cannot_be_read_is_said_in_a_sentence(
     assert list(app.exception) == []
     (error,) = [element.value for element in app.error]
     assert said in error.replace("\\", "")
+
+
+def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(
+    database: Path, tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(path: Path, *rest: object) -> Reading:
+        told, asked_to_stop = cast(tuple[Progress, Stop], rest[-2:])
+        told(61, 199)
+        while not asked_to_stop():
+            time.sleep(0.01)
+        raise AnamnesisError(f"{path.name} was not read to its end.")
+
+    monkeypatch.setattr(importing, "_SOON_S", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "read_cases", slow)
+        app = import_page(open_page, a_file(tmp_path, a_record(0)))
+        assert "Reading medqa.jsonl: 61 of 199 MB" in app.get("progress")[0].proto.text
+        assert "at most 500 MB unpacked, 200,000 rows" in words(app)
+        app.button(key="data_work_stop").click().run()
+        run_until(app, lambda app: bool(app.error))
+        assert "was not read to its end" in app.error[0].value
+    button(app, "Try again").click().run()
+    run_until(app, lambda app: has_button(app, "Import 1 case"))
 
 
 def test_an_uploaded_file_is_imported_like_one_on_this_computer(

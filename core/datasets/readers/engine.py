@@ -14,6 +14,7 @@ from core.datasets.readers.pictures import tell_of_addresses
 from core.datasets.readers.registry import PLAIN, chosen_format
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
+from core.work import Progress, Stop
 
 NO_COLUMNS: Mapping[str, str] = {}
 _MOST_WORDS = 400
@@ -29,16 +30,23 @@ _AMISS = {
 """Our words for what pydantic finds amiss, by its type of error."""
 
 
-def read_cases(path: Path, dataset: str, format: str = "auto", columns: Mapping[str, str] | None = None) -> Reading:
+def read_cases(
+    path: Path,
+    dataset: str,
+    format: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    told: Progress = lambda done, planned: None,
+    asked_to_stop: Stop = lambda: False,
+) -> Reading:
     """Read a file of cases; a row that cannot be used is rejected by its line or position with the reason.
 
     ``format`` is the name of one of ``FORMATS`` or ``auto``; ``columns`` says, for formats that ask for it, which
     column holds what (our field → theirs). Raises ``UsageError`` for a format or columns that do not exist, and
-    ``AnamnesisError`` where the file cannot be read as a whole.
+    ``AnamnesisError`` where the file cannot be read as a whole, or was asked to stop (``Rows``).
     """
     given = columns or NO_COLUMNS
     try:
-        chosen, rows = chosen_format(format, Rows(path), bool(given))
+        chosen, rows = chosen_format(format, Rows(path, told, asked_to_stop), bool(given))
         if format == "auto" and not given.keys() <= chosen.takes:
             chosen = PLAIN
         _check_columns(chosen, given)

@@ -12,27 +12,33 @@ import io
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from xml.etree.ElementTree import ParseError
 
 import orjson
 
 from core.datasets.reading import Unit, clipped
 from core.errors import AnamnesisError, UsageError
+from core.work import Progress, Stop
 
 Record = Mapping[str, Any]
 Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
-_FIELD_LIMIT = 10_000_000
-"""Characters that one CSV field may have; more is taken for a quote that was never closed."""
-MOST_BYTES, MOST_ROWS, MOST_COLUMNS = 500_000_000, 200_000, 1_000
-"""How large a list of cases may be, unpacked."""
-LIMITS = f"at most {MOST_BYTES // 1_000_000} MB unpacked, {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns"
+MOST_BYTES, MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS, MOST_DEPTH = 500_000_000, 200_000, 1_000, 1_000_000, 50
+"""How large a list of cases may be, unpacked; at last characters in a cell, and lists or objects in each other."""
+LIMITS = (
+    f"at most {MOST_BYTES // 1_000_000} MB unpacked, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, {MOST_CHARACTERS:,} "
+    f"characters in a cell and {MOST_DEPTH} levels of JSON"
+)
+_TELLS_EVERY = 500
+"""Rows between two words on how far a file is read."""
 _HEADER_LIMIT = 1_000_000
+_MOST_WORDS = 300
 _SEPARATORS = ",;\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
@@ -52,10 +58,14 @@ class Rows:
     """The records of a file, which may be read more than once.
 
     ``root`` is a JSON file's outermost value where that is an object; whoever knows its layout replaces it by
-    ``unpacked``. Raises ``UsageError`` where there is no file, ``AnamnesisError`` where it cannot be read as a whole.
+    ``unpacked``. ``told`` is given how far a pass over the file is, in megabytes, and ``asked_to_stop``
+    ends it. Raises ``UsageError`` where there is no file, ``AnamnesisError`` where it cannot be read
+    as a whole, is larger than ``LIMITS``, or was stopped.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, told: Progress = lambda done, planned: None, asked_to_stop: Stop = lambda: False
+    ) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a folder: name a file in it.")
         if not path.is_file():
@@ -64,7 +74,9 @@ class Rows:
             raise AnamnesisError(
                 f"{path.name} has {path.stat().st_size / 1e6:,.0f} MB: a list of cases has {LIMITS}. Split it."
             )
-        self.path = path
+        self.path, self._told, self._asked_to_stop = path, told, asked_to_stop
+        self._share: Callable[[], float] = lambda: 0.0
+        """Says how much of the file a pass has had."""
         self.kind: Kind = _kind(path)
         self.unit: Unit = _UNITS[self.kind]
         self.root: Any = _json(path) if self.kind == "json" else None
@@ -72,8 +84,8 @@ class Rows:
 
     def unpacked(self, records: list[Any]) -> Rows:
         """Return the same file with these records instead of its root."""
-        other = Rows.__new__(Rows)
-        other.path, other.kind, other.unit, other.root, other._columns = self.path, self.kind, self.unit, records, None
+        other = copy(self)
+        other.root, other._columns = records, None
         return other
 
     def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
@@ -81,20 +93,74 @@ class Rows:
         for count, row in enumerate(self._rows()):
             if count >= MOST_ROWS:
                 raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
-            yield row
+            if count % _TELLS_EVERY == 0:
+                size = max(1, self.path.stat().st_size // 1_000_000)
+                self._told(int(self._share() * size), size)
+                if self._asked_to_stop():
+                    raise AnamnesisError(
+                        f"{self.path.name} was not read to its end, as you asked: nothing was imported."
+                    )
+            number, record = row
+            yield number, record if isinstance(record, Damaged) else _within_limits(record)
 
     def _rows(self) -> Iterator[tuple[int, Record | Damaged]]:
         match self.kind:
             case "csv":
-                return _csv_rows(self.path)
+                return self._csv_rows()
             case "sheet":
                 return _sheet_rows(self.path)
             case "jsonl":
-                return _jsonl_rows(self.path)
+                return self._jsonl_rows()
             case "parquet":
-                return _parquet_rows(self.path)
+                return self._parquet_rows()
             case _:
                 return ((number, _record(one)) for number, one in enumerate(self.root, start=1))
+
+    def _csv_rows(self) -> Iterator[tuple[int, Record | Damaged]]:
+        path, size = self.path, self.path.stat().st_size
+        with _csv_reader(path) as (reader, at):
+            self._share = lambda: at() / size
+            header = _csv_header(reader, path)
+            line = reader.line_num + 1
+            try:
+                for values in reader:
+                    start, line = line, reader.line_num + 1
+                    if any(value.strip() for value in values):
+                        yield start, _csv_record(values, header)
+            except csv.Error as error:
+                raise AnamnesisError(
+                    f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was "
+                    "imported."
+                ) from error
+
+    def _jsonl_rows(self) -> Iterator[tuple[int, Record | Damaged]]:
+        size = self.path.stat().st_size
+        with self.path.open("rb") as file:
+            self._share = lambda: file.tell() / size
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if line.strip():
+                    yield number, _jsonl_record(line)
+
+    def _parquet_rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        import pyarrow  # imported late: it takes a moment, and most files are text
+
+        path, file, number = self.path, _opened_parquet(self.path), 0
+        if file.metadata.num_rows > MOST_ROWS:
+            raise AnamnesisError(f"{path.name} has more rows than are read: {LIMITS}. Split it.")
+        self._share = lambda: number / max(number, file.metadata.num_rows)
+        try:
+            for batch in file.iter_batches(batch_size=_BATCH):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield number, record
+        # a value that Python has none for, such as broken UTF-8 or a date beyond its years, is one of the last two
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise AnamnesisError(
+                f"{path.name}, record {number + 1}: the Parquet file is damaged here ({_in_one_line(error)}); "
+                "nothing was imported."
+            ) from error
 
     def first(self, count: int = 20) -> list[Record]:
         """Return the first sound records."""
@@ -105,7 +171,7 @@ class Rows:
         """The names of the fields: the header's, or those of the first records."""
         if self._columns is None:
             if self.kind == "csv":
-                with _csv_reader(self.path) as reader:
+                with _csv_reader(self.path) as (reader, _):
                     self._columns = tuple(_csv_header(reader, self.path))
             elif self.kind == "sheet":
                 self._columns = tuple(next(_sheet_values(self.path))[1])
@@ -179,13 +245,39 @@ def _record(value: Any) -> Record | Damaged:
     return Damaged("this is no record with named fields")
 
 
+def _within_limits(record: Record) -> Record | Damaged:
+    for name, value in record.items():
+        if (isinstance(value, str) and len(value) > MOST_CHARACTERS) or isinstance(value, list | dict | tuple):
+            beyond = _beyond(value)
+            if beyond:
+                return Damaged(f"{clipped(str(name))} has {beyond}")
+    return record
+
+
+def _beyond(value: Any, depth: int = 1) -> str:
+    """Say what of a value is more than may be; empty where nothing is."""
+    if isinstance(value, str):
+        return (
+            f"{len(value):,} characters, and {MOST_CHARACTERS:,} are the most" if len(value) > MOST_CHARACTERS else ""
+        )
+    if not isinstance(value, list | dict | tuple):
+        return ""
+    if depth > MOST_DEPTH:
+        return f"more than {MOST_DEPTH} lists or objects in each other"
+    inner = value.values() if isinstance(value, dict) else value
+    return next((words for one in inner if (words := _beyond(one, depth + 1))), "")
+
+
 # CSV
 
 
 @contextmanager
-def _csv_reader(path: Path) -> Iterator[csv._reader]:  # type: ignore[name-defined]
-    """Read a UTF-8 file as it comes, with the separator of its header; a line that is no UTF-8 is named."""
-    csv.field_size_limit(_FIELD_LIMIT)
+def _csv_reader(path: Path) -> Iterator[tuple[csv._reader, Callable[[], int]]]:  # type: ignore[name-defined]
+    """Read a UTF-8 file as it comes, with the separator of its header; a line that is no UTF-8 is named.
+
+    Yields the reader, and what tells how many bytes of the file it has had.
+    """
+    csv.field_size_limit(MOST_CHARACTERS)  # more is mostly a quote that was never closed
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
             header = next((line for line in iter(lambda: text.readline(_HEADER_LIMIT), "") if line.strip()), "")
@@ -193,7 +285,7 @@ def _csv_reader(path: Path) -> Iterator[csv._reader]:  # type: ignore[name-defin
                 raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
             text.seek(0)
             separator = "," if "," in header else max(_SEPARATORS, key=header.count)
-            yield csv.reader(text, strict=True, delimiter=separator)
+            yield csv.reader(text, strict=True, delimiter=separator), cast(io.BufferedReader, text.buffer).tell
     except UnicodeDecodeError:
         decoded(path)  # says which line it is
         raise
@@ -225,21 +317,6 @@ def _header(values: Sequence[str], where: str) -> list[str]:
     if twice is not None:
         raise AnamnesisError(f"{where}: the column {clipped(twice)} stands there twice.")
     return header
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
-    with _csv_reader(path) as reader:
-        header = _csv_header(reader, path)
-        line = reader.line_num + 1
-        try:
-            for values in reader:
-                start, line = line, reader.line_num + 1
-                if any(value.strip() for value in values):
-                    yield start, _csv_record(values, header)
-        except csv.Error as error:
-            raise AnamnesisError(
-                f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was imported."
-            ) from error
 
 
 def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
@@ -302,11 +379,17 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield number, values[:width] + [value for value in values[width:] if value]
         finally:
             book.close()
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, ParseError) as error:
+    except _BROKEN_BOOK as error:
         raise AnamnesisError(
             f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it anew, or "
             "as CSV."
         ) from error
+
+
+_BROKEN_BOOK = (
+    *(zipfile.BadZipFile, zlib.error, ParseError, EOFError, LookupError, ValueError, TypeError, AttributeError),
+    *(NotImplementedError, RuntimeError),  # packed in ways that are not known, or with a password
+)
 
 
 def _filled(sheet: Any) -> Iterator[tuple[int, list[str]]]:
@@ -335,15 +418,6 @@ def _json(path: Path) -> Any:
             f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({_why(error)}); "
             "nothing was imported."
         ) from error
-
-
-def _jsonl_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            if line.strip():
-                yield number, _jsonl_record(line)
 
 
 def _jsonl_record(line: bytes) -> Record | Damaged:
@@ -384,31 +458,15 @@ _BATCH = 1000
 """Records of a Parquet file that are read at once."""
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield (position, record)."""
-    import pyarrow  # imported late: it takes a moment, and most files are text
-
-    file, number = _opened_parquet(path), 0
-    try:
-        for batch in file.iter_batches(batch_size=_BATCH):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, record
-    # a value that Python has none for, such as broken UTF-8 or a date beyond its years, is one of the last two
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise AnamnesisError(
-            f"{path.name}, record {number + 1}: the Parquet file is damaged here ({_in_one_line(error)}); "
-            "nothing was imported."
-        ) from error
-
-
 def _opened_parquet(path: Path) -> Any:
     import pyarrow
     import pyarrow.parquet as parquet
 
     try:
-        return parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
+        file = parquet.ParquetFile(path)
+        _ = file.schema_arrow.names  # which may be no text
+        return file
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise AnamnesisError(
             f"{path.name} cannot be read as Parquet ({_in_one_line(error)}): it may be damaged or not whole; "
             "nothing was imported."
@@ -416,5 +474,5 @@ def _opened_parquet(path: Path) -> Any:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return what a library says of a fault, without its line breaks."""
-    return " ".join(str(error).split()).rstrip(".")
+    """Return what a library says of a fault, without its line breaks: bytes of the file may stand in it."""
+    return clipped(" ".join(str(error).split()).rstrip("."), _MOST_WORDS)

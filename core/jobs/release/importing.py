@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from core import __version__
+from core import __version__, access
 from core.case import Case, case_set_hash
 from core.datasets import imported
 from core.datasets.archive import Limits, opened
@@ -174,6 +174,7 @@ def begin_import(
 
     ``lent`` lends the folder or archive while it is read.
     """
+    access.require("edit", "import a release")
 
     def do(tell: Progress, stop: Stop) -> ImportReport:
         with lent() as path:

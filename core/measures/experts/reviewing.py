@@ -25,7 +25,7 @@ from pathlib import Path
 
 import duckdb
 
-from core import __version__
+from core import __version__, access
 from core.agents.reference.grader import ReferenceGrader
 from core.case import Case, case_set_hash
 from core.datasets.select import cases_of
@@ -315,6 +315,7 @@ class ReviewState:
 
 def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     """Draw the items of a plan and store the review; raise ``UsageError`` where it cannot be drawn."""
+    access.require("edit", f"plan review {name}")
     title = " ".join(name.split())
     if not title:
         raise UsageError("The review has no name: give it one.")
@@ -365,6 +366,7 @@ def record(
 
     An answer that differs from the one before needs a reason; the same one again changes nothing.
     """
+    _check_annotator(annotator, review)
     if value not in ANSWERS:
         raise UsageError(f"{value!r} is no answer: say yes or no.")
     with store.write() as connection:
@@ -380,6 +382,7 @@ def record(
 
 def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:
     """Save a comment on an item; an earlier one stays as history."""
+    _check_annotator(annotator, review)
     with store.write() as connection:
         state = _state(connection, review)
         item = _asked(state, number, annotator)
@@ -390,6 +393,7 @@ def comment(store: Store, review: str, number: int, annotator: str, text: str) -
 
 def highlight(store: Store, review: str, number: int, annotator: str, spans: Iterable[Span]) -> None:
     """Save which words of an item's conversation an annotator has highlighted, all of them anew."""
+    _check_annotator(annotator, review)
     with store.write() as connection:
         state = _state(connection, review)
         item = _asked(state, number, annotator)
@@ -408,6 +412,7 @@ def span_of(turn: int, message: str, words: str) -> Span:
 
 def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
     """Let the models' names of a review be shown; before all is answered only with a reason, which is stored."""
+    access.require("edit", f"unblind {review}")
     if not by.strip():
         raise UsageError("Say who unblinds the review.")
     with store.write() as connection:
@@ -418,6 +423,11 @@ def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
             raise UsageError(f"{state.missing:,} answers are still missing: wait for them, or say why not.")
         why = reason.strip() if state.missing else ""
         rows.add_unblinding(connection, state.review.review_id, Unblinding(by.strip(), why, time.time()))
+
+
+def _check_annotator(annotator: str, review: str) -> None:
+    access.require("annotate", f"review {review}")
+    access.require_name(annotator)
 
 
 def _asked(state: ReviewState, number: int, annotator: str, question: str | None = None) -> ReviewItem:
@@ -455,6 +465,7 @@ def answer_vignette(store: Store, review: str, number: int, annotator: str, ques
 
     An answer is final: raises ``UsageError`` for a second one, an empty one, and one out of turn.
     """
+    _check_annotator(annotator, review)
     state = state_of(store, review)
     item = state.by_number.get(number)
     if item is None or annotator not in item.annotators:

@@ -16,6 +16,7 @@ import io
 import re
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, TextIO
 
 import orjson
 
+from core import access
 from core.datasets.published import RELEASE_DATASETS
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
@@ -90,11 +92,20 @@ def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
 
     try:
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
+        return [row for sheet in book for row in _of_sheet(sheet.title, sheet.values, annotator)]
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        LookupError,
+        OSError,
+        ValueError,
+        TypeError,
+        EOFError,
+        SyntaxError,
+    ) as error:
         raise AnamnesisError(
-            f"The workbook of annotator {annotator} is no Excel file: import the release anew."
+            f"The workbook of annotator {annotator} is no Excel file, or damaged: import the release anew."
         ) from error
-    return [row for sheet in book for row in _of_sheet(sheet.title, sheet.values, annotator)]
 
 
 def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[WorkbookRow]:
@@ -210,17 +221,21 @@ def counts_beside(cases: Sequence[GradedCase], run: ReleasedRun) -> list[CaseCou
 
 def read_grader_file(content: bytes) -> list[GradedCase]:
     """Return the columns of the grader's file; raises ``AnamnesisError`` where it is laid out otherwise."""
-    rows = {row[0]: row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if row and row[0]}
-    heads = next((row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if "case_0" in row), None)
-    right = rows.get("dermatologist_accuracy")
-    if heads is None or right is None:
-        raise AnamnesisError(f"{GRADER_FILE} has no rows case_… and dermatologist_accuracy: import the release anew.")
+    try:
+        lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+        rows = {row[0]: row for row in lines if row and row[0]}
+        heads, right = next(row for row in lines if "case_0" in row), rows["dermatologist_accuracy"]
+        numbers = [
+            (int(head.removeprefix("case_")), head, cell)
+            for head, cell in zip(heads, right, strict=True)
+            if head.startswith("case_")
+        ]
+    except (csv.Error, ValueError, StopIteration, KeyError) as error:
+        raise AnamnesisError(
+            f"{GRADER_FILE} has no rows case_… and dermatologist_accuracy: import the release anew."
+        ) from error
     trials = sum(name.startswith("trial_") for name in rows)
-    return [
-        GradedCase(int(head.removeprefix("case_")), trials, _count(cell, head))
-        for head, cell in zip(heads, right, strict=True)
-        if head.startswith("case_")
-    ]
+    return [GradedCase(number, trials, _count(cell, head)) for number, head, cell in numbers]
 
 
 def _count(cell: str, head: str) -> int | None:
@@ -228,7 +243,7 @@ def _count(cell: str, head: str) -> int | None:
         return None
     try:
         return int(float(cell))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise AnamnesisError(f"{GRADER_FILE}, column {head}: {cell[:40]!r} is no number of trials.") from error
 
 
@@ -309,6 +324,7 @@ class Imported:
 
 def import_release_annotations(store: Store) -> Imported:
     """Take in what the experts of the imported release said."""
+    access.require("edit", "import annotations of the release")
     return _import_rows(store, [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)])
 
 
@@ -335,6 +351,7 @@ def import_csv(store: Store, content: bytes) -> Imported:
     A row that cannot be used is rejected by its line, the others go in. ``model`` and ``case`` name a stored
     conversation where there is exactly one, else one held elsewhere.
     """
+    access.require("edit", "import annotations")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = list(enumerate(reader, start=2))

@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from core import access
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
@@ -363,6 +364,7 @@ HISTORY = HistoryTaking()
 
 def save_items(store: Store, case: Case, items: ItemSet) -> None:
     """Store items of a case; its conversations are then to be measured again."""
+    access.require("edit", f"items of {case.case_key}")
     with store.write() as connection:
         add_items(connection, [_stored(case, items)])
 

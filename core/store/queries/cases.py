@@ -15,6 +15,7 @@ import duckdb
 import orjson
 from pydantic import ValidationError
 
+from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.questions import AsksFor
@@ -101,6 +102,7 @@ class StoredProfile:
 
 def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
     """Add a version for each case and return how many; earlier ones stay as history. Needs a write lease."""
+    access.require("edit")
     now = time.time()
     rows = [profile_row(case, generated, now) for case, generated in new]
     return insert(connection, _ADD, "profiles", rows)
@@ -137,6 +139,7 @@ def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[Stor
 
 def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
     """Take all versions of some cases out and return how many. Needs a write lease."""
+    access.require("manage")
     sql = "DELETE FROM profiles WHERE list_contains(?, case_key)"
     return int(connection.execute(sql, [list(case_keys)]).fetchall()[0][0])
 

@@ -18,6 +18,7 @@ import orjson
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
+from core import access
 from core.agents.ledger_models import JudgedPatient, Mark, PatientVerdict
 from core.case import Case
 from core.errors import AnamnesisError
@@ -46,6 +47,7 @@ def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequenc
 
     Raises ``AnamnesisError`` where two facts have one id.
     """
+    access.require("edit", f"facts of {case.case_key}")
     ids = [fact.id for fact in facts]
     twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
     if twice is not None:

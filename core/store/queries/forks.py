@@ -13,12 +13,14 @@ from typing import Any
 
 import duckdb
 
+from core import access
 from core.errors import UsageError
 from core.journal import DeletedLine, JournalWriter
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.transcripts import StoredTrial, stored_trials
+from core.store.runs import run_records
 from core.store.selection import Selection
 from core.store.tables import records
 
@@ -143,6 +145,10 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
         )
     # the outermost first: stopped halfway, no branch is left without its parent
     doomed = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
+    with store.read() as cursor:
+        owners = {run.visitor for run in run_records(cursor, [node.talk.run_id for node in doomed if node.talk])}
+    for owner in owners:
+        access.require_deletable(owner, f"branch {trial_id}")
     for node in doomed:
         assert node.talk is not None
         with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:

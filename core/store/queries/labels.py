@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from core import access
 from core.errors import UsageError
 from core.journal import JournalWriter, RowLine, RunDeletedLine
 from core.store.database import Store
@@ -52,6 +53,7 @@ def labels(cursor: duckdb.DuckDBPyConnection) -> dict[str, Label]:
 
 def label_run(store: Store, run_id: str, label: Label) -> None:
     """Keep what a run is called from now on. Raises ``UsageError`` for a run that is not stored, or words too long."""
+    access.require("edit", f"label {run_id}")
     _stored(store, run_id)
     name, tags = " ".join(label.name.split()), sorted({" ".join(tag.split()) for tag in label.tags} - {""})
     for words in (name, *tags):
@@ -75,6 +77,7 @@ def delete_run(store: Store, run_id: str) -> Held:
     that is not stored here, or that was not made here.
     """
     run = _stored(store, run_id)
+    access.require_deletable(run.visitor, f"run {run_id}")
     path = store.journals / run_id / "journal.jsonl"
     if not path.exists():
         if run.source == "release":

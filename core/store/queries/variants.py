@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import orjson
 
+from core import access
 from core.agents.parts import Part
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
@@ -71,6 +72,7 @@ def line_of(variant: Variant, unit: str = "") -> RowLine:
         "outcome": orjson.dumps(outcome).decode(),
         "note": variant.note,
         "made_at": variant.made_at,
+        "visitor": access.visitor().name,
     }
     return RowLine(table="variants", row=row, unit=unit)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Answered, Event
@@ -95,7 +96,7 @@ def review_at(review_id: str) -> ReviewState | None:
 
 def shown_item(item: str) -> Shown | None:
     """Return an item without its model's name, ``None`` where its trial is no longer stored."""
-    return _shown(str(Store().path), item)
+    return _shown(f"{Store().path} {access.sees()}", item)
 
 
 # what was said does not change with the answers, after each of which the page is drawn again

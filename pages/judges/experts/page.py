@@ -22,6 +22,7 @@ from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections
 from pages.kit.view import in_order
+from pages.kit.visitor import only
 
 _ORDERS = {("mcq", "frq"): "Choices, then in own words", ("frq", "mcq"): "In own words, then choices",
            ("mcq",): "Choices only", ("frq",): "In own words only"}  # fmt: skip
@@ -55,7 +56,9 @@ def draw_plan() -> None:
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
     seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
-    if right.button("Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch"):
+    if right.button(
+        "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("edit")
+    ):
         people = tuple(one.strip() for one in names.split(",") if one.strip())
         shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
         _plan(name, {**wanted, "kind": kind, "number": number, "annotators": people, "shared": shared, "seed": seed})

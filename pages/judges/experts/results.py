@@ -57,6 +57,7 @@ from pages.kit.names import IMPORT_COMMAND, dataset_name, model_colours, model_n
 from pages.kit.navigation import link
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 
 def draw_figures(
@@ -239,7 +240,7 @@ def _draw_grader() -> None:
 
 def _offer_import() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Import these judgements as annotations", icon=":material/playlist_add:"):
+        if st.button("Import these judgements as annotations", icon=":material/playlist_add:", **only("edit")):
             try:
                 _tell(import_release_annotations(Store()))
             except AnamnesisError as error:
@@ -310,7 +311,7 @@ def _draw_counts(state: ReviewState) -> None:
             reason = st.text_input(
                 f"Why before the last {missing:,} answers are in? Stored with the review.", key="experts_unblind_reason"
             )
-        if st.form_submit_button("Unblind the review", icon=":material/visibility:"):
+        if st.form_submit_button("Unblind the review", icon=":material/visibility:", **only("edit")):
             try:
                 unblind(Store(), state.review.review_id, by, reason)
             except AnamnesisError as error:

@@ -15,6 +15,7 @@ from pages.judges.experts.data import ANNOTATOR, ITEM, KIND, REVIEW, reviews
 from pages.kit.cases import forget
 from pages.kit.look import plain
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 _SOMEBODY = "somebody else…"
 
@@ -132,7 +133,9 @@ def draw_exchange() -> None:
         f"{', '.join(QUESTIONS)}; values yes or no."
     )
     file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
-    if file is not None and st.button("Import them", icon=":material/playlist_add:", key="experts_import"):
+    if file is not None and st.button(
+        "Import them", icon=":material/playlist_add:", key="experts_import", **only("edit")
+    ):
         _import(file.getvalue())
 
 

@@ -23,6 +23,7 @@ from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.seats import Seats, ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
 from pages.kit.view import View, ask_view
+from pages.kit.visitor import only
 
 _OWN = "each run's own"
 
@@ -100,7 +101,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
         args=(wanted,),
         kwargs={"budget_usd": budget},
         key="graders_again_start",
-        disabled=not size.todo,
+        **only("run", disabled=not size.todo),
     )
 
 

@@ -31,6 +31,7 @@ from pages.kit.figures import draw_figure, is_dark
 from pages.kit.look import plain
 from pages.kit.question import draw_question
 from pages.kit.tables import draw_table
+from pages.kit.visitor import only
 
 _MARK: dict[Mark, str] = {"asked": "✓ Asked", "volunteered": "↑ Volunteered", "never_elicited": "✗ Never elicited"}
 _INK: dict[Mark, tuple[str, str]] = {
@@ -250,11 +251,15 @@ def _draw_editor(case: Case, key: str) -> None:
             },
         )
         with st.container(horizontal=True):
-            if st.button("Save these facts", key=f"{key}_save", type="primary"):
+            if st.button("Save these facts", key=f"{key}_save", type="primary", **only("edit")):
                 _, session = st.session_state.get("model_questions", {}).get(f"{key}_splitter", ("", None))
                 by = session.title if proposed is not None and session is not None else _BY_HAND
                 _save(case, facts_from(edited), by)
-            if saved and saved.made_by != _BY_RULE and st.button("Back to the rules", key=f"{key}_rules"):
+            if (
+                saved
+                and saved.made_by != _BY_RULE
+                and st.button("Back to the rules", key=f"{key}_rules", **only("edit"))
+            ):
                 _save(case, facts_of(case), _BY_RULE)
 
 

@@ -23,6 +23,7 @@ from pages.kit.names import model_colours, unique_names
 from pages.kit.navigation import link
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
+from pages.kit.visitor import only
 from pages.transcripts.branches.compare import draw_comparison
 
 _ARMS = [f"{f}:{q}" for f in FORMATS for q in QUESTION_TYPES]
@@ -245,7 +246,7 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
         beside = f" and {more} that branched off it" if more else ""
         st.markdown(f"This deletes **{count}** for good: {name}{beside}. What it branched off stays as it is.")
         key = f"branches_delete_{chosen.trial_id}"
-        st.button(f"Delete {count}", type="primary", key=key, on_click=_delete, args=(chosen, gone))
+        st.button(f"Delete {count}", type="primary", key=key, on_click=_delete, args=(chosen, gone), **only("edit"))
 
 
 def _delete(chosen: Node, gone: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import tomllib
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from core import __version__, paths
+from core import __version__, access, paths
+from core.cli import serve
 from core.cli.app import main
+from core.models import keys
 from tests.core.jobs.workshop import finish, spawn
 
 KEY = "sk-this-is-a-secret-1234567890"
@@ -83,6 +86,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (("export", "transcripts", "2020", "--out", "t.jsonl"), 2, "There is no run '2020'"),
         (("check", "cases", "nothing"), 2, "There is no data set 'nothing'"),
         (("serve", "--port", "0"), 2, "Invalid value for '--port'"),
+        (("serve", "--host", "0.0.0.0"), 2, "whoever reaches 0.0.0.0 could do all that you can: set a login up"),
+        (("serve", "--host", "::"), 2, "whoever reaches :: could do all that you can"),
     ],
 )
 def test_misuse(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str) -> None:
@@ -116,6 +121,31 @@ def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str], busy_port: i
     assert status == 1
     assert said.startswith(f"Port {busy_port} is in use: ")
     assert f"--port {busy_port + 1}" in said
+
+
+def test_a_server_for_others_needs_a_login_or_the_word_that_none_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, command: begun.append(command))
+    monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    monkeypatch.setenv(access.LOGIN, "")  # given back as it was, whatever is set
+    monkeypatch.delenv(access.LOGIN)
+    everywhere = ("serve", "--port", "8519", "--no-browser", "--host", "0.0.0.0")
+    assert main([*everywhere, "--no-login"]) == 0
+    assert "--server.address=0.0.0.0" in begun[0]
+    assert access.LOGIN not in os.environ
+    (tmp_path / "secrets.toml").write_text("[auth]\n")
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    assert complaint(capsys, *everywhere)[1].startswith("A login needs Authlib: install it with `pip install -r req")
+    monkeypatch.setattr(serve, "find_spec", lambda name: name)
+    assert main([*everywhere]) == 0
+    assert len(begun) == 2
+    assert f"{tmp_path / 'access.toml'} lets in nobody." in capsys.readouterr().out
+    assert os.environ.pop(access.LOGIN) == "yes"
+    status, said = complaint(capsys, *everywhere, "--no-login")
+    assert (status, said.split(":")[0]) == (2, "[auth] stands in .streamlit/secrets.toml")
 
 
 def test_a_file_that_is_no_database_is_named(

@@ -39,7 +39,9 @@ def test_where_nothing_can_be_written_all_can_be_read(
 ) -> None:
     assert main(command) == 0
     assert "openai/a" in capsys.readouterr().out
-    assert [f"The database {read_only / NAME} cannot be written: what it holds by now is shown."] == caplog.messages
+    assert [
+        f"The database {read_only / NAME} cannot be written (Read-only file system): what it holds is shown."
+    ] == caplog.messages
 
 
 @pytest.mark.parametrize(

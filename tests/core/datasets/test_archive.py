@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.datasets import archive
 from core.datasets.archive import Limits, opened, safe_name
 from core.errors import AnamnesisError, UsageError
 
@@ -134,6 +135,14 @@ def test_ten_gigabytes_declared_in_a_zip(tmp_path: Path) -> None:
     data[at + 24 : at + 28] = (4_000_000_001).to_bytes(4, "little")
     path.write_bytes(data)
     assert "declares more than 4 GB" in refusal(path)
+
+
+def test_what_packs_far_better_than_texts_do_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_SMALL", 1_000)
+    bomb = write(tmp_path / "r.tar.gz", {"top/a": bytes(3_000_000)})
+    assert "unpacks to more than 500 times its size" in refusal(bomb)
+    with opened(bomb, everything, Limits(ratio=5_000)):
+        pass
 
 
 def test_the_limit_can_be_set_and_counts_everything(tmp_path: Path) -> None:

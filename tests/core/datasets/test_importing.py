@@ -19,7 +19,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from core.datasets import imported
+from core.datasets import imported, importing
 from core.datasets.importing import import_file, name_of
 from core.datasets.library import library
 from core.datasets.lint import nearest_earlier
@@ -92,7 +92,10 @@ def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_p
         ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets that hold something \(A, B\)"),
         ({"A": []}, r"^a\.xlsx has no sheet with anything in it\.$"),
         ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x stands there twice\.$"),
-        ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns\.$"),
+        (
+            {"A": [list(range(2_000)), [1] * 2_000]},
+            r"^a\.xlsx has more columns than are read: .* 1,000 columns, .* JSON\.$",
+        ),
     ],
 )
 def test_a_spreadsheet_that_holds_no_one_table_is_refused(
@@ -279,3 +282,11 @@ def test_a_file_copied_twice_is_found_out(tmp_path: Path) -> None:
     done = import_file(tmp_path / "twice.jsonl")
 
     assert [(f.case_key, f.fault) for f in done.findings] == [("twice/3", "duplicate"), ("twice/4", "duplicate")]
+
+
+def test_what_is_asked_to_stop_after_it_was_read_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    linted: list[int] = []
+    monkeypatch.setattr(importing, "lint", lambda cases: linted.append(len(cases)) or [])
+    with pytest.raises(AnamnesisError, match=r"^medmcqa\.json was read and not imported, as you asked\.$"):
+        import_file(FILES / "medmcqa.json", skip_bad=True, asked_to_stop=lambda: bool(linted))
+    assert imported.names() == []

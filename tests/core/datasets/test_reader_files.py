@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -325,11 +326,32 @@ def test_plain_records_that_cannot_be_used(tmp_path: Path, fields: dict[str, Any
     assert reason in reading.rejected[0][1]
 
 
-def test_ten_thousand_rows_take_seconds(tmp_path: Path) -> None:
+def test_ten_thousand_rows_take_seconds_and_say_how_far_they_are(tmp_path: Path) -> None:
     lines = b"".join(
-        orjson.dumps({**ONE, "question": f"A {n}-year-old man is ill. What?"}) + b"\n" for n in range(10_000)
+        orjson.dumps({**ONE, "question": f"A {n}-year-old man is ill. {'He coughs. ' * 20}What?"}) + b"\n"
+        for n in range(10_000)
     )
-    began = time.perf_counter()
-
-    assert len(read(tmp_path, lines).cases) == 10_000
+    began, told = time.perf_counter(), list[tuple[int, int]]()
+    assert len(read(tmp_path, lines, told=lambda *far: told.append(far)).cases) == 10_000
     assert time.perf_counter() - began < 20
+    assert {planned for _, planned in told} == {3}, "megabytes"
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert {done for done, _ in told} == {0, 1, 2}
+    with pytest.raises(AnamnesisError, match=r"^some\.jsonl was not read to its end, as you asked"):
+        read(tmp_path, lines, told=lambda *far: told.append(far), asked_to_stop=lambda: told[-1][0] == 1)
+
+
+def test_a_cell_or_json_that_is_beyond_the_limits_costs_its_row(tmp_path: Path) -> None:
+    deep: object = "Gout"
+    for _ in range(60):
+        deep = [deep]
+    rows = [{**ONE, "question": "A" * 1_000_001}, {**ONE, "notes": deep}, ONE]
+    reading = read(tmp_path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    assert len(reading.cases) == 1
+    assert reading.rejected == [
+        (1, "question has 1,000,001 characters, and 1,000,000 are the most"),
+        (2, "notes has more than 50 lists or objects in each other"),
+    ]
+    for name, content in (("a.json", orjson.dumps(rows)), ("a.csv", "question,opa,opb,cop\n" + "x" * 1_000_001)):
+        with pytest.raises(AnamnesisError) if name == "a.csv" else nullcontext():
+            assert len(read(tmp_path, content, name).rejected) == 2

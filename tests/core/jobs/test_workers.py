@@ -91,7 +91,7 @@ def test_one_budget_and_one_key_hold_for_all_workers(
     all_seats.script = everybody
     all_seats.requests.clear()
     priced.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
-    monkeypatch.setitem(keys._held, "LAB_KEY", SecretStr("held-by-the-driver"))
+    monkeypatch.setitem(keys._held, ("", "LAB_KEY"), SecretStr("held-by-the-driver"))
     assert in_two(header, priced).stopped is None
     assert {one.key for one in all_seats.requests if one.body["model"] == "doctor"} == {"held-by-the-driver"}
 

@@ -1,0 +1,535 @@
+"""Who may do what on a shared server: roles, limits, paths and hosts; what a viewer tries, and what it comes to."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from core import access, paths
+from core.access import HERE, NOBODY, NotAllowedError, Visitor
+from core.datasets import imported
+from core.datasets.importing import import_file
+from core.datasets.library import library
+from core.datasets.select import select
+from core.debugger.packs import save_pack
+from core.debugger.question import ask_model
+from core.debugger.run import resume_bench, start_bench, start_edited
+from core.debugger.stored import load_bench
+from core.errors import UsageError
+from core.frameworks.base import Campaign
+from core.frameworks.casting import CastNames
+from core.jobs import run as jobs
+from core.jobs.judging import FactsWanted, begin_judging
+from core.jobs.plan import header_of
+from core.jobs.profiling import begin_making
+from core.jobs.progress import ask_to_stop
+from core.jobs.regrade import Regrading, begin_regrading
+from core.jobs.release.importing import begin_import
+from core.jobs.solving import Solving, begin_solving
+from core.journal import RunHeader, journal_path, read_header
+from core.live.fork import ForkPlan, start_fork
+from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
+from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind
+from core.measures.missing import begin_measuring
+from core.measures.registry import measures
+from core.models import keys
+from core.models.connection import find_servers, offered, try_model
+from core.models.fetch import get
+from core.models.register import Entry, add, keep, remove
+from core.models.registry import load_registry
+from core.prompts import load_pack
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.cases import add_profiles, delete_profiles
+from core.store.queries.facts import save_facts
+from core.store.queries.forks import delete_branch
+from core.store.queries.labels import Label, delete_run, label_run
+from core.store.queries.variants import Variant, line_of, variants_of
+from core.store.runs import run_ids
+from core.store.sample import take_in
+from core.work import begin
+from tests.core.measures.experts.reviews import a_plan, a_review, store_talks
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.replies import Reply
+from tests.support.stores import copy_of
+
+pytest_plugins = ["tests.support.fixtures"]
+VIEWER, RUNNER, OTHER, ADMIN = "vera@example.org", "rita@example.org", "otto@example.org", "ada@example.org"
+FILE = f"""
+contact = "{ADMIN}"
+folders = ["allowed"]
+usd_a_day = 1.0
+live_sessions = 1
+[people]
+"{VIEWER}" = "viewer"
+"{RUNNER}" = "runner"
+"{OTHER}" = "runner"
+"{ADMIN}" = "admin"
+"*@clinic.example" = "viewer"
+[limits."{ADMIN}"]
+usd_a_day = 50.0
+"""
+SECRET = a_case(7, case_key="pasted/Only Rita knows", dataset="pasted", vignette="Rita pasted this.")
+
+
+def shared(store: Store) -> None:
+    """Talks of two models with a review of them; of Rita's a paste, a consultation begun, and a variant."""
+    store_talks(store, cases=4)
+    a_review(store, annotators=(VIEWER, "Ben"))
+    header = a_header("bench-rita", [SECRET], source="bench", visitor=RUNNER, trials=1, case_set="pasted:1")
+    line = a_trial(trial_id="of-rita", run_id="bench-rita", case_key=SECRET.case_key)
+    write_journal(store.journals, "bench-rita", header, line)
+    begun = a_header("live-rita", [library()[0]], source="live", visitor=RUNNER, trials=1)
+    write_journal(store.journals, "live-rita", begun)
+    with access.acting(Visitor(RUNNER, "runner")):
+        write_journal(store.journals, "variants", line_of(Variant("t01", "doctor-1", (), "openai/a", "Rita's own")))
+    fold(store)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A shared server's folder, with its file of roles."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
+    store = copy_of(shared, tmp_path)
+    (tmp_path / "models.local.toml").touch()
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "access.toml").write_text(FILE.replace("allowed", str(tmp_path / "allowed")))
+    return store
+
+
+def acting(name: str) -> Any:
+    return access.acting(access.person(name))
+
+
+def audit() -> list[dict[str, Any]]:
+    return (
+        [json.loads(line) for line in access.audit_log().read_text().splitlines()]
+        if access.audit_log().exists()
+        else []
+    )
+
+
+# roles
+
+
+def test_whoever_is_at_the_machine_may_do_everything_and_nothing_is_written(server: Store) -> None:
+    assert access.visitor() == HERE
+    access.require("manage", "everything")
+    access.allowed_host("http://169.254.169.254/")
+    assert access.allowed_path("/etc/passwd") == Path("/etc/passwd")
+    access.spend(5.0)
+    assert (access.limits(), access.left_today(), access.sees(), audit()) == (None, None, None, [])
+
+
+def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(server: Store) -> None:
+    roles = {
+        name: access.person(name).role for name in (VIEWER, RUNNER, ADMIN, "new@clinic.example", "new@else.example")
+    }
+    assert list(roles.values()) == ["viewer", "runner", "admin", "viewer", None]
+    assert access.person(f" {RUNNER.upper()} ") == Visitor(RUNNER, "runner")
+    may = {
+        role: [right for right in access._GRANTED if Visitor("x", role).may(right)]
+        for role in ("viewer", "runner", "admin", None)
+    }
+    assert may["viewer"] == ["annotate"]
+    assert may["runner"] == ["annotate", "run", "reach", "edit"]
+    assert may["admin"] == list(access._GRANTED)
+    assert may[None] == []
+    with acting(VIEWER), pytest.raises(NotAllowedError, match=f"You are a viewer here, .* takes a runner: ask {ADMIN}"):
+        access.require("run")
+    with access.acting(NOBODY), pytest.raises(NotAllowedError, match="not let in here: sign in"):
+        access.require("annotate")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[people]\n"a@b" = "boss"', "people.a@b: input should be 'viewer', 'runner' or 'admin'"),
+        ("colour = 1", "colour: there is no such setting"),
+        ("usd_a_day = -1", "usd_a_day: input should be greater than or equal to 0"),
+        ("[people", "is no readable TOML"),
+    ],
+)
+def test_a_file_of_roles_that_is_not_understood_is_refused(server: Store, text: str, words: str) -> None:
+    access.rules_file().write_text(text)
+    with pytest.raises(UsageError, match=words.replace(".", r"\.")):
+        access.person(VIEWER)
+
+
+def test_the_example_in_the_docs_is_one(server: Store) -> None:
+    text = (paths.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+    access.rules_file().write_text(text.partition("<!-- file: access.toml -->\n```toml\n")[2].partition("```")[0])
+    assert [access.person(f"{name}@example.org").role for name in ("ana", "ben", "eve")] == [
+        "admin",
+        "runner",
+        "viewer",
+    ]
+    with acting("ben@example.org"):
+        assert access.left_today() == 50.0
+
+
+def test_who_asks_reaches_the_threads_and_the_processes_that_work_for_them(
+    server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with acting(RUNNER):
+        work = begin("who", lambda tell, stop: access.visitor().name)
+        child = access.environment()
+    work.join(10)
+    assert work.result == RUNNER
+    for name, value in child.items():
+        monkeypatch.setenv(name, value)
+    assert access.visitor() == Visitor(RUNNER, "runner")
+    with acting(VIEWER), pytest.raises(NotAllowedError):
+        work.stop()
+
+
+# paths and hosts
+
+
+def test_a_path_is_taken_only_inside_the_folders_of_the_file(server: Store, tmp_path: Path) -> None:
+    inside = tmp_path / "allowed"
+    (inside / "cases.csv").touch()
+    (inside / "out").symlink_to("/etc")
+    (inside / "loop").symlink_to(inside / "loop")
+    with acting(RUNNER):
+        assert access.allowed_path(inside / "cases.csv") == (inside / "cases.csv").resolve()
+        assert access.allowed_path(inside / "not there") == (inside / "not there").resolve()
+        for path in ("/etc/passwd", inside / "out" / "passwd", inside / ".." / "access.toml", "~root", "", "a\0b",
+                     inside / "loop" / "x", f"{inside}-beside/x", tmp_path / "anamnesis.duckdb"):  # fmt: skip
+            with pytest.raises(NotAllowedError, match="does not lie where paths may be named here"):
+                access.allowed_path(path)
+    with acting(VIEWER), pytest.raises(NotAllowedError, match="viewer"):
+        access.allowed_path(inside / "cases.csv")
+
+
+RESOLVED = {
+    "api.example.com": ["93.184.216.34"], "inside.example.com": ["10.0.0.5"],
+    "both.example.com": ["93.184.216.34", "::1"],
+    "2130706433": ["127.0.0.1"], "mapped.example.com": ["::ffff:169.254.169.254"], "lab.example.org": ["10.0.0.9"],
+}  # fmt: skip
+
+
+def test_an_address_leads_only_where_the_file_allows(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_up(host: str, port: int, *_: object) -> list[Any]:
+        if host not in RESOLVED:
+            raise socket.gaierror("no such name")
+        return [(0, 0, 0, "", (one, port)) for one in RESOLVED[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    file, before = access.rules_file(), access.rules_file().read_text()
+
+    def allowed(url: str) -> bool:
+        try:
+            access.allowed_host(url)
+        except NotAllowedError:
+            return False
+        return True
+
+    with acting(RUNNER):
+        assert [url for url in (
+            "http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8080/v1", "http://127.0.0.2/", "http://10.0.0.5/",
+            "https://api.example.com", "http://169.254.169.254/", "file:///etc/passwd", "http://localhost.evil.com/",
+            "http://127.0.0.1@10.0.0.5/", "http://[::ffff:127.0.0.1]/", "http://2130706433/", "http:///v1", "nonsense",
+        ) if allowed(url)] == ["http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8080/v1"]  # fmt: skip
+        file.write_text('hosts = ["*", "lab.example.org:8000"]\n' + before)
+        assert [url for url in (
+            "https://api.example.com/v1", "http://inside.example.com/", "http://both.example.com/", "http://mapped.example.com",
+            "http://2130706433/", "http://lab.example.org:8000/v1", "http://lab.example.org/v1", "http://nowhere.example.com/",
+        ) if allowed(url)] == ["https://api.example.com/v1", "http://lab.example.org:8000/v1"]  # fmt: skip
+
+
+def test_a_server_that_leads_on_is_not_followed(server: Store, fake_provider_thread: FakeProvider) -> None:
+    class LeadsOn(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"{fake_provider_thread.base_url}/chat/completions")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), LeadsOn) as leads_on:
+        threading.Thread(target=leads_on.serve_forever, daemon=True).start()
+        add(Entry("led", address=f"http://127.0.0.1:{leads_on.server_port}/v1"))
+        with acting(RUNNER):
+            assert not try_model(load_registry(), "server/led").ok
+        assert fake_provider_thread.requests == []
+        assert try_model(load_registry(), "server/led").ok  # whoever is at the machine goes where they are led
+        leads_on.shutdown()
+
+
+# what is somebody's own
+
+
+def test_anothers_paste_consultation_and_variant_are_not_there(server: Store) -> None:
+    def seen() -> tuple[list[str], bool, bool, list[str | None]]:
+        with server.read() as cursor:
+            ids, variants = run_ids(cursor), variants_of(cursor, "t01")
+            told = cursor.execute("SELECT count(*) FROM cases WHERE dataset = 'pasted'").fetchall()[0][0]
+        runs = sorted(set(ids) & {"bench-rita", "live-rita"})
+        return runs, load_trial("of-rita") is not None, bool(told), [one.response for one in variants]
+
+    everything = (["bench-rita", "live-rita"], True, True, ["Rita's own"])
+    for name in (RUNNER, ADMIN):
+        with acting(name):
+            assert seen() == everything
+            assert [trial for _, trial in all_unfinished()] != []
+    for name in (VIEWER, OTHER):
+        with acting(name):
+            assert seen() == ([], False, False, [])
+            assert all_unfinished() == []
+            with server.read() as cursor:
+                assert set(run_ids(cursor)) == {"run0", "run1"}  # what is everybody's
+    assert seen() == everything
+
+
+# limits
+
+
+def usage(body: dict[str, Any]) -> Reply:
+    return Reply("Eczema", usage=(100, 1))
+
+
+def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
+    server: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each call costs $0.40 of the $1.00: the third is the last, and nothing is begun after it."""
+    with running(usage) as provider:
+        add(Entry("dear", address=provider.base_url, input_price=4_000.0, output_price=0.0))
+        registry = load_registry()
+        campaign = Campaign(
+            names=CastNames("server/dear", "reference", "reference/names"),
+            cases=tuple(library()[:6]), arms=(("vignette", "mcq"),), trials=1, case_set="library",
+        )  # fmt: skip
+        with acting(RUNNER):
+            header = header_of(campaign, registry)
+            assert header.visitor == RUNNER
+            jobs.begin(header)
+            outcome = jobs.carry_out(header, registry, jobs.Options(concurrency=1))
+            assert outcome.stopped == (
+                f"Your $1.00 of today are used up: go on tomorrow (midnight UTC), or ask {ADMIN} for more."
+            )
+            assert outcome.progress.done == 3
+            assert access.spent_today() == pytest.approx(1.2, abs=0.01)
+            for start in (
+                lambda: jobs.go_on(header.run_id),
+                lambda: start_consultation(one_case(campaign, library()[0])),
+                lambda: try_model(load_registry(), "server/dear"),
+            ):
+                with pytest.raises(NotAllowedError, match="are used up"):
+                    start()
+        with acting(OTHER):
+            assert access.left_today() == 1.0
+        with acting(ADMIN):
+            assert access.left_today() == 50.0
+        assert len(provider.requests) == 3
+    assert audit()[-1]["did"] == "refused: money"
+    day = datetime.now(UTC).date().isoformat()
+    assert (tmp_path / "anamnesis.spent" / f"{day}.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_model_without_a_price_is_not_asked_for_who_has_a_limit(
+    server: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "allowed_host", lambda url: None)
+    add(Entry("unpriced", address="https://models.example.com/v1"))
+    load_registry().open("server/unpriced")
+    with acting(RUNNER), pytest.raises(NotAllowedError, match="No price is known for server/unpriced"):
+        load_registry().open("server/unpriced")
+
+
+def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -> None:
+    names, case = CastNames("reference/bayes"), library()[0]
+    campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),)), case)
+    with acting(RUNNER):
+        first = start_consultation(campaign)
+        first.pause()
+        with pytest.raises(NotAllowedError, match="1 consultations under way, and 1 are allowed"):
+            start_consultation(campaign)
+    with acting(OTHER):
+        theirs = start_consultation(campaign)
+        theirs.stop()
+        theirs.join(10)
+    first.stop()
+    first.join(10)
+    with acting(RUNNER):
+        again = start_consultation(campaign)
+        assert again.owner == RUNNER
+        again.stop()
+        again.join(10)
+
+
+def test_the_servers_key_goes_nowhere_that_a_visitor_names(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-servers-own")
+    monkeypatch.setattr(access, "allowed_host", lambda url: None)
+
+    def sent(base_url: str | None) -> SecretStr | None:
+        registry = load_registry()
+        return registry.key(registry.spec("openai/gpt-4o", base_url=base_url))
+
+    with acting(RUNNER):
+        assert sent(None) == SecretStr("the-servers-own")
+        assert sent("https://elsewhere.example.com/v1") is None
+        keys.hold("OPENAI_API_KEY", SecretStr("rita-typed"))
+        assert sent("https://elsewhere.example.com/v1") == SecretStr("rita-typed")
+    keys.forget("OPENAI_API_KEY")
+    assert sent("https://elsewhere.example.com/v1") == SecretStr("the-servers-own")
+
+
+def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
+    with acting(RUNNER):
+        keys.hold("A_KEY_OF_RITA", SecretStr("k-1"))
+        assert keys.find_setting("A_KEY_OF_RITA") == "k-1"
+    with acting(OTHER):
+        assert keys.find_setting("A_KEY_OF_RITA") is None
+        assert "A_KEY_OF_RITA" not in keys.environment({})
+    keys.forget("A_KEY_OF_RITA")
+
+
+# what a viewer may, and may not
+
+
+def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
+    with acting(VIEWER):
+        state = state_of(server, "First")
+        mine = state.own_items(VIEWER)[0]
+        record(server, "First", mine.number, VIEWER, state.questions[0], "yes")
+        comment(server, "First", mine.number, VIEWER, "Clear.")
+        assert state_of(server, "First").value(mine.item, VIEWER, state.questions[0]) == "yes"
+        theirs = state.own_items("Ben")[0]
+        with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
+            record(server, "First", theirs.number, "Ben", state.questions[0], "yes")
+
+
+def nothing(found: object) -> None:
+    """Be a refusal where what was asked for is not there: nobody is told that it is."""
+    if found is None:
+        raise NotAllowedError("It is not stored here.")
+
+
+def _campaign() -> Campaign:
+    return Campaign(names=CastNames("reference/bayes"), cases=(a_case(),), arms=(("vignette", "mcq"),), trials=1)
+
+
+def _header() -> RunHeader:
+    return header_of(_campaign(), load_registry())
+
+
+ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
+    "start a campaign": lambda store, _: jobs.start(_header(), None, None),
+    "carry one out": lambda store, _: jobs.carry_out(_header(), load_registry(), jobs.Options()),
+    "go on with one": lambda store, _: jobs.go_on("run0"),
+    "stop one": lambda store, _: ask_to_stop("run0"),
+    "start a consultation": lambda store, _: start_consultation(one_case(_campaign(), a_case())),
+    "go on with another's": lambda store, _: resume_consultation(read_header(journal_path("live-rita"))),
+    "branch off a conversation": lambda store, _: start_fork(ForkPlan("t01", 1, "No.", CastNames("reference/bayes"))),
+    "run a pasted case": lambda store, _: start_bench(_campaign()),
+    "go on with another's paste": lambda store, _: resume_bench("bench-rita"),
+    "edit a run of the debugger": lambda store, _: start_edited(a_header("run0", [a_case()]), a_case(), "Else.", {}),
+    "read another's paste": lambda store, _: nothing(load_bench("bench-rita")),
+    "read another's conversation": lambda store, _: nothing(load_trial("of-rita")),
+    "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
+    "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
+    "have conversations judged": lambda store, _: begin_judging(FactsWanted("openai/gpt-4o")),
+    "grade again": lambda store, _: begin_regrading(Regrading(("run0",), "reference/names")),
+    "solve beginnings": lambda store, _: begin_solving(Solving("reference/solver")),
+    "make profiles": lambda store, _: begin_making(store, "library", library()[:1]),
+    "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
+    "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
+    "import a file": lambda store, folder: import_file(folder / "quiz.csv"),
+    "import a release": lambda store, _: begin_import(store, None, None, "x", None),  # type: ignore[arg-type]
+    "delete a data set": lambda store, _: imported.delete("quiz"),
+    "delete profiles": lambda store, _: _written(store, delete_profiles, ["ours/1"]),
+    "save a profile": lambda store, _: _written(store, add_profiles, []),
+    "save facts": lambda store, _: _written(store, save_facts, a_case(), [], "me"),
+    "save a prompt pack": lambda store, _: save_pack("mine", "craftmd", {}),
+    "read prompts by a path": lambda store, folder: load_pack(str(folder)),
+    "read a training set by a path": lambda store, _: select("library:test@/etc"),
+    "open a model by a path": lambda store, _: load_registry().open("hf//etc"),
+    "call inside": lambda store, _: load_registry().open("server/x", base_url="http://169.254.169.254/v1"),
+    "ask a server for its models": lambda store, _: offered("http://127.0.0.1:22"),
+    "look for servers": lambda store, _: find_servers((1,)),
+    "test a model": lambda store, _: try_model(load_registry(), "openai/gpt-4o"),
+    "add a model": lambda store, _: add(Entry("mine", address="http://127.0.0.1:9/v1")),
+    "keep what a test found": lambda store, _: keep("openai/gpt-4o", {"structured": "none"}),
+    "remove a model": lambda store, _: remove("mine"),
+    "get a model": lambda store, _: get("smollm2-135m"),
+    "run a program as a model": lambda store, _: load_registry().open("python:os:system"),
+    "type a key": lambda store, _: keys.hold("OPENAI_API_KEY", SecretStr("k-x")),
+    "name a run": lambda store, _: label_run(store, "run0", Label("Mine")),
+    "delete a run": lambda store, _: delete_run(store, "run0"),
+    "delete another's": lambda store, _: delete_run(store, "bench-rita"),
+    "delete a branch": lambda store, _: delete_branch("of-rita", store),
+    "plan a review": lambda store, _: plan_review(store, "Second", a_plan()),
+    "unblind a review": lambda store, _: unblind(store, "First", VIEWER, "curious"),
+    "answer as somebody else": lambda store, _: comment(store, "First", 1, "Ben", "Hm."),
+    "take in the sample study": lambda store, _: take_in(store),
+}  # fmt: skip
+
+
+UNSEEN = ("delete another's", "delete a branch", "run a program as a model")
+"""Fail as for something that is not there, or for everybody."""
+
+
+def _written(store: Store, write: Callable[..., object], *what: object) -> None:
+    with store.write() as connection:
+        write(connection, *what)
+
+
+def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
+    server: Store, tmp_path: Path, fake_provider_thread: FakeProvider
+) -> None:
+    (tmp_path / "quiz.csv").write_text("id,question,options,answer\n1,What?,A|B,A\n")
+
+    def left() -> dict[str, bytes]:
+        ours = (access.audit_log(), server.path, server.path.with_name(f"{server.path.name}.wal"))
+        files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
+        return {str(path): path.read_bytes() for path in files if path not in ours}
+
+    def held() -> list[Any]:
+        names = "runs trials variants profiles fact_sets reviews annotations unblindings scores run_labels grades"
+        with server.read() as cursor:
+            return [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
+
+    before, threads, succeeded = (left(), held()), threading.active_count(), list[str]()
+    with acting(VIEWER):
+        for what, attempt in ATTEMPTS.items():
+            with suppress(UsageError if what in UNSEEN else NotAllowedError):
+                attempt(server, tmp_path)
+                succeeded.append(what)
+    assert succeeded == []
+    assert len(ATTEMPTS) == 48
+    assert (left(), held()) == before
+    assert threading.active_count() == threads
+    told = [line for line in audit() if line["did"].startswith("refused")]
+    assert {line["who"] for line in told} == {VIEWER}
+    assert len(told) > 35
+    assert "k-x" not in access.audit_log().read_text()
+
+
+def test_a_runner_starts_and_an_admin_takes_away(server: Store) -> None:
+    with acting(RUNNER):
+        label_run(server, "run0", Label("Ours"))
+        with pytest.raises(NotAllowedError, match="takes an admin"):
+            delete_run(server, "run0")
+        delete_run(server, "bench-rita")  # their own
+    with acting(ADMIN):
+        delete_run(server, "run0")
+    assert [(line["who"], line["did"], line["on"]) for line in audit()] == [
+        (RUNNER, "edit", "label run0"),
+        (RUNNER, "refused: manage", "delete run run0"),
+        (RUNNER, "edit", "delete run bench-rita"),
+        (ADMIN, "manage", "delete run run0"),
+    ]

@@ -1,0 +1,99 @@
+"""Pages of a server where people sign in: the door, and what each of them finds and can press."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import access, paths
+from core.measures.experts.reviewing import state_of
+from core.store.database import Store
+from pages.kit.navigation import PAGES
+from tests.core.test_access import ADMIN, FILE, OTHER, RUNNER, VIEWER, shared
+from tests.support.pages import trouble, visit, words
+from tests.support.stores import copy_of
+
+Open = Callable[..., AppTest]
+NAMES = [name for members in PAGES.values() for name in members]
+
+
+@pytest.fixture
+def open_as(database: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a page of a shared server as somebody whom the provider of the login names; ``None`` has not signed in."""
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(database.with_name("models.local.toml")))
+    copy_of(shared, database.parent)
+    monkeypatch.setenv(access.LOGIN, "yes")
+    database.with_name("models.local.toml").touch()
+    database.with_name("access.toml").write_text(FILE)
+
+    def open_(name: str | None, page: str, verified: bool = True, **query: str) -> AppTest:
+        app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
+        app.user = {"is_logged_in": name is not None, "email": name, "email_verified": verified}
+        for key, value in query.items():
+            app.query_params[key] = value
+        return visit(app, page).run()
+
+    return open_
+
+
+def test_whoever_is_not_let_in_sees_the_door_alone(open_as: Open) -> None:
+    for page in ("home", "runs"):
+        app = open_as(None, page)
+        assert [one.label for one in app.button] == ["Sign in"]
+        assert words(app) == "This server is for people who have signed in.\nAnamnesis"
+    stranger = open_as("someone@else.example", "transcripts", trial="t01")
+    assert words(stranger).startswith("You have signed in as someone")
+    assert "and nobody has let you in yet: ask ada" in words(stranger)
+    assert [one.label for one in stranger.button] == ["Sign out"]
+    unverified = open_as(ADMIN, "models", verified=False)
+    assert "nobody has let you in" in words(unverified)
+
+
+def test_a_viewer_reads_every_page_and_can_start_nothing(open_as: Open) -> None:
+    shut: dict[str, list[str]] = {}
+    for page in NAMES:
+        app = open_as(VIEWER, page)
+        assert trouble(app) == [], page
+        lacking = [one for one in app.button if one.disabled and "You are a viewer here" in (one.proto.help or "")]
+        shut[page] = [one.label for one in lacking]
+    assert any(one.startswith("Start") for one in shut["live"])
+    assert {"Test and save", "Search again"} <= set(shut["models"])
+    assert {"Start the campaign", "Save", "Delete for good"} <= set(shut["runs"])
+    assert shut["debugger"] == ["Run every arm"]
+    assert "Mark them" in shut["patients"]
+    assert any(one.value.endswith("· viewer") for one in app.sidebar.caption)
+
+
+def test_anothers_paste_and_consultation_are_not_found_by_their_addresses(open_as: Open) -> None:
+    found = "Only Rita knows"
+    for page, query in (("debugger", {"run": "bench-rita"}), ("debugger", {"trial": "of-rita"}),
+                        ("transcripts", {"trial": "of-rita"}), ("live", {"trial": "of-rita"})):  # fmt: skip
+        assert found in words(open_as(RUNNER, page, **query)), page
+        for name in (OTHER, VIEWER):
+            app = open_as(name, page, **query)
+            assert found not in words(app) + str(app), page
+
+
+def test_a_runner_names_no_path_that_the_file_does_not_allow(open_as: Open) -> None:
+    app = open_as(RUNNER, "data", **{"import": "yes"})
+    app.segmented_control(key="data_where").set_value("path").run()
+    app.text_input(key="data_path").set_value("/etc/passwd").run()
+    assert any("does not lie where paths may be named here" in one for one in (words(app), *trouble(app)))
+
+
+def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> None:
+    def said() -> int:
+        with access.acting(access.HERE):
+            return len(state_of(Store(), "First").said)
+
+    with access.acting(access.HERE):
+        review = state_of(Store(), "First").review.review_id
+    for name, kept in ((VIEWER, True), ("Ben", False)):
+        app = open_as(VIEWER, "judges", judges_part="Experts", review=review, annotator=name)
+        before = said()
+        next(one for one in app.button if one.label.startswith("Yes")).click().run()
+        assert (said() > before) is kept
+        assert any("cannot answer as Ben" in one for one in (words(app), *trouble(app))) is not kept

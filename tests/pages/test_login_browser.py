@@ -1,0 +1,110 @@
+"""People sign in at a provider, each in a browser of their own, and what one makes is not the other's."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from core import access, paths
+from tests.core.test_access import ADMIN, FILE, OTHER, RUNNER, VIEWER
+from tests.support.dashboard import IN_CHROMIUM, environment_for, settle
+
+pytest.importorskip("authlib", reason="a login needs Authlib: pip install -r requirements-server.txt")
+from tests.support.oidc import CLIENT, SECRET, Provider, provider
+
+pytestmark = [*IN_CHROMIUM, pytest.mark.soak]
+
+
+@pytest.fixture
+def sign_in() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+@pytest.fixture
+def address(tmp_path: Path, sign_in: Provider) -> Iterator[str]:
+    """A dashboard where people sign in."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home, secrets = f"http://127.0.0.1:{port}", tmp_path / "secrets.toml"
+    (tmp_path / "access.toml").write_text(FILE)
+    secrets.write_text(
+        f'[auth]\nredirect_uri = "{home}/oauth2callback"\ncookie_secret = "{"x" * 64}"\nclient_id = "{CLIENT}"\n'
+        f'client_secret = "{SECRET}"\nserver_metadata_url = "{sign_in.address}/.well-known/openid-configuration"\n'
+    )
+    command = [
+        sys.executable, "-m", "pages.kit.server", f"--server.port={port}", "--server.address=127.0.0.1",
+        "--server.headless=true", f"--secrets.files={secrets}",
+    ]  # fmt: skip
+    environment = {**environment_for(tmp_path), access.LOGIN: "yes"}
+    with (tmp_path / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, cwd=paths.ROOT, env=environment, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 90
+            while time.monotonic() < deadline and server.poll() is None:
+                with suppress(OSError), urllib.request.urlopen(f"{home}/_stcore/health", timeout=2):
+                    break
+                time.sleep(0.2)
+            yield home
+        finally:
+            server.terminate()
+            server.wait(20)
+    print((tmp_path / "server.log").read_text())
+
+
+def entered(browser: Browser, address: str, provider: Provider, name: str) -> Page:
+    """Open the dashboard in a new browser and sign in under a name."""
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    provider.person = name
+    page.goto(f"{address}/runs")
+    expect(page.get_by_text("This server is for people who have signed in.")).to_be_visible()
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{address}/**", timeout=30_000)
+    expect(page.get_by_text("Sign out")).to_be_visible()
+    settle(page)
+    return page
+
+
+def test_people_sign_in_and_find_what_is_theirs(
+    browser: Browser, address: str, sign_in: Provider, tmp_path: Path
+) -> None:
+    rita = entered(browser, address, sign_in, RUNNER)
+    expect(rita.get_by_text(f"{RUNNER} · runner")).to_be_visible()
+    rita.goto(f"{address}/live")
+    settle(rita)
+    rita.get_by_role("button", name=re.compile("^play_circle.*34-year-old female|34-year-old female")).first.click()
+    expect(rita.get_by_role("button", name="Pause")).to_be_visible()
+    rita.wait_for_url(re.compile("trial="))
+    trial = rita.url.partition("trial=")[2].partition("&")[0]
+
+    otto, vera = (entered(browser, address, sign_in, name) for name in (OTHER, VIEWER))
+    for page in (otto, vera):
+        page.goto(f"{address}/live?trial={trial}")
+        settle(page)
+        expect(page.get_by_text("This consultation is not stored here")).to_be_visible()
+    expect(vera.get_by_role("button", name=re.compile("Start the consultation"))).to_be_disabled()
+    expect(otto.get_by_role("button", name=re.compile("Start the consultation"))).to_be_enabled()
+    vera.screenshot(path=os.environ.get("SHOT", str(tmp_path / "vera.png")))
+    ada = entered(browser, address, sign_in, ADMIN)
+    ada.goto(f"{address}/live?trial={trial}")
+    expect(ada.get_by_role("button", name=re.compile("Pause|Play again"))).to_be_visible()
+
+    nobody = entered(browser, address, sign_in, "someone@else.example")
+    expect(nobody.get_by_text("nobody has let you in yet")).to_be_visible()
+    nobody.get_by_role("button", name="Sign out").click()
+    expect(nobody.get_by_role("button", name="Sign in")).to_be_visible()
+    log = (tmp_path / "anamnesis.audit.jsonl").read_text()
+    assert re.search(rf'"who": "{RUNNER}", "role": "runner", "did": "run", "on": "live-', log)
+    assert "signed in" in log

@@ -1,0 +1,30 @@
+"""The fault laboratory finds nothing lost, doubled or counted wrong, also on little."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import laboratory
+from tests.laboratory import HEADS
+
+
+def cells(line: str) -> dict[str, str]:
+    return dict(zip(HEADS, map(str.strip, line.strip("|").split("|")), strict=True))
+
+
+def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with laboratory.bench(4, 0.2) as made:
+        laboratory.finish(made.begun(1, 6))
+        row = made.counted(laboratory.Row("a fifth fails", 4), 6)
+        assert row.sound, row.notes
+        assert (row.trials, row.again, row.findings) == (6, 0, 0)
+        assert 0.05 < row.faults / row.requests < 0.4
+        monkeypatch.setattr(laboratory, "right_of", lambda number: "incorrect")
+        assert not made.counted(laboratory.Row("a fifth fails", 4), 6).sound
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("only", ["runner", "dashboard", "server", "disk", "crowded"])
+def test_killed_and_out_of_room_nothing_is_lost(only: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert laboratory.main(["--seeds", "4", "--trials", "100", "--kills", "1", "--only", only]) == 0
+    assert cells(capsys.readouterr().out.splitlines()[2])["lost"] == "0"
