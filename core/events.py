@@ -33,9 +33,19 @@ TagMisuse = Literal[
 ]
 """What a doctor's message does against a protocol that addresses messages by tags."""
 Verdict = Literal[
-    "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
+    "correct",
+    "incorrect",
+    "no_diagnosis",
+    "multiple",
+    "refused_in_words",
+    "ungradable",
+    "refused",
+    "provider_error",
+    "not_applicable",
 ]
-COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple")
+"""``refused_in_words``: the doctor's own reply declines to answer, as the grader quotes it; ``refused``: there is no
+reply, for the provider's filter withheld it."""
+COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words")
 """Verdicts that count in an accuracy; all others are excluded and shown with their number."""
 Rule = Literal["mcq_loose", "mcq_strict", "frq", "frq_top3"]
 

@@ -36,6 +36,8 @@ LIMITS: Mapping[str, int] = {"patient": 200, "staff": 400, "summariser": 400, "s
 LIMIT = 1_024
 _SHORT = 16
 """Characters of a hash that are kept."""
+_QUOTED = re.compile(r"[<＜﹤]\s*[/\\]?\s*quoted\b[^<>]*[>＞﹥]?", re.IGNORECASE)
+_ANGLES = str.maketrans("<＜﹤>＞﹥", "‹‹‹›››")
 _GRADER = ("grader_extract", "grader_judge")
 
 
@@ -44,6 +46,8 @@ class Prompt:
     """One prompt: ``role`` that it speaks to, names of its ``inputs``, and the template with its ``source``.
 
     ``header`` is what stands above the template, ``hash`` that of the whole file. ``max_tokens`` bounds the reply.
+    ``quoted`` are the inputs in others' words, which the template puts between <quoted> and </quoted>: these marks
+    within them are no marks any more, so that nobody can end a quotation from inside.
     """
 
     name: str
@@ -54,11 +58,16 @@ class Prompt:
     header: str = ""
     hash: str = ""
     max_tokens: int = LIMIT
+    quoted: tuple[str, ...] = ()
 
     def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with those of ``LATER_INPUTS`` that the prompt names, and without those it does not."""
+        """Return the values as they are filled in: with those of ``LATER_INPUTS`` that the prompt names, and no others.
+
+        What is ``quoted`` holds no marks of a quotation.
+        """
         later = {name: value for name, value in LATER_INPUTS.items() if name in self.inputs}
-        return {**later, **{n: v for n, v in values.items() if n in self.inputs or n not in LATER_INPUTS}}
+        given = {n: v for n, v in values.items() if n in self.inputs or n not in LATER_INPUTS}
+        return {**later, **{n: _unmarked(v) if n in self.quoted else v for n, v in given.items()}}
 
     def render(self, **values: Any) -> str:
         """Fill in the template; a missing or surplus value is a programming error and raises ``KeyError``."""
@@ -204,6 +213,7 @@ def _prompt(path: Path, content: bytes) -> Prompt:
             f"---{header}\n---\n",
             hashlib.sha256(content).hexdigest()[:_SHORT],
             told,
+            tuple(fields.get("quoted") or ()),
         )
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
@@ -212,6 +222,20 @@ def _prompt(path: Path, content: bytes) -> Prompt:
             f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
             f"Jinja2 ({error})."
         ) from error
+
+
+def quoted(text: str) -> str:
+    """Return others' words between the marks of a quotation, which nothing in them can end."""
+    return f"<quoted>\n{_unmarked(text)}\n</quoted>"
+
+
+def _unmarked(value: Any) -> Any:
+    """Return what is quoted with its own marks of a quotation in angles that are none."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_unmarked, value))
+    if not isinstance(value, str):
+        return value
+    return _QUOTED.sub(lambda found: found[0].translate(_ANGLES), value)
 
 
 def _folder_of(name_or_folder: str) -> Path:

@@ -51,6 +51,7 @@ VERDICT: dict[Verdict, str] = {
     "incorrect": "Incorrect",
     "no_diagnosis": "No diagnosis",
     "multiple": "Several diagnoses",
+    "refused_in_words": "Refused in words",
     "ungradable": "Ungradable, excluded",
     "refused": "Refused, excluded",
     "provider_error": "Provider error, excluded",

@@ -32,6 +32,9 @@ _MOST_OPENINGS = 2_000
 """Brackets of a reply that are looked at: a text of nothing else would take minutes."""
 _OPENING = re.compile(r"[\[{]")
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
+_SHORTEST = 3
+"""Letters and digits that a quotation has at least; a name of one letter quotes nothing."""
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -150,3 +153,13 @@ def json_in(text: str) -> list[Any]:
         except ValueError:
             at = found.end()
     return values
+
+
+def quotation(words: str, text: str) -> str | None:
+    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``."""
+    parts = words.translate(_QUOTES).strip(" \n\"'….").split()
+    if sum(map(str.isalnum, "".join(parts))) < _SHORTEST:
+        return None
+    pattern = r"\s+".join(re.escape(part) for part in parts)
+    match = re.search(rf"(?<!\w){pattern}(?!\w)", text.translate(_QUOTES), re.IGNORECASE)
+    return text[match.start() : match.end()] if match else None

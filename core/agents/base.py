@@ -166,6 +166,9 @@ class Grader(Agent, Protocol):
     def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Extract the diagnosis of a free response and compare it with the answer; ``Judgement`` comes last."""
 
+    def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Extract alone; ``Judgement`` comes last, ``ungradable`` where the name is to be compared."""
+
     def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Judge up to three listed diagnoses: correct if any of them is."""
 

@@ -1,7 +1,8 @@
 """The grader played by a language model: extract the answer, then compare it; what stays unreadable is ungradable.
 
 Source: Johri et al. 2025, Methods (grader-AI agent); where a question asks for something else than a diagnosis the same
-rules are put in other words. ``Multiple`` and ``None`` are not sent to the second step.
+rules are put in other words. ``Multiple`` and ``None`` are not sent to the second step, nor is a refusal. That one is
+our own: it has to be quoted from the reply, and what does not stand there is no refusal but no diagnosis.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from core.agents.ask import Asked, Request, ask
-from core.agents.base import Judgement, Said
-from core.agents.calls import ModelAgent, Voice, call
+from core.agents.ask import Asked, Request, ask, quotation
+from core.agents.base import Judgement
+from core.agents.calls import ModelAgent, Voice
 from core.agents.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token, Verdict
 from core.prompts import PromptPack
-from core.text.extraction import listed_diagnoses
+from core.text.extraction import NUMBERED, listed_diagnoses
 
 _YES_NO = re.compile(r"^\W*(yes|no)\b", re.IGNORECASE)
 _LATER_YES_NO = re.compile(
@@ -35,6 +36,17 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _TRIM = " \t\n.*\"'`:-"
+_REFUSED = re.compile(r"^refus(?:ed|al)\b[\s:*–—-]*", re.IGNORECASE)
+_OF_ITS_OWN = re.compile(
+    r"^(?:i['’]m|i (?:am|can|cannot|can['’]t|will|won['’]t|do|don['’]t|must|apologi[sz]e)|as an? (?:ai|language model)"
+    r"|(?:i['’]?m )?sorry)\b",
+    re.IGNORECASE,
+)
+_WITHIN = re.compile(r"\s*(?:→|⇒|[-=]+>|\||\s)\s*")
+"""What the second step's line is made of, which no name holds."""
+_LONGEST = 300
+"""Characters that a name has at most, lists of diseases that are there together among them."""
+_NAME_WANTED = "only the name, or one of the words Multiple and None, or Refused: with the words that refuse"
 
 Item = Token | Called | Judgement
 
@@ -84,38 +96,61 @@ class LLMGrader(ModelAgent):
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract and compare; yields the calls and at last the judgement."""
         read = Judgement("frq", "", "ungradable")
-        key = hashlib.sha256(f"{case.asks_for}\n{response}".encode(errors="surrogatepass")).digest()
-        async with self._read.turn(key) as asking:
-            if asking:
-                prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
-                voice = self._voice.within(self._pack.prompts["grader_extract"])
-                async for spoken in call(voice, [prompt], "grader", "extract"):
-                    if isinstance(spoken, Said):
-                        calls = (spoken.call_id,) if spoken.call_id else ()
-                        read = self._read.known[key] = replace(
-                            read, extracted=read_extracted(spoken.text), call_ids=calls
-                        )
-                    elif isinstance(spoken, Token | Called):
-                        yield spoken
+        async for item in self.read(case, response):
+            if isinstance(item, Judgement):
+                read = item
             else:
-                read = self._read.known[key]
-        extracted = read.extracted or ""
-        special = special_verdict(extracted)
-        if special is not None:
-            yield replace(read, verdict=special)
+                yield item
+        if read.extracted is None or settled(read.extracted) is not None:
+            yield read
             return
-        async for item in self._judge(case, extracted):
+        async for item in self._judge(case, read.extracted):
             yield (
                 replace(read, verdict=item.verdict, call_ids=(*read.call_ids, *item.call_ids))
                 if isinstance(item, Judgement)
                 else item
             )
 
+    async def read(self, case: Case, response: str) -> AsyncIterator[Item]:
+        """Extract alone; yields the calls and what the response names, ``ungradable`` where that is to be compared."""
+        key = hashlib.sha256(f"{case.asks_for}\n{response}".encode(errors="surrogatepass")).digest()
+        read = Judgement("frq", None, "ungradable")
+        async with self._read.turn(key) as asking:
+            if asking:
+                prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
+                asked = Request(
+                    "grader_extract",
+                    [prompt],
+                    "grader",
+                    "extract",
+                    lambda said: read_name(said, response),
+                    _NAME_WANTED,
+                )
+                async for item in ask(self._voice, self._pack, asked):
+                    if not isinstance(item, Asked):
+                        yield item
+                        continue
+                    verdict = None if item.value is None else settled(item.value)
+                    read = replace(read, extracted=item.value, verdict=verdict or "ungradable")
+                    read = self._read.known[key] = replace(read, call_ids=item.call_ids)
+            else:
+                read = self._read.known[key]
+        yield read
+
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Judge the listed diagnoses one by one until one fits; what could not be judged leaves it ungradable."""
         names = named_in_list(response)
         calls: list[str] = []
         verdict: Verdict = "incorrect" if names else "no_diagnosis"
+        if not NUMBERED.search(response):  # it may be no list at all
+            async for item in self.read(case, response):
+                if not isinstance(item, Judgement):
+                    yield item
+                    continue
+                calls += item.call_ids
+                if item.verdict == "refused_in_words":
+                    yield replace(item, rule="frq_top3")
+                    return
         for name in names:
             async for item in self._judge(case, name):
                 if isinstance(item, Judgement):
@@ -132,7 +167,8 @@ class LLMGrader(ModelAgent):
         found = Judgement("frq", extracted, "ungradable")
         async with self._memory.turn(pair) as asking:
             if asking:
-                compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+                name = _WITHIN.sub(" ", extracted)[:_LONGEST]
+                compared = {"answer": case.answer, "extracted": name, "asks_for": case.asks_for}
                 prompt = instruction_part(self._pack, "grader_judge", **compared)
                 asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, asked):
@@ -171,6 +207,27 @@ def read_extracted(text: str) -> str:
     lines = [line.strip(_TRIM) for line in text.strip().splitlines() if line.strip(_TRIM)]
     name = lines[0] if lines else "None"
     return _LEAD_IN.sub("", name).strip(_TRIM)
+
+
+def read_name(text: str, response: str) -> str:
+    """Return what the extraction step wrote; a refusal as ``Refused: “…”``, in the words of the response, or as none.
+
+    Raises ``ValueError`` for what is no name: what the grader says of itself, or too much.
+    """
+    name = read_extracted(text)
+    if found := _REFUSED.match(name):
+        words = quotation(name[found.end() :], response)
+        return "None" if words is None else f"Refused: “{words}”"
+    if _OF_ITS_OWN.match(name):
+        raise ValueError("it speaks of yourself, where a name was to be found in the doctor's text")
+    if len(name) > _LONGEST:
+        raise ValueError(f"it is {len(name):,} characters long, and no name")
+    return name
+
+
+def settled(extracted: str) -> Verdict | None:
+    """Return the verdict of what the extraction step read, where it needs no comparison."""
+    return "refused_in_words" if extracted.startswith("Refused: “") else special_verdict(extracted)
 
 
 def named_in_list(response: str) -> list[str]:

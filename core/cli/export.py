@@ -15,6 +15,7 @@ from core.errors import UsageError
 from core.export.document import MOST, document_of
 from core.export.forms import FORMS
 from core.export.run_report import report_of
+from core.spreadsheets import inert_table
 from core.store.queries.transcripts import results, transcripts
 from core.store.selection import Selection
 
@@ -68,7 +69,7 @@ def export_results(
         table = results(cursor, Selection(runs=runs))
     with new_file(out) as written:
         if out.suffix == ".csv":
-            pyarrow.csv.write_csv(table, written)
+            pyarrow.csv.write_csv(inert_table(table), written)
         else:
             pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")

@@ -24,6 +24,7 @@ from core.jobs.estimate import Estimate
 from core.jobs.progress import Progress
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
+from core.spreadsheets import inert
 from core.stats.corrections import format_p, stars
 from core.store.database import Store
 from core.store.fold import fold
@@ -86,7 +87,7 @@ def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> N
         writer = csv.DictWriter(sys.stdout, list(shown[0]), lineterminator="\n")
         writer.writeheader()
         for row in shown:
-            writer.writerow({k: format(v, decimals) if isinstance(v, float) else v for k, v in row.items()})
+            writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
         table = Table(*[name.replace("_", " ") for name in shown[0]], box=None, pad_edge=False)
         for row in shown:

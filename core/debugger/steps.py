@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core.agents.base import Dialogue, Turn
-from core.agents.grader import named_in_list, read_yes_no, special_verdict
+from core.agents.grader import named_in_list, read_yes_no, settled
 from core.agents.parts import Part, Rules, dialogue_parts, parts_of, sent_messages
 from core.case import Case
 from core.errors import UsageError
@@ -307,7 +307,7 @@ class _Reader:
                 self.steps[number] = replace(step, verdicts=verdicts, extracted=extracted)
         if about is None or not free or _arm(about) != arm:
             return
-        special = special_verdict(event.extracted) if event.extracted is not None else None
+        special = settled(event.extracted) if event.extracted is not None else None
         read: dict[str, Any] = {"extracted": event.extracted, "verdicts": ((event.rule, special),) if special else ()}
         here = (event.format, event.question_type)
         if event.rule == "frq" and not self._change(
@@ -315,7 +315,7 @@ class _Reader:
         ):
             self._by_rule("extract", "grader", about=about, model=event.grader, response=event.extracted, **read)
         names = [event.extracted or ""] if event.rule == "frq" else named_in_list(about.response or "")
-        names = [name for name in names if special_verdict(name) is None]
+        names = [name for name in names if settled(name) is None]
         judged = [s for s in self.steps if s.kind == "judge" and (s.format, s.question_type) == here]
         for step in judged if names else ():
             if step.extracted is None:  # of a call that did not keep what it was made of

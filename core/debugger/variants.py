@@ -11,7 +11,7 @@ from typing import Any
 
 from core.agents.base import CallFailed, Grader, Said, Saying
 from core.agents.calls import Voice, call
-from core.agents.grader import read_extracted, read_yes_no, special_verdict
+from core.agents.grader import read_name, read_yes_no, settled
 from core.agents.memory import replies_in
 from core.agents.parts import Part, sent_messages
 from core.debugger.question import finish, start_asking
@@ -172,8 +172,15 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
     if said is None:
         variant = replace(variant, reason="provider_error", detail="the reply was empty")
     elif step.kind == "extract":
-        special = special_verdict(extracted := read_extracted(said))
-        variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
+        asked = step.messages[0].values.get("response") if step.messages else None
+        try:
+            extracted = read_name(said, str(asked or ""))
+            special = settled(extracted)
+            variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
+        except ValueError as error:
+            variant = replace(
+                variant, detail=f"The extraction cannot be used: {error}.", verdicts=((rule, "ungradable"),)
+            )
     elif step.kind == "judge":
         variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(said) or "ungradable"),))
     elif step.kind == "answer" and step.format and step.question_type:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, Question, Said, Saying, Summariser
 from core.agents.mcq import judge_loose, judge_strict
@@ -30,12 +31,12 @@ from core.events import (
 )
 from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
+from core.text.extraction import NUMBERED
 
 Answer = Callable[[Material, Question], AsyncIterator[Saying]]
 """Who answers, given what is shown and asked."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
-_LISTED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
@@ -162,14 +163,26 @@ async def grade_answer(
 ) -> AsyncIterator[Event]:
     """Yield the grader's calls and one ``Graded`` a rule that fits the question type; also for re-grading.
 
-    Multiple choice is graded by both rules and needs no grader. Where the grader's provider fails, the verdict is
-    ``provider_error``: excluded until the answer is graded again.
+    Multiple choice is graded by both rules and needs no grader; one that can read is asked only where the strict rule
+    finds no choice, whether that is a refusal. Where the grader's provider fails, the verdict is ``provider_error``:
+    excluded until the answer is graded again; that of the rule stays as it is.
     """
     format_, question_type = arm
     if question_type in ("mcq", "mcq_many"):
         lettered = question_type == "mcq"
         choices = case.choices if lettered else many_choices  # so many are shown without letters
         strict = judge_strict(response, case.answer, choices, lettered=lettered)
+        if strict.verdict == "no_diagnosis":
+            try:
+                async for item in grader.read(case, response):
+                    if not isinstance(item, Judgement):
+                        yield item
+                    elif item.verdict == "refused_in_words":
+                        strict = replace(item, rule=strict.rule, rule_version=strict.rule_version)
+                    else:
+                        strict = replace(strict, call_ids=item.call_ids)
+            except CallFailed as failure:
+                yield failure.called
         for judgement in (judge_loose(response, case.answer), strict):
             yield _graded(arm, "rule", judgement)
         return
@@ -213,7 +226,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
             yield event
         return
     graded = [event async for event in grading]
-    unlisted = arm[1] == "frq_top3" and not _LISTED.search(response)
+    unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
     if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]
         given = _invalid(arm, "provider_error", _CUT).model_copy(update={"call_id": said.call_id})

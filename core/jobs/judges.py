@@ -14,15 +14,14 @@ with what was wrong.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from core.agents.ask import Asked, Request, ask, unreadable
+from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import Voice
 from core.agents.ledger_models import PatientVerdict
@@ -34,12 +33,7 @@ from core.prompts import PromptPack, load_pack
 from core.store.queries.patients import JudgedTerm
 from core.text.facts import AtomicFact
 
-_SHORTEST = 3
-"""Letters and digits that a quotation has at least; a name of one letter quotes nothing."""
-_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
-
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def shown(dialogue: Dialogue) -> list[tuple[int | None, str, str]]:
 def terms_in(text: str, dialogue: Dialogue) -> Found[JudgedTerm]:
     """Return the terms that a model's text names and that are in the replies; raises ``ValueError`` without JSON."""
     replies = {number: dialogue[number].text for number in replies_of(dialogue)}
-    placed = [_placed(one, replies) for one in last_object(text, _Terms).terms]
+    placed = [_placed(one, replies) for one in read_json(text, _Terms).terms]
     terms = dict.fromkeys(term for term in placed if term is not None)
     return Found(tuple(sorted(terms, key=lambda term: (term.turn, term.start, term.end))), placed.count(None))
 
@@ -156,7 +150,7 @@ def facts_task(
 def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Found[PatientVerdict]:
     """Return the verdicts of a model's text that hold, by message; raises ``ValueError`` where it cannot be read."""
     told = {fact.id: fact for fact in facts if fact.told}
-    said = last_object(text, _Facts)
+    said = read_json(text, _Facts)
     placed = [_withheld(one, told, dialogue) for one in said.withheld]
     placed += [_invented(one, {fact.id: fact for fact in facts}, dialogue) for one in said.invented]
     kept = dict.fromkeys(one for one in placed if one is not None)
@@ -168,12 +162,12 @@ def _withheld(one: _Withheld, told: dict[str, AtomicFact], dialogue: Dialogue) -
     if fact is None or not _is_reply(one.turn, dialogue):
         return None
     before = [turn.text for turn in dialogue[: one.turn] if turn.role == "doctor"]
-    words = _quoted(one.question, before[-1]) if before else None
+    words = quotation(one.question, before[-1]) if before else None
     return PatientVerdict("withheld", one.turn, words, fact.id, fact.text) if words else None
 
 
 def _invented(one: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
-    words = _quoted(one.words, dialogue[one.turn].text) if _is_reply(one.turn, dialogue) else None
+    words = quotation(one.words, dialogue[one.turn].text) if _is_reply(one.turn, dialogue) else None
     against = facts.get(one.contradicts or "")
     if words is None:
         return None
@@ -184,16 +178,6 @@ def _is_reply(turn: int, dialogue: Dialogue) -> bool:
     return 0 <= turn < len(dialogue) and dialogue[turn].role == "patient"
 
 
-def _quoted(words: str, text: str) -> str | None:
-    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``."""
-    parts = words.translate(_QUOTES).strip(" \n\"'….").split()
-    if sum(map(str.isalnum, "".join(parts))) < _SHORTEST:
-        return None
-    pattern = r"\s+".join(re.escape(part) for part in parts)
-    match = re.search(rf"(?<!\w){pattern}(?!\w)", text.translate(_QUOTES), re.IGNORECASE)
-    return text[match.start() : match.end()] if match else None
-
-
 async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
     """Yield the calls and what was found, or why nothing could be read; ``CallFailed`` where the provider fails."""
     request = Request(task.asks, [task.prompt], "grader", "judge", task.read)
@@ -202,31 +186,3 @@ async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator
             yield item
         elif isinstance(item, Asked):
             yield unreadable(voice, item) if item.value is None else item.value
-
-
-def last_object(text: str, form: type[M]) -> M:
-    """Return the last JSON object of the form that was asked for: what comes before it may be thought aloud.
-
-    Raises ``ValueError`` where there is none.
-    """
-    fault: ValueError = ValueError("it holds no JSON object")
-    for piece in reversed(list(_objects(text))):
-        try:
-            return form.model_validate(piece)
-        except ValidationError as error:
-            fault = error
-    raise fault
-
-
-def _objects(text: str) -> Iterable[object]:
-    """Yield the outermost JSON objects of a text."""
-    position = text.find("{")
-    while position >= 0:
-        try:
-            piece, position = json.JSONDecoder().raw_decode(text, position)
-            yield piece
-        except RecursionError:
-            raise ValueError("its JSON is nested too deeply") from None
-        except json.JSONDecodeError:
-            position += 1
-        position = text.find("{", position)

@@ -39,7 +39,7 @@ class AccuracyRow:
 
     Mean and bounds are ``None`` where no case counts; the normal theory gives one case no interval.
     ``n_trials`` counted; ``n_excluded`` did not, by verdict in ``excluded_by_reason`` (``ungraded``: no grade yet).
-    ``n_cases_excluded`` cases had no counted trial.
+    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words.
     """
 
     model: str
@@ -54,6 +54,7 @@ class AccuracyRow:
     n_excluded: int
     n_cases_excluded: int = 0
     excluded_by_reason: dict[str, int] = field(default_factory=dict)
+    n_refused: int = 0
 
 
 def accuracy(
@@ -135,6 +136,7 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
         n_excluded=reasons.total(),
         n_cases_excluded=len(scores) - len(kept),
         excluded_by_reason=dict(sorted(reasons.items())),
+        n_refused=sum(s.refused_in_words for s in scores),
     )
 
 
@@ -304,7 +306,12 @@ def report(
             row.ci_high,
             row.n_cases,
             row.excluded_by_reason,
-            {"n_trials": row.n_trials, "n_excluded": row.n_excluded, "n_cases_excluded": row.n_cases_excluded},
+            {
+                "n_trials": row.n_trials,
+                "n_refused_in_words": row.n_refused,
+                "n_excluded": row.n_excluded,
+                "n_cases_excluded": row.n_cases_excluded,
+            },
             columns=_COLUMNS,
             by=by or "",
         )

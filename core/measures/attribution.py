@@ -7,17 +7,18 @@
 3. *grader*: the verdict is disputed. Another rule or grader, or an earlier verdict, called the same answer correct; or
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
-4. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
+4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes.
+5. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
    (``core.jobs.judges``) says that it invented something, or withheld a fact that it was asked for. The latter
    two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
    led its own belief at the last probe.
-5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
+6. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
    only because nothing is known against the patient.
-6. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
+7. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
    right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
    answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
    led the doctor's own belief at the last probe: then it had what it needed.
-7. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
+8. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
 
 **Without a judge.** Rules on words were right in 6 of 17 withheld and 22 of 75 invented marks when they were read, so
 they decide neither. What a patient withheld or invented is then unknown, and the question is which doctor's causes can
@@ -42,23 +43,30 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from core.agents.grader import named_in_list
 from core.agents.ledger_models import JudgedPatient
 from core.case import Case
 from core.datasets.lint import Fault, lint
-from core.events import Format
+from core.events import COUNTED, Format
 from core.knowledge.base import knowledge
 from core.measures.belief import Trajectory, is_right
 from core.measures.ledger.marks import LedgerFacts
 from core.store.queries.failures import WrongAnswer
 from core.text.extraction import extract_by_rule
 
-Cause = Literal["provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly"]
-CAUSES: tuple[Cause, ...] = (
-    "provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly",
-)  # fmt: skip
+Cause = Literal[
+    "provider",
+    "case",
+    "grader",
+    "doctor_refused",
+    "patient",
+    "not_judged",
+    "doctor_never_asked",
+    "doctor_concluded_wrongly",
+]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
 """In the order in which they are looked for."""
 AFTER_TALK: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
 APPLIES: tuple[Format, ...] = ("vignette", *AFTER_TALK)
@@ -107,7 +115,7 @@ class Evidence:
     @property
     def knew(self) -> bool | None:
         """Whether the same doctor is right on the whole vignette; ``None`` where that is unknown."""
-        if self.answer.on_vignette in ("correct", "incorrect", "no_diagnosis", "multiple"):
+        if self.answer.on_vignette in COUNTED:
             return self.answer.on_vignette == "correct"
         return self.own.correct * 2 >= self.own.counted if self.own.counted else None
 
@@ -201,6 +209,14 @@ def _right_names(case: Case, answer: WrongAnswer) -> str | None:
     return next((name for name in names if name and is_right(case, name)), None)
 
 
+def _refused(evidence: Evidence) -> _Found | None:
+    answer = evidence.answer
+    if answer.verdict != "refused_in_words":
+        return None
+    words = (answer.extracted or "").removeprefix("Refused: ")
+    return "doctor_refused", f"The doctor declined to answer{f': {words}' if words else ''}.", None
+
+
 def _patient(evidence: Evidence) -> _Found | None:
     facts = evidence.facts
     if facts is None or evidence.answer.format not in AFTER_TALK:
@@ -274,5 +290,5 @@ def _concluded_wrongly(evidence: Evidence) -> _Found:
 
 
 _RULES: Sequence[Callable[[Evidence], _Found | None]] = (
-    _provider, _case, _grader, _patient, _not_judged, _never_asked, _concluded_wrongly,
+    _provider, _case, _grader, _refused, _patient, _not_judged, _never_asked, _concluded_wrongly,
 )  # fmt: skip

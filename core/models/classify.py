@@ -17,6 +17,7 @@ import openai
 
 from core.errors import FailureKind
 from core.models.failures import Failure, malformed, refused, retry_after, timed_out
+from core.models.wire import UnreadableChunk
 
 _FILTER_CODES = frozenset(
     {"content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation", "invalid_prompt"}
@@ -49,7 +50,8 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
     if isinstance(error, TimeoutError):
         return timed_out("the request timed out")
     if isinstance(error, openai.APIResponseValidationError | ValueError):
-        return malformed(f"the reply could not be read ({type(error).__name__})")
+        why = str(error) if isinstance(error, UnreadableChunk) else type(error).__name__
+        return malformed(f"the reply could not be read ({why})")
     if isinstance(error, openai.APIError):
         secrets = tuple(secrets)
         codes = set(_codes(error.body))

@@ -106,6 +106,10 @@ def main_part(name: str) -> str:
     return _MINOR.split(name)[0].strip(_TRIM) or name
 
 
+NUMBERED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
+"""Where a numbered list begins in a response."""
+
+
 def listed_diagnoses(response: str) -> list[str]:
     """Return the diagnoses of a numbered or comma-separated list, in its order, without reasons."""
     text = _unmarked(after_marker(response))

@@ -107,13 +107,14 @@ def cells_table(cells: Sequence[Cell], names: Mapping[str, str]) -> pd.DataFrame
                 "High": None if c.ci_high is None else round(c.ci_high, 3),
                 "Cases": c.own.n_cases if c.own else None,
                 "Trials": c.own.n_trials if c.own else None,
+                "Refused in words": c.own.n_refused if c.own else None,
                 "Excluded": c.own.n_excluded if c.own else None,
                 "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
                 "From": "this database" if c.own else f"published, supplementary table {c.table}",
             }
             for c in cells
         ]
-    ).astype({"Cases": "Int64", "Trials": "Int64", "Excluded": "Int64"})
+    ).astype({"Cases": "Int64", "Trials": "Int64", "Refused in words": "Int64", "Excluded": "Int64"})
 
 
 def pairs_table(pairs: Sequence[FormatPair], adjusted: Sequence[float], names: Mapping[str, str]) -> pd.DataFrame:

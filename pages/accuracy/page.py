@@ -169,6 +169,17 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
                 left_out[model].update(row.excluded_by_reason)
         words = [f"{view.names[model]}: {excluded_in_words(why)}" for model, why in left_out.items() if why]
         st.caption(f"Excluded, and not counted as wrong: {'; '.join(words) or 'nothing'}.")
+        refused = {model: sum(row.n_refused for row in rows) for model, rows in own.items()}
+        words = [
+            f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in own[model]):,} answers"
+            for model, n in refused.items()
+            if n
+        ]
+        if words:
+            st.caption(
+                f"Refused in words, and counted as not correct as in the papers: {'; '.join(words)}. *Endings and "
+                "what-if* has the accuracy without them."
+            )
     most = {model: max(row.n_cases for row in rows) for model, rows in own.items()}
     if len(most) > 1 and max(most.values()) > 1.05 * min(most.values()) and not any(c.group for c in cells):
         asked = ", ".join(f"{view.names[model]} {n:,}" for model, n in most.items())

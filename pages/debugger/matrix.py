@@ -128,6 +128,7 @@ _REDRAW_S = 0.7
 _ROW_PX = 31
 MARK: dict[Verdict, str] = {
     "correct": "✓ Correct", "incorrect": "✗ Incorrect", "no_diagnosis": "? No diagnosis", "multiple": "≡ Several",
+    "refused_in_words": "✋ Refused in words",
     "ungradable": "– Ungradable", "refused": "– Refused", "provider_error": "– Provider failed",
     "not_applicable": "– Not applicable",
 }  # fmt: skip
@@ -139,7 +140,7 @@ _INK = {
 }  # fmt: skip
 """Colour of a verdict on a light and on a dark page."""
 _RULES = {"mcq_loose": "Paper’s rule", "mcq_strict": "Strict rule"}
-_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple")
+_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", "refused_in_words")
 
 
 def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:

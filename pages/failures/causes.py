@@ -27,10 +27,19 @@ from pages.kit.stored import events_of, scores, stored_case
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.view import RULES, View
 
-ORDER: tuple[Cause, ...] = ("doctor_never_asked", "doctor_concluded_wrongly", "patient", "not_judged", "grader", "case")
+ORDER: tuple[Cause, ...] = (
+    "doctor_never_asked",
+    "doctor_concluded_wrongly",
+    "doctor_refused",
+    "patient",
+    "not_judged",
+    "grader",
+    "case",
+)
 """As the bars are stacked; the provider's are excluded and stand in the label."""
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
+    "doctor_refused": ("#F0E442", "#1A2B2B"),
     "patient": ("#E69F00", "#1A2B2B"), "not_judged": ("#C4C9C9", "#1A2B2B"), "grader": ("#56B4E9", "#1A2B2B"),
     "case": ("#CC79A7", "#1A2B2B"), "provider": ("#8C8C8C", "white"),
 }  # fmt: skip
@@ -49,14 +58,15 @@ The first rule that holds decides; an answer has one cause.
 the whole vignette is right.
 3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
 answer.
-4. **Patient**: named the diagnosis, by rule; or, as a model judged with a quotation, invented something or withheld \
+4. **Doctor, refused**: it declined to answer in words, which the grader quotes.
+5. **Patient**: named the diagnosis, by rule; or, as a model judged with a quotation, invented something or withheld \
 a fact it was asked for, unless the doctor is wrong on the whole vignette too or its own belief was right at the end.
-5. **Not judged**: no model has judged the patient, and only the patient’s innocence would leave the answer to the \
+6. **Not judged**: no model has judged the patient, and only the patient’s innocence would leave the answer to the \
 doctor: facts were asked for and never came up, or nothing else explains it.
-6. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the \
+7. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the \
 whole vignette (or, where that is unknown, fewer than half of the facts came up). Without a judge only facts that no \
 question asked for count here: nobody can withhold those.
-7. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
+8. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
 or believed the right diagnosis.
 
 Rules on words were right in 6 of 17 *withheld* and 22 of 75 *invented* marks when people read them, so they decide \

@@ -23,6 +23,7 @@ _MARKS: dict[Verdict, tuple[str, str]] = {
     "incorrect": ("red", ":material/cancel:"),
     "no_diagnosis": ("orange", ":material/help:"),
     "multiple": ("orange", ":material/stacks:"),
+    "refused_in_words": ("orange", ":material/front_hand:"),
     "ungradable": ("gray", ":material/block:"),
     "refused": ("gray", ":material/block:"),
     "provider_error": ("gray", ":material/cloud_off:"),

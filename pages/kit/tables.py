@@ -8,6 +8,8 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
+from core.spreadsheets import csv_of
+
 MOST_ROWS = 5_000
 """Rows of one table that are sent to a browser at most; the download holds all."""
 _WHOLE = 20
@@ -82,7 +84,7 @@ def offer_csv(
     """
     st.download_button(
         label,
-        lambda: (table() if callable(table) else table).to_csv(index=False).encode(),
+        lambda: csv_of(table() if callable(table) else table),
         f"{name.replace('_', '-')}.csv",
         "text/csv",
         icon=":material/download:",

@@ -11,6 +11,7 @@ from core.measures.base import Row
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.patients.rates import ALL, PAPER, terms_against_experts, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
+from core.spreadsheets import csv_of
 from core.store.database import Store
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
 from core.store.selection import Selection
@@ -174,7 +175,7 @@ def draw_hits(view: PatientView) -> None:
     def every_hit() -> bytes:
         with Store().read() as cursor:
             found = hits(cursor, PATIENT_MARKS, view.kinds, view.wanted, words=words or None, limit=None)[1]
-        return hits_table(found, view, whole=True).to_csv(index=False).encode()
+        return csv_of(hits_table(found, view, whole=True))
 
     st.download_button(
         "Download all of them as CSV",

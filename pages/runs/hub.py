@@ -11,6 +11,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.export.run_report import report_of
 from core.jobs.regrade import FREE
+from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.labels import delete_run, held_by
 from core.store.queries.transcripts import results, transcripts
@@ -114,7 +115,7 @@ def draw_ways_on(run: RunProgress) -> None:
 def _answers_csv(run_id: str) -> bytes:
     held = BytesIO()
     with Store().read() as cursor:
-        pyarrow.csv.write_csv(results(cursor, Selection(runs=[run_id])), held)
+        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), held)
     return held.getvalue()
 
 

@@ -108,7 +108,7 @@ class FakeProvider:
         self.peak = max(self.peak, self.in_air)
         try:
             await asyncio.sleep(reply.delay_s)
-            if reply.status != 200:
+            if reply.status != 200 or isinstance(reply.error, str):
                 return _error(reply)
             if not body.get("stream"):
                 return web.json_response(whole(reply), headers=dict(reply.headers))
@@ -134,7 +134,8 @@ class FakeProvider:
 
 def _error(reply: Reply) -> web.Response:
     if isinstance(reply.error, str):
-        return web.Response(status=reply.status, text=reply.error, headers=dict(reply.headers))
+        kind = "text/html" if reply.error.startswith("<html") else "text/plain"
+        return web.Response(status=reply.status, text=reply.error, headers=dict(reply.headers), content_type=kind)
     return web.json_response(reply.error or {}, status=reply.status, headers=dict(reply.headers))
 
 

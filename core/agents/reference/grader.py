@@ -30,6 +30,11 @@ class ReferenceGrader:
         fits = self._fits(case, extracted)
         yield Judgement("frq", extracted, "correct" if fits else "incorrect")
 
+    async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Extract alone; a refusal in words it does not claim."""
+        extracted = extract_by_rule(response, self._knowledge)
+        yield Judgement("frq", extracted, special_verdict(extracted) or "ungradable")
+
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Judge up to three listed diagnoses."""
         names = named_in_list(response)

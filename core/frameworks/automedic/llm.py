@@ -16,7 +16,7 @@ from core.agents.parts import Part, dialogue_parts, instruction_part, picture_pa
 from core.case import Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.roles import Facts, Rating
-from core.prompts import PromptPack
+from core.prompts import PromptPack, quoted
 
 _RATING = "two lines, the first beginning with Rating: and a whole number from 1 to 5, the second with Reason:"
 _SECTION: dict[Section, str] = {
@@ -114,7 +114,10 @@ class LLMStaff(ModelAgent):
             "system",
             sections=[(_SECTION[section], _pairs(facts)) for section, facts in grouped.items() if facts],
         )
-        return call(self._voice, [system, *_view(dialogue, "staff")], "staff", "dialogue", scene.seed)
+        view = _view(dialogue, "staff")
+        if "<quoted>" in self._pack.prompts[self.prompt].source:
+            view = [replace(part, content=quoted(part.content)) if part.role == "user" else part for part in view]
+        return call(self._voice, [system, *view], "staff", "dialogue", scene.seed)
 
 
 def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:

@@ -38,6 +38,7 @@ from core.measures.experts.adjudication import (
     decide,
 )
 from core.measures.experts.reviewing import states
+from core.spreadsheets import as_written, inert
 from core.store.database import Store
 from core.store.queries.release import ReleasedRun, document, released_runs
 from core.store.queries.reviews import (
@@ -284,7 +285,8 @@ def export_annotations(store: Store, out: TextIO) -> int:
             model, name = HIDDEN, f"item {numbers.get((one.review_id, one.item), '?')}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.annotated_at))
         writer.writerow(
-            [
+            inert(cell)
+            for cell in (
                 name,
                 model,
                 case,
@@ -296,7 +298,7 @@ def export_annotations(store: Store, out: TextIO) -> int:
                 (orjson.dumps([vars(span) for span in one.spans]).decode() if one.spans else ""),
                 review.name if review else one.review_id,
                 at,
-            ]
+            )
         )
     return len(rows)
 
@@ -451,4 +453,4 @@ def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str
 
 
 def _cell(row: Mapping[str, str | None], name: str) -> str:
-    return (row.get(name) or "").strip()
+    return as_written((row.get(name) or "").strip())

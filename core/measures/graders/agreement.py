@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.events import COUNTED
+from core.events import COUNTED, Verdict
 from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
 from core.stats.intervals import Interval
 from core.stats.ratios import ratio_intervals
@@ -27,7 +27,10 @@ from core.store.selection import Selection
 
 NOT_JUDGED = -1
 """Code of an answer that a grader has not judged, or not with a verdict that counts."""
-_CODE = {verdict: code for code, verdict in enumerate(COUNTED)}
+KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict != "refused_in_words")
+"""As graders are compared: who reads a refusal and who reads no diagnosis agree, and people are asked for neither."""
+_CODE: dict[Verdict, int] = {verdict: code for code, verdict in enumerate(KINDS_OF_VERDICT)}
+_CODE["refused_in_words"] = _CODE["no_diagnosis"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Judged:
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
-        """Count × grader: the place of its verdict among ``COUNTED``, or ``NOT_JUDGED``."""
+        """Count × grader: the place of its verdict among the kinds, or ``NOT_JUDGED``."""
         rows = [[_CODE.get(v, NOT_JUDGED) if v else NOT_JUDGED for v in one.verdicts] for one in self.counts]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.graders))
 
@@ -160,10 +163,10 @@ def common_agreement(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[Gra
 
 
 def cross_table(judged: Judged, first: str, second: str) -> Ints:
-    """Return first's verdict × second's, both in the order of ``COUNTED``: on how many answers they said so."""
+    """Return first's verdict × second's, in the order of ``KINDS_OF_VERDICT``: on how many answers they said so."""
     codes, answers = judged.codes[:, [judged.place(first), judged.place(second)]], judged.answers
     both = (codes != NOT_JUDGED).all(axis=1)
-    table = np.zeros((len(COUNTED), len(COUNTED)), dtype=np.int64)
+    table = np.zeros((len(KINDS_OF_VERDICT), len(KINDS_OF_VERDICT)), dtype=np.int64)
     np.add.at(table, (codes[both, 0], codes[both, 1]), answers[both])
     return table
 
@@ -199,8 +202,8 @@ class _Said:
         return GraderAgreement(self.graders, kinds, self.n, self.n_cases, self.left_out, measures)
 
 
-_RIGHT = COUNTED.index("correct")
-_SIZE: dict[Kinds, int] = {"right or not": 2, "all kinds": len(COUNTED)}
+_RIGHT = _CODE["correct"]
+_SIZE: dict[Kinds, int] = {"right or not": 2, "all kinds": len(KINDS_OF_VERDICT)}
 
 
 def _said(judged: Judged, places: Sequence[int]) -> _Said:

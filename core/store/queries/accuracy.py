@@ -16,7 +16,10 @@ from core.store.tables import shared_texts
 
 
 class CaseScore(NamedTuple):
-    """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded."""
+    """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded.
+
+    ``refused_in_words`` of those counted were answered by a refusal.
+    """
 
     model: str
     format: Format
@@ -27,6 +30,7 @@ class CaseScore(NamedTuple):
     correct: int
     counted: int
     excluded: dict[Verdict | Literal["ungraded"], int]
+    refused_in_words: int = 0
 
     @property
     def score(self) -> float | None:
@@ -58,7 +62,8 @@ def case_scores(
     lost = found["excluded"].is_valid().to_numpy()
     for row, reasons in zip(np.flatnonzero(lost), found["excluded"].drop_null().to_pylist(), strict=True):
         excluded[row] = dict(reasons)
-    return list(map(CaseScore, *texts, found["correct"].to_pylist(), found["counted"].to_pylist(), excluded))
+    numbers = (found[name].to_pylist() for name in ("correct", "counted"))
+    return list(map(CaseScore, *texts, *numbers, excluded, found["refused_in_words"].to_pylist()))
 
 
 _COUNTS = f"""
@@ -86,6 +91,7 @@ _CASE_SCORES = """
     SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
+        coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
         map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
     FROM counts
     GROUP BY model, place, format, question_type, case_key
@@ -113,7 +119,7 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     in all, ``counted`` and ``correct`` by the loose multiple-choice rule, ``strict_counted`` and ``strict_correct`` by
     the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule. Of those
     that do not count, ``excluded`` are all to questions that the case allows, ``refused`` among them, and the same by
-    the strict rule.
+    the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals.
     """
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
     chosen, values = selection or Selection(), {"rules": rules, "counting": list(COUNTED)}
@@ -180,6 +186,8 @@ _OUTCOMES = """
         coalesce(sum(n) FILTER (NOT list_contains($counting, loose) AND loose <> 'not_applicable'), 0)::BIGINT
             AS excluded,
         coalesce(sum(n) FILTER (loose = 'refused'), 0)::BIGINT AS refused,
+        coalesce(sum(n) FILTER (strict = 'refused_in_words' AND loose IN ('incorrect', strict)), 0)::BIGINT
+            AS refused_in_words,
         coalesce(sum(n) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable'), 0)::BIGINT
             AS strict_excluded,
         coalesce(sum(n) FILTER (strict = 'refused'), 0)::BIGINT AS strict_refused

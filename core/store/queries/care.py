@@ -27,11 +27,13 @@ ABRUPT_TURNS = 3
 MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
 FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
 FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
-Cause = Literal["speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple"]
+Cause = Literal[
+    "speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple", "refused_in_words"
+]
 CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
     "role_breaking": ("speaks_for_others",),
     "abrupt_termination": ("no_tag", "misplaced_end", "early_end"),
-    "invalid_answer": ("no_diagnosis", "multiple"),
+    "invalid_answer": ("no_diagnosis", "multiple", "refused_in_words"),
 }
 """What each kind of failure can come from (Oh et al., CARE, robustness)."""
 
@@ -252,7 +254,7 @@ _ROWS = f"""
             WHEN end_reason = 'no_tag' THEN 'no_tag'
             WHEN end_reason = 'end_tag' AND misused_end_with_query > 0 THEN 'misplaced_end'
             WHEN end_reason = 'end_tag' THEN 'early_end' END AS abrupt,
-        CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple') THEN conv END AS invalid
+        CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple', 'refused_in_words') THEN conv END AS invalid
     FROM told ORDER BY place, case_key, trial, trial_id"""
 
 _SHOWN = """

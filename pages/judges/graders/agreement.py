@@ -8,11 +8,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.events import COUNTED
 from core.figures.heat import AGREEMENT, Cell, heat
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
-from core.measures.graders.agreement import OF_TWO, GraderAgreement, cross_table
+from core.measures.graders.agreement import KINDS_OF_VERDICT, OF_TWO, GraderAgreement, cross_table
 from core.measures.graders.panels import PANEL
 from pages.judges.graders.data import Graders, agreements, graders, judged, rates
 from pages.kit.controls import choose
@@ -155,7 +154,9 @@ def _draw_crossed(view: View, of: Graders, names: Mapping[str, str], pairs: Sequ
     first, second = by_name[chosen]
     table = [[int(n) for n in row] for row in cross_table(judged(view, of), first, second)]
     draw_figure(
-        lambda dark: cross_chart(table, [VERDICT[v][0] for v in COUNTED], names[first], names[second], dark=dark),
+        lambda dark: cross_chart(
+            table, [VERDICT[v][0] for v in KINDS_OF_VERDICT], names[first], names[second], dark=dark
+        ),
         "graders_crossed_chart",
         "Verdicts of one grader against those of another",
         f"{view.in_words()}. {sum(map(sum, table)):,} answers that both judged; coloured by the share of the row.",

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
+from core.spreadsheets import csv_of
 from core.store.database import Store
 from core.store.queries.graders import Difference, Direction, count_differences, difference_at, differences
 from pages.judges.graders.data import Graders, wanted
@@ -137,7 +138,7 @@ def _draw_list(
     def whole() -> bytes:
         with Store().read() as cursor:
             found = differences(cursor, wanted(view, pair, directions))
-        return differences_table(found, names).to_csv(index=False).encode()
+        return csv_of(differences_table(found, names))
 
     st.download_button(
         "Download all of them as CSV",

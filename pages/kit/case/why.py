@@ -21,10 +21,11 @@ from pages.kit.look import badge, plain
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
     "patient": ("Patient", "orange"), "not_judged": ("Not judged", "gray"),
+    "doctor_refused": ("Doctor: refused", "red"),
     "doctor_never_asked": ("Doctor: never asked", "red"),
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
-_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", *FAILED)
+_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", "refused_in_words", *FAILED)
 _MOST_MESSAGES = 2
 
 

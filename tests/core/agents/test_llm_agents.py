@@ -8,7 +8,7 @@ import pytest
 
 from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
-from core.agents.grader import LLMGrader, read_extracted, read_yes_no
+from core.agents.grader import LLMGrader, read_extracted, read_name, read_yes_no
 from core.agents.parts import wire
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.errors import ProviderError
@@ -323,11 +323,42 @@ def test_top_three_goes_on_after_an_unreadable_verdict() -> None:
     assert judge(grader(none_fits), case_with("Wart"), "1. Gout\n2. Scabies", top3=True).verdict == "ungradable"
 
 
-def test_top_three_of_nothing_asks_nothing() -> None:
-    script = Script(("Yes",))
+def test_of_three_diagnoses_where_none_is_listed_it_asks_once_whether_that_is_a_refusal() -> None:
+    script = Script(("None",))
 
-    assert judge(grader(script), case_with("Wart"), "None", top3=True).verdict == "no_diagnosis"
-    assert script.sent == []
+    found = judge(grader(script), case_with("Wart"), "None", top3=True)
+    assert (found.verdict, found.extracted, len(script.sent)) == ("no_diagnosis", None, 1)
+    refused = judge(grader(Script(("Refused: I won’t",))), case_with("Wart"), "I won't.", top3=True)
+    assert (refused.rule, refused.verdict, refused.extracted) == ("frq_top3", "refused_in_words", "Refused: “I won't”")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Refused: I can't help with that", "Refused: “I can’t help with that”"),
+        ('**Refused:** "i can’t  help with that."', "Refused: “I can’t help with that”"),
+        ("Refusal - can’t help", "Refused: “can’t help”"),
+        ("Refused: I must decline.", "None"),  # nobody wrote that
+        ("Refused", "None"),
+        ("Refused: I", "None"),  # quotes nothing
+        ("Refeeding syndrome", "Refeeding syndrome"),
+        ("I-cell disease", "I-cell disease"),
+        ("Sorry sight", None),
+        ("I'm sorry, but I can't assist with that.", None),
+        ("As an AI language model I do not judge.", None),
+        ("gout " * 61, None),
+    ],
+)
+def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(written: str, read: str | None) -> None:
+    response = "I’m sorry, I can’t help with that. Please see a doctor."
+    if read is not None:
+        assert read_name(written, response) == read
+        return
+    with pytest.raises(ValueError, match=r"yourself|no name"):
+        read_name(written, response)
+    script = Script((written,))
+    found = judge(grader(script), case_with("Gout"), response)
+    assert (found.verdict, found.extracted, len(script.sent)) == ("ungradable", None, 3)
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provide
         "My hands itch.",
         "What brings you here?",
     ]
-    assert [m["content"] for m in staff[0]["messages"][1:]] == ["What is the temperature?"]
+    assert [m["content"] for m in staff[0]["messages"][1:]] == ["<quoted>\nWhat is the temperature?\n</quoted>"]
 
 
 async def test_the_answers_are_asked_on_what_each_arm_shows(fake_provider: FakeProvider) -> None:
@@ -214,7 +214,9 @@ async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_pr
         *("What brings you here?", "My hands itch."),
         *("Does it itch?", "My hands itch."),
     ]
-    assert [m["content"] for m in sent_to(fake_provider, "staff")[0]["messages"][1:]] == ["What is the temperature?"]
+    assert [m["content"] for m in sent_to(fake_provider, "staff")[0]["messages"][1:]] == [
+        "<quoted>\nWhat is the temperature?\n</quoted>"
+    ]
     # the doctor is told who said what, in one message
     closing = [body for body in sent_to(fake_provider, "doctor") if not is_answer(body)][1]
     assert (

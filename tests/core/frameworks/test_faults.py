@@ -274,11 +274,11 @@ async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provid
 
 
 async def test_a_doctor_that_declines_has_given_no_diagnosis(fake_provider: FakeProvider) -> None:
-    """Its own words are an answer: not correct, and counted; only the provider's filter is a refusal."""
+    """Its own words are an answer: not correct, and counted; a refusal that the grader cannot quote is none."""
     fake_provider.script = Actors(
         conclusion="I am sorry, I cannot give medical advice.",
         answer="I am sorry, I cannot give medical advice.",
-        extract="None",
+        extract="Refused: I am not allowed to.",
     )
     rules = Rules(arms=(("multi_turn", "frq"), ("multi_turn", "mcq")))
     events = await play(fake_provider, rules)

@@ -20,6 +20,7 @@ from tests.core.frameworks.stage import (
     of,
     play,
     question_type,
+    role_of,
     sent_to,
     verdicts,
 )
@@ -106,7 +107,7 @@ async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_his
         before = len(fake_provider.bodies)
         fake_provider.script = Actors()
         await play(fake_provider, Rules(arms=(("exam_only", "mcq_many"),), many_choices=("Gout",)), case)
-        (body,) = fake_provider.bodies[before:]
+        (body,) = (body for body in fake_provider.bodies[before:] if role_of(body) == "doctor")
         shown = body["messages"][1]["content"]
         assert case.vignette not in shown
         assert case.age_and_sex() in shown
@@ -139,7 +140,7 @@ async def test_the_summariser_is_given_the_patients_lines_alone(fake_provider: F
     (message,) = request["messages"]
     assert message["role"] == "user"
     lines = "This is reply 1. This is reply 2. This is reply 3."
-    assert message["content"].endswith(f'\nSaid: "{lines}"\nParagraph:')
+    assert message["content"].endswith(f"\nSaid: <quoted>{lines}</quoted>\nParagraph:")
     for foreign in (GREETING, "How old are you?", "Since when does it itch?", "Scabies", "gloves", CASE.answer):
         assert foreign not in message["content"]
     for body in answers_asked(fake_provider):

@@ -28,7 +28,7 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
     events = await play(fake_provider, FREE)
     (extraction,) = extractions(fake_provider)
     assert [m["role"] for m in extraction["messages"]] == ["user"]
-    assert last(extraction).endswith("Doctor's text:\nIt looks like contact eczema to me.")
+    assert last(extraction).endswith("Doctor's text:\n<quoted>\nIt looks like contact eczema to me.\n</quoted>")
     assert CASE.answer not in last(extraction)  # who extracts does not know what would be right
     assert judged(fake_provider) == ["1: Allergic contact dermatitis | 2: Contact eczema →"]
     (grade,) = of(events, Graded)
@@ -111,6 +111,21 @@ async def test_one_answer_is_read_once_and_one_pair_gets_one_verdict(fake_provid
     assert verdicts(events) == {"vignette:frq": ["correct"], "single_turn:frq": ["correct"]}
     assert len(extractions(fake_provider)) == 1
     assert len(judged(fake_provider)) == 1
+
+
+async def test_a_refusal_in_words_is_told_apart_where_an_answer_was_wanted(fake_provider: FakeProvider) -> None:
+    """It is quoted by the grader's first step, which is asked of choices only where none is named."""
+    words = "I can't help with that."
+    fake_provider.script = Actors(answer=words, extract=f"Refused: {words}")
+    arms = (("vignette", "frq"), ("vignette", "frq_top3"), ("vignette", "mcq"))
+    events = await play(fake_provider, Rules(arms=arms))
+    assert verdicts(events) == {
+        "vignette:frq": ["refused_in_words"],
+        "vignette:frq_top3": ["refused_in_words"],
+        "vignette:mcq": ["incorrect", "refused_in_words"],
+    }
+    assert {g.extracted for g in of(events, Graded) if g.rule != "mcq_loose"} == {"Refused: “I can't help with that”"}
+    assert (len(extractions(fake_provider)), judged(fake_provider)) == (1, []), "the same words are read once"
 
 
 async def test_of_three_diagnoses_each_is_compared_until_one_fits(fake_provider: FakeProvider) -> None:

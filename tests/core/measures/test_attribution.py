@@ -120,6 +120,13 @@ def test_a_name_that_counts_by_the_reference_grader_is_a_dispute(changes: dict[s
     assert cause(wrong(**changes))[0] == expected
 
 
+def test_a_refusal_in_words_is_the_doctors_whatever_the_patient_did() -> None:
+    answer = wrong(verdict="refused_in_words", response="I won't say.", extracted="Refused: “I won't say”")
+    found = attribute(Evidence(answer, CASE, MISSING, patient=judged(INVENTED)))
+    assert (found.cause, found.rule) == ("doctor_refused", "The doctor declined to answer: “I won't say”.")
+    assert (found.counted, found.provisional) == (True, False)
+
+
 def test_an_unreadable_verdict_is_the_graders_and_does_not_count() -> None:
     found = attribute(Evidence(wrong(verdict="ungradable"), CASE, MISSING))
     assert (found.cause, found.counted) == ("grader", False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.measures.accuracy import accuracy
 from core.measures.base import Row
 from core.measures.endings import RULES, STANDARD, rescore
 from core.store.database import Store
@@ -118,7 +119,15 @@ def test_a_case_without_a_valid_answer_scores_zero_as_in_the_published_tables(fi
 
 def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
     vignette = rescored(filled, "vignette")
-    grading = {"standard", "strict", "strict_refused_wrong", "zero", "refused_wrong", "excluded_wrong"}
+    grading = {
+        "standard",
+        "strict",
+        "strict_refused_wrong",
+        "zero",
+        "refused_wrong",
+        "in_words_excluded",
+        "excluded_wrong",
+    }
     assert set(vignette) == grading, "how a conversation ended is nothing to a vignette"
     assert "strict" not in rescored(filled)
     row = vignette["strict"]
@@ -179,6 +188,22 @@ def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Stor
     wrong = rows["strict_refused_wrong"]
     assert (wrong.estimate, wrong["n_answers"], wrong["n_excluded"], wrong["changed"]) == (0.5, 2, 0, 0)
     assert "strict_refused_wrong" not in rescored(store)
+
+
+def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Store) -> None:
+    """Of free responses one is right, one wrong, one refused; of choices one refusal names the answer all the same."""
+    verdicts = [("correct", ("correct", "correct")), ("incorrect", ("correct", "refused_in_words"))]
+    verdicts.append(("refused_in_words", ("incorrect", "refused_in_words")))
+    lines = [talk(1, n, "final_diagnosis", frq, mcq) for n, (frq, mcq) in enumerate(verdicts)]
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
+    fold(store)
+    free = rescored(store)
+    assert (free["standard"].estimate, free["standard"]["n_answers"]) == (pytest.approx(1 / 3), 3)
+    without = free["in_words_excluded"]
+    assert (without.estimate, without["n_answers"], without["n_excluded"], without["changed"]) == (0.5, 2, 1, 1)
+    assert [(row.n_refused, row.n_excluded) for row in accuracy(store) if row.question_type == "frq"] == [(1, 0)]
+    choices = rescored(store, "vignette")["in_words_excluded"]
+    assert (choices.estimate, choices["n_answers"], choices["changed"]) == (1.0, 2, 1)
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:

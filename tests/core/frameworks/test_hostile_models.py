@@ -1,0 +1,227 @@
+"""Models that do what no model should, through every framework: each ends within its limits, with a plain sentence.
+
+What the table of docs/reliability.md says of them is what is found here: a row of it that is not true fails.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.events import Answered, Event, Failed, Finished, Graded
+from core.frameworks.base import Arm, default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.jobs.progress import Progress
+from core.models.base import Sampling
+from core.models.failures import RetryPolicy
+from core.models.registry import load_registry
+from core.models.settings import SHIPPED
+from core.prompts import load_pack
+from core.words import VERDICT
+from tests.core.frameworks import test_automedic_wire as automedic
+from tests.core.frameworks import test_consultation_wire as consultation
+from tests.core.frameworks.stage import CASE, SEED, Actors, calls, is_answer, is_extraction, of, role_of, verdicts
+from tests.support.fake_provider import FakeProvider
+from tests.support.playing import play_case
+from tests.support.replies import Reply, failing
+
+PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
+RETRY = RetryPolicy(attempts=2, base_s=0.001, cap_s=0.002, max_wait_s=0.2)
+ANSWER, SORRY = CASE.answer, "I can't help with that."
+PAGE_OF_HTML = "<html><body><h1>Bad Gateway</h1></body></html>"
+MODELS = """
+[providers.openai]
+bounds = { repeats = 5, characters_a_token = 8 }
+[models."openai/doctor"]
+prices = { input = 1.0, output = 1.0 }
+[models."openai/solver"]
+prices = { input = 1.0, output = 1.0 }
+"""
+SLOW = MODELS.replace("bounds", "timeouts = { call_s = 1.0, first_piece_s = 0.9, stall_s = 0.8 }\nbounds")
+Makes = Callable[[str], Reply | str]
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """What a seat does in place of its line, what the answers count as then, and the sentence for people.
+
+    ``reads`` is what the grader's first step says of the answer. Without ``talks`` it keeps to answers and is as it
+    should be in the conversation; ``slow`` sets time limits that a good reply keeps on a quiet machine only.
+    """
+
+    what: str
+    makes: Makes
+    verdicts: tuple[str, ...]
+    says: str = ""
+    seat: str = "doctor"
+    reads: str = ANSWER
+    talks: bool = True
+    slow: bool = False
+
+    @property
+    def row(self) -> str:
+        """As it stands in the table of the docs."""
+        counted = ", ".join(dict.fromkeys(VERDICT[verdict].lower() for verdict in self.verdicts))  # type: ignore[index]
+        return f"| {self.what} | {counted} | {self.says or '–'} |"
+
+
+def usage(*tokens: Any) -> Makes:
+    return lambda line: Reply(line, usage=tokens)  # type: ignore[arg-type]
+
+
+def sending(content: object) -> Makes:
+    return lambda line: Reply("", deltas=[{"content": content}])
+
+
+def always(*said: Any, **how: Any) -> Makes:
+    return lambda line: Reply(*said, **how)
+
+
+RIGHT = ("correct", "correct", "correct")
+BROKEN = ("provider_error", "provider_error")
+GAVE_UP, GAVE_NONE = "The model M gave no reply after 2 requests:", "The model M gave no reply:"
+LATE = "check the provider's load, or raise the timeouts in the models file."
+NO_CHAT = "try again, and check that the address serves OpenAI-compatible chat completions."
+LIMIT = "cut: the answer was stopped at the limit of its length before one could be read in it"
+UNREAD = (
+    ("correct", "correct", "ungradable"),
+    "The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure. Stop here and name another "
+    "grader; the answers are kept, and regrade judges them.",
+)
+UNREADABLE: dict[str, Any] = {"reads": "None", "talks": False}
+HOSTILE = [
+    Hostile("tells of 10¹⁵ tokens", usage(10**15, 10**15), RIGHT),
+    Hostile("tells of −5 tokens", usage(-5, -5), RIGHT),
+    Hostile("tells of null tokens", usage(None, None), RIGHT),
+    Hostile("tells of 1.5 and “many” tokens", usage(1.5, "many"), RIGHT),
+    Hostile("sends its text as a list of parts", lambda line: sending([{"type": "text", "text": line}])(line), RIGHT),
+    Hostile("never ends", always(chunks=[f"{n:>999} " for n in range(20)]), BROKEN, LIMIT, **UNREADABLE),
+    Hostile("says one line over and over", always(chunks=["I think. "] * 400), BROKEN, LIMIT, **UNREADABLE),
+    Hostile("nests JSON 200,000 deep", always(chunks=['{"a":' * 200_000]), BROKEN, LIMIT, **UNREADABLE),
+    Hostile("is cut (`length`)", always("Let us first", finish_reason="length"), BROKEN, LIMIT, **UNREADABLE),
+    Hostile(
+        "drips a word at a time", always("a " * 400, piece_delay_s=0.05), BROKEN,
+        f"{GAVE_UP} the reply was not complete within 1 seconds; {LATE}", slow=True,
+    ),
+    Hostile(
+        "stands still in its reply", always("one two three", stall_after=1), BROKEN,
+        f"{GAVE_UP} the reply stood still for 0.8 seconds; {LATE}", slow=True,
+    ),
+    Hostile(
+        "does not begin", always(delay_s=30), BROKEN,
+        f"{GAVE_UP} no text came within 0.9 seconds; {LATE}", slow=True,
+    ),
+    Hostile(
+        "refuses the key in mid-run (401)", lambda line: failing(401, "invalid key"), BROKEN,
+        f"{GAVE_NONE} the provider did not accept the key (HTTP 401); check the key, what it may do, and which "
+        "variable it is read from.", talks=False,
+    ),
+    Hostile(
+        "says nothing", always(""), BROKEN,
+        f"{GAVE_UP} the reply had no text; look at the prompt, or try another model.",
+    ),
+    Hostile(
+        "sends a web page (502)", always(status=502, error=PAGE_OF_HTML), BROKEN,
+        f"{GAVE_UP} the provider answered HTTP 502 (a web page); the fault is the provider's: try again later.",
+    ),
+    Hostile(
+        "sends a web page (200)", always(error=PAGE_OF_HTML), BROKEN,
+        f"{GAVE_NONE} a web page came back instead of JSON; check the address: most end with /v1.",
+    ),
+    Hostile(
+        "sends a number for text", sending(7), BROKEN,
+        f"{GAVE_UP} the reply could not be read (the text of the chunk is no text); {NO_CHAT}",
+    ),
+    Hostile(
+        "sends an object for text", sending({"text": "Gout"}), BROKEN,
+        f"{GAVE_UP} the reply could not be read (the text of the chunk is no text); {NO_CHAT}",
+    ),
+    Hostile(
+        "is kept back by a filter", always("I", finish_reason="content_filter"), ("refused", "refused"),
+        f"{GAVE_NONE} the provider's content filter stopped the reply; the item is left out of the figures; other "
+        "wording may pass.",
+    ),
+    Hostile(
+        "refuses in words", always(SORRY), ("incorrect", "refused_in_words", "refused_in_words"),
+        "Refused: “I can't help with that”", reads=f"Refused: {SORRY}", talks=False,
+    ),
+    Hostile("as grader: refuses", always("I'm sorry, but I cannot assist with that."), *UNREAD, seat="grader"),
+    Hostile("as grader: is cut", always("It says a lot. " * 30, finish_reason="length"), *UNREAD, seat="grader"),
+    Hostile(
+        "as grader: thinks without end", always("<think>Well, is it", finish_reason="length"),
+        ("correct", "correct", "provider_error"),
+        f"{GAVE_UP} it ran out of tokens while thinking (limit 16484); raise max_tokens, or ask for less reasoning "
+        "effort.", seat="grader",
+    ),
+]  # fmt: skip
+
+
+async def play(provider: FakeProvider, protocol: str, models: Path) -> list[Event]:
+    names = CastNames("openai/doctor", "openai/patient", "openai/grader")
+    beside = {"craftmd": {"summariser": "openai/summariser"}, "consultation": {"solver": "openai/solver"}}
+    names = names.but(**beside.get(protocol, {"staff": "openai/staff"}))
+    async with load_registry([SHIPPED, models], retry=RETRY) as registry:
+        casting = Casting(registry, load_pack(protocol), Sampling(), provider.base_url, grading=default_pack())
+        return await play_case(casting, names, CASE, ARMS, protocol=protocol, seed=SEED)
+
+
+def script(hostile: Hostile, protocol: str, *, talks: bool) -> Callable[[dict[str, Any]], Reply | str]:
+    """Return the framework's usual script, with the hostile model in its seat: everywhere, or in answers alone."""
+    usual: Callable[[dict[str, Any]], Reply | str] = {
+        "craftmd": Actors(answer=ANSWER),
+        "consultation": consultation.acting(solver=ANSWER),
+        "automedic": automedic.acting(automedic.COMPLAINT, automedic.PULSE, "</end>", answer=ANSWER),
+    }[protocol]
+
+    def say(body: dict[str, Any]) -> Reply | str:
+        role = role_of(body)
+        line = (hostile.reads if is_extraction(body) else "Yes") if role == "grader" else usual(body)
+        asked = role == "solver" or is_answer(body) or automedic.is_answer(body)
+        there = role == "grader" if hostile.seat == "grader" else role in ("doctor", "solver") and (talks or asked)
+        return hostile.makes(str(line)) if there else line
+
+    return say
+
+
+def told(events: list[Event]) -> tuple[tuple[str, ...], str]:
+    """Return what the answers counted as, in the order of arms and rules, and the sentence that says why, if any.
+
+    Of a grader it is said once it has judged ten answers so.
+    """
+    said = [e.detail for e in of(events, Answered) if e.detail] + [e.message for e in of(events, Failed)]
+    progress = Progress(1)
+    progress.note(events * 10)
+    said += [progress.trouble] if progress.trouble else []
+    said += [g.extracted or "" for g in of(events, Graded) if g.verdict == "refused_in_words"]
+    (sentence,) = {re.sub("openai/(doctor|solver|grader)", "M", one) for one in said} or {""}
+    return tuple(verdict for arm in verdicts(events).values() for verdict in arm), sentence
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda one: one.what)
+async def test_it_ends_in_time_is_never_counted_wrong_and_is_told_in_one_sentence(
+    fake_provider: FakeProvider, hostile: Hostile, tmp_path: Path
+) -> None:
+    models = tmp_path / "models.toml"
+    models.write_text(SLOW if hostile.slow else MODELS)
+    begun = time.monotonic()
+    for protocol in ("craftmd", "consultation", "automedic"):
+        everywhere = hostile.talks and hostile.seat == "doctor"
+        for talks in (True,) if hostile.slow else (True, False) if everywhere else (False,):
+            fake_provider.script = script(hostile, protocol, talks=talks)
+            events = await play(fake_provider, protocol, models)
+            assert isinstance(events[-1], Finished)
+            assert told(events) == (hostile.verdicts, hostile.says)
+            for call in calls(events):
+                assert 0 <= call.prompt_tokens < 10_000
+                assert 0 <= call.completion_tokens < 10_000
+                assert call.cost_usd is None or 0 <= call.cost_usd < 0.1
+    # three conversations, each of which ends with a call that is asked twice for a second
+    assert not hostile.slow or time.monotonic() - begun < 3 * 2 * 1.0 + 20
+    assert PAGE.read_text().count(f"\n{hostile.row}\n") == 1, "the page says something else"
