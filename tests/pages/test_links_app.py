@@ -5,15 +5,19 @@ The browser's part is played here: it puts what a bound control holds into the a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block, Node, Widget
 
+from core import paths
 from core.measures.missing import measure_missing
 from core.measures.registry import measures
 from core.store.database import Store
@@ -41,6 +45,7 @@ FORM = re.compile(
     r"|^(history_solving_(solver|question)|memorisation_(model|base_url))$"
 )
 """Keys of what a job is begun with, a text is saved in, or a picture is printed in: no part of what is looked at."""
+HOSTILE: dict[str, list[str]] = json.loads((paths.ROOT / "tests/support/hostile_texts.json").read_text())
 KINDS = ("selectbox", "multiselect", "button_group", "toggle", "checkbox", "text_input")
 
 
@@ -176,3 +181,36 @@ def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
             if set(there) - seen:
                 waiting.append(link)
     assert page in ("home", "models") or seen, "nothing was looked at"
+
+
+NAMES = "beside case cell dataset failures_cause history_trial import left model other right rule run trial".split()
+"""What pages look for in an address themselves, not by a control."""
+ADDRESSES = st.tuples(
+    st.integers(0, 10**6),
+    st.lists(
+        st.tuples(
+            st.integers(0, 10**6),
+            st.one_of(
+                st.sampled_from([TRIAL, "run-a", "library", "library/cardiology-1", "1:multi_turn:frq", "", "-1"]),
+                st.sampled_from([text for texts in HOSTILE.values() for text in texts]),
+                st.text(max_size=40),
+            ),
+        ),
+        max_size=4,
+    ),
+)
+
+
+@pytest.mark.soak
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@given(drawn=ADDRESSES)
+def test_whatever_stands_in_an_address_the_page_opens(drawn: Any, database: Path, open_page: Open) -> None:
+    if not database.exists():
+        copy_of(measured, database.parent)
+    pages = [name for members in PAGES.values() for name in members]
+    page = pages[drawn[0] % len(pages)]
+    first = open_page(page)
+    names = NAMES + [name for control in controls(first).values() if (name := control.proto.query_param_key)]
+    names += list(sections(first))
+    app = open_page(page, **{names[place % len(names)]: text for place, text in drawn[1]})
+    assert [error.value for error in app.exception] == []

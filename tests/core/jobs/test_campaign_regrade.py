@@ -86,7 +86,8 @@ def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader,
 def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader, provider: FakeProvider) -> None:
     for _ in range(2):
         outcome = again(graded, provider, "openai/kind", fresh=True)
-        assert (outcome.answers, outcome.saved, outcome.calls) == (ANSWERS, 0, 4 * 2 + 4)
+        # a list without numbers is read before its names are judged: it may decline
+        assert (outcome.answers, outcome.saved, outcome.calls) == (ANSWERS, 0, 4 * 2 + 4 * 2)
     assert len(provider.requests) == 2 * outcome.calls
     assert ("frq", "openai/kind:correct", 8) in grades()
 

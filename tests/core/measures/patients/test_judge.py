@@ -66,6 +66,11 @@ def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, word
     assert (found.things, found.dropped) == ((PRURITUS,), 1)
 
 
+def test_a_bare_list_is_the_list_that_was_asked_for() -> None:
+    assert terms_in("[]", TALK) == terms_in('{"terms": []}', TALK)
+    assert terms_in('[{"turn": 3, "words": "pruritus"}]', TALK).things == (PRURITUS,)
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -74,7 +79,7 @@ def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, word
         ('{"terms": null}', "terms"),
         ('{"terms": [{"turn": "third", "words": "papules"}]}', "turn"),
         ('{"terms": [{"turn": 3, "words": "papules"', "no JSON object"),
-        ("[]", "no JSON object"),
+        ("[3]", "terms"),
         ('{"a":' * 100_000, "JSON"),
     ],
 )
