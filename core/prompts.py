@@ -159,7 +159,7 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
     user has the name of one of the project's.
     """
     folder = _folder_of(name_or_folder)
-    if not folder.is_dir():
+    if not _is_folder(folder):
         known = ", ".join(place.name for place in pack_places())
         raise UsageError(f"There is no prompt pack {name_or_folder!r}: give one of {known}, or a folder.")
     files = sorted(folder.glob("*.md"))
@@ -243,15 +243,23 @@ def _folder_of(name_or_folder: str) -> Path:
     own = own_packs_folder() / name_or_folder
     named = bool(_NAME.fullmatch(name_or_folder))
     places = [folder / name_or_folder for folder in _shipped()]
-    shipped = next((place for place in places if named and place.is_dir()), places[0])
-    if named and shipped.is_dir() and own.is_dir():
+    shipped = next((place for place in places if named and _is_folder(place)), places[0])
+    if named and _is_folder(shipped) and _is_folder(own):
         raise UsageError(
             f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
             "which one is meant."
         )
-    if named and (shipped.is_dir() or own.is_dir()):
-        return shipped if shipped.is_dir() else own
-    return access.allowed_path(shipped if shipped.is_dir() else name_or_folder)
+    if named and (_is_folder(shipped) or _is_folder(own)):
+        return shipped if _is_folder(shipped) else own
+    return access.allowed_path(shipped if _is_folder(shipped) else name_or_folder)
+
+
+def _is_folder(path: Path) -> bool:
+    """Say whether there is a folder; what the system takes for no name at all is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _shipped() -> list[Path]:

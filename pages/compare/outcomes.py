@@ -14,7 +14,7 @@ from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import mcnemar
 from pages.compare.data import Who, runs_of
 from pages.kit.figures import draw_figure
-from pages.kit.look import STARS
+from pages.kit.look import STARS, plain
 from pages.kit.names import dataset_name
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, View
@@ -95,6 +95,7 @@ def difference_chart(found: Mapping[str, Comparison], adjusted: Sequence[float],
 
 def draw_outcomes(first: str, second: str, result: Comparison, adjusted: float, correction: Correction) -> None:
     """Draw one pair of sides: numbers, and the table of who got which case right with its margins."""
+    first, second = plain(first), plain(second)
     numbers = st.columns(5)
     numbers[0].metric(first, f"{result.first_mean:.3f}")
     numbers[1].metric(second, f"{result.second_mean:.3f}")

@@ -41,6 +41,12 @@ def test_missing_or_surplus_values_are_an_error(tmp_path: Path, values: dict[str
         pack.render("greeting", **values)
 
 
+@pytest.mark.parametrize("name", ["—" * 3_000, "a\0b", "~nobody/" + "x" * 300])
+def test_what_can_be_no_folders_name_is_no_pack(name: str) -> None:
+    with pytest.raises(UsageError, match="There is no prompt pack"):
+        load_pack(name)
+
+
 def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"lacks patient\.md, exam\.md"):
         load_pack(write(tmp_path, greeting=GOOD), ("greeting", "patient", "exam"))
