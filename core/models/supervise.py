@@ -57,8 +57,14 @@ def _die_with_parent() -> Callable[[], object] | None:
     """Ask Linux to kill the server should this supervisor itself be killed."""
     if not sys.platform.startswith("linux"):
         return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl, supervisor = ctypes.CDLL(None, use_errno=True).prctl, os.getpid()
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != supervisor:  # killed before that: nobody would tell
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return tie
 
 
 if __name__ == "__main__":

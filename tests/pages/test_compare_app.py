@@ -212,7 +212,7 @@ def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_pag
     assert arms.value == ("multi_turn", "frq")
     shown = words(app)
     assert r"Other persona minus Patient\: plain" in shown
-    assert [m.label for m in app.metric][:2] == ["Patient: plain", "Patient: terse"]
+    assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
 
 
 def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
