@@ -122,7 +122,7 @@ def test_a_pair_that_the_grader_remembers_says_that_it_was_not_asked_again(watch
     assert (first.call is not None, first.response, first.note) == (True, "Yes", "")
     assert (second.call, second.would_be_sent) == (None, True)
     assert "it was not asked again" in second.note
-    assert second.verdicts == (("frq", "correct"),)
+    assert second.verdicts == ((second.key.split(":")[2], "correct"),)
 
 
 def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvider) -> None:
