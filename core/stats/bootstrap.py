@@ -197,7 +197,7 @@ def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Latt
 
 
 FEW = 50
-"""A column that fewer cases have is resampled by itself: a draw from all cases could hold none of them."""
+"""A column that fewer cases have is taken by itself: a draw from all cases could hold none of them."""
 
 
 def column_intervals(
@@ -216,9 +216,7 @@ def column_intervals(
     counts = present.sum(axis=0)
     many = np.flatnonzero(counts >= FEW)
     bounds = [
-        resampled_interval(matrix[present[:, c], c], level, resamples=resamples, seed=seed, shares=False)
-        if counts[c] < FEW
-        else NOTHING
+        bootstrap_interval(matrix[present[:, c], c], level, shares=False) if counts[c] < FEW else NOTHING
         for c in range(matrix.shape[1])
     ]
     if many.size:

@@ -12,8 +12,8 @@ from core.figures.style import Axis
 from core.measures.base import Row
 from core.measures.belief import CLOSURE, SETTLED, When
 from core.measures.ledger.kept import LEDGER
-from pages.failures.causes import draw_causes
-from pages.failures.data import Beliefs, begin_marking, beliefs, believing, marking, talks
+from pages.failures.causes import SOON_S, draw_causes
+from pages.failures.data import Believed, begin_marking, beliefs, believing, marking, talks
 from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
@@ -25,8 +25,6 @@ from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View, ask_view, offers_of
 
-_SOON_S = 3.0
-"""How long a page waits for beliefs before it says how far they are."""
 _MEASURES = {
     "ever_led": "Ever led", "leads_at_end": "Leads at the end", "lost": "Led and lost again",
     "premature": "Premature closure", "over_asked": "Needless questions",
@@ -46,12 +44,12 @@ _HELP = f"""
 def draw_belief(view: View) -> None:
     """Draw what the probed conversations say, or how to get some."""
     work = believing()
-    work.join(_SOON_S)
+    work.join(SOON_S)
     if work.running:
         how = ("Reading beliefs", "Reading the probes…", "failures_belief", "conversations")
-        st.fragment(draw_work, run_every=0.5)(work, *how, figures=False, stopped="It can be started again.")
+        st.fragment(draw_work, run_every=0.5)(work, *how, figures=False)
         return
-    if work.error or work.stopped:
+    if work.result is None:
         st.info(plain(work.error or "It was stopped before all beliefs were read."), icon=":material/pause:")
         st.button(
             "Read the beliefs",
@@ -60,7 +58,7 @@ def draw_belief(view: View) -> None:
             kwargs={"again": True},
         )
         return
-    found = beliefs(work, view)
+    found = beliefs(view, work.result)
     if not found.rows:
         st.info(
             "No belief is stored for these cases and models. Ask doctors what they hold likeliest after every reply, "
@@ -139,7 +137,7 @@ def draw_belief(view: View) -> None:
         st.markdown(_HELP)
 
 
-def belief_table(found: Beliefs, view: View) -> pd.DataFrame:
+def belief_table(found: Believed, view: View) -> pd.DataFrame:
     """Return every measure of belief by model, with its interval; messages are counted from 1."""
     listed: list[dict[str, object]] = []
     for model, rows in groupby(found.rows, key=lambda row: str(row["model"])):
