@@ -41,8 +41,8 @@ from core.knowledge.base import knowledge, normalise_name
 from core.measures.base import Asked, Columns, Row, bounded, metric
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import Facts
-from core.stats.bootstrap import bootstrap_interval, column_intervals
-from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
+from core.stats.bootstrap import column_intervals
+from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.failures import believed, cases_of, probes_of_trials
 from core.store.selection import Selection
@@ -217,7 +217,8 @@ def _means(talks: pd.DataFrame, columns: Mapping[str, Mapping[str, Any]]) -> lis
     shares = [name not in _COUNTS for name in columns]
     for model, held in talks.astype(dict.fromkeys(columns, "float64")).groupby("model"):
         matrix = held.groupby("case_key")[list(columns)].mean().to_numpy()
-        bounds, counts = column_intervals(matrix, shares=shares), held[list(columns)].count()
+        bounds = column_intervals(matrix, shares=shares, resamples=RESAMPLES)
+        counts = held[list(columns)].count()
         for (name, label), values, interval in zip(columns.items(), matrix.T, bounds, strict=True):
             of = values[~np.isnan(values)]
             mean = float(of.mean()) if of.size else float("nan")
@@ -264,7 +265,7 @@ def calibration(model: str, beliefs: pd.DataFrame, when: When) -> Calibration:
     row = Row(
         {**label, "n_cases": len(keys), "n_probes": len(beliefs)},
         float(brier.mean()),
-        *bootstrap_interval(brier),
+        *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
         len(keys),
         more=bounded("ece", ece, bounds),
         columns=Columns("brier", "brier_low", "brier_high", None),

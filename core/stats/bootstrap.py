@@ -31,7 +31,7 @@ MAX_POINTS = 1 << 20
 MAX_DENOMINATOR = 1_000
 RESAMPLES = 10_000
 SEED = 20
-_BLOCK = 2_000_000
+_BLOCK = 500_000
 _ROUNDING = 1e-12
 _TIE = 1e-6
 """Two means this much closer than neighbours on the lattice are the same one."""
