@@ -258,7 +258,7 @@ def calibration(model: str, beliefs: pd.DataFrame, when: When) -> Calibration:
     for table, values in zip((counts, *sums), (1, share, share * leading, share * leads), strict=True):
         np.add.at(table, place, values)
     weight, probability, right = sums
-    brier = np.bincount(case, share * (leading - leads) ** 2)
+    brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
     intervals = ratio_intervals(right, weight)
     label, drawn = {"model": model, "when": when}, resampled_sums(np.hstack(sums))
     ece, bounds = float(_ece(np.hstack(sums).sum(axis=0)[None])[0]), percentiles(_ece(drawn), len(keys))
