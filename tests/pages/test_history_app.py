@@ -101,7 +101,8 @@ def test_another_page_opens_while_a_process_measures_and_what_it_found_is_writte
         if done < planned:
             app = open_page("accuracy", accuracy_case_set="ours")
             assert trouble(app) == []
-            assert {"openai/a", "openai/b"} <= {model for held in app.dataframe for model in held.value.get("Model", ())}
+            models = {model for held in app.dataframe for model in held.value.get("Model", ())}
+            assert {"openai/a", "openai/b"} <= models
             left.append(count_missing(stored, HISTORY))
 
     assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
