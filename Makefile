@@ -3,9 +3,9 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 4
 SEEDS ?= 1 2 3
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 0 -o console_output_style=classic
 
 # Without byte code every process that a test starts would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE

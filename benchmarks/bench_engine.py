@@ -5,17 +5,19 @@ number of calls in flight; the bare client and the model layer send the same mes
 answers come at once, the CPU is the limit, and the campaign is played in worker processes as well.
 
 With ``--long``, which takes about six minutes: a thousand conversations of ten turns beside a pool of processes that
-each play one after the other, and a provider that refuses (429) more than sixty requests in the air, asked with fixed
-concurrencies and with none.
+each play one after the other, both from the first call to the last as the provider sees them, and a provider that
+refuses (429) more than sixty requests in the air, asked with fixed concurrencies and with none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
@@ -187,22 +189,21 @@ IN_WORKERS: tuple[Row, ...] = (
 )
 
 
-def played(url: str) -> tuple[float, float]:
-    """Play one conversation as scripts of the field do, call after call; return when it began and ended."""
-    began, said = time.time(), [dict(one) for one in messages()]
+def played(url: str) -> None:
+    """Play one conversation as scripts of the field do, call after call."""
+    said = [dict(one) for one in messages()]
     with OpenAI(base_url=url, api_key="none") as client:
         for turn in range(2 * TURNS + 1):
             create: Any = client.chat.completions.create
             reply = create(model="patient" if turn % 2 else "doctor", messages=said).choices[0].message.content
             said.append({"role": "user" if turn % 2 else "assistant", "content": reply})
-    return began, time.time()
 
 
-def pool(url: str) -> float:
-    """Return the calls a second of a pool of processes, from the first call to the last."""
-    with ProcessPoolExecutor(POOL) as processes:
-        spans = list(processes.map(played, [url] * POOL))
-    return POOL * (2 * TURNS + 1) / (max(end for _, end in spans) - min(began for began, _ in spans))
+def seen(url: str) -> float:
+    """Return the calls a second that the provider answered, from the first request to the last answer."""
+    with urllib.request.urlopen(f"{url}/seen") as reply:
+        calls, seconds = json.load(reply)
+    return float(calls / seconds)
 
 
 def conversations(latency_s: float) -> None:
@@ -213,9 +214,12 @@ def conversations(latency_s: float) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         held.setdefault(progress.done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
+    with provider(latency_s, TURNS - 1) as url, ProcessPoolExecutor(POOL) as processes:
+        list(processes.map(played, [url] * POOL))
+        beside = seen(url)
     with provider(latency_s, TURNS - 1) as url:
-        beside = pool(url)
         taken = in_a_database(campaign(url, in_flight, calls, 2 * TURNS + 1, look))
+        rate = seen(url)
     begun = min(done for done in held if done >= trials // 10)
     table(
         f"{trials:,} conversations of {TURNS} turns, {taken.calls:,} calls, answers after {latency_s:g} s",
@@ -224,9 +228,9 @@ def conversations(latency_s: float) -> None:
             (f"a pool of {POOL} processes", f"{beside * latency_s / POOL:.0%}", f"{beside:.1f}", "1.0", "", ""),
             (
                 f"campaign, {in_flight} in flight",
-                f"{taken.calls * latency_s / in_flight / taken.wall_s:.0%}",
-                f"{taken.calls / taken.wall_s:.1f}",
-                f"{taken.calls / taken.wall_s / beside:.1f}",
+                f"{rate * latency_s / in_flight:.0%}",
+                f"{rate:.1f}",
+                f"{rate / beside:.1f}",
                 f"{1000 * taken.cpu_s / taken.calls:.1f}",
                 f"{held[max(held)] - held[begun]:.0f}",
             ),

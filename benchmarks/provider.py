@@ -2,7 +2,7 @@
 
 It prints its base URL and serves until it is ended. The doctor asks so many questions and then concludes, so every
 trial takes the same number of calls; each reply is streamed as one event a word. Beyond ``MOST`` requests in the air it
-answers 429 at once.
+answers 429 at once. ``/v1/seen`` tells how many it answered, and the seconds from the first request to the last answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import functools
 import json
 import sys
+import time
 from typing import Any
 
 import orjson
@@ -36,17 +37,25 @@ async def answer(request: web.Request) -> web.StreamResponse:
     if app["in_air"][0] >= app["most"]:
         return web.json_response({"error": {"message": "too many", "code": "rate_limit_exceeded"}}, status=429)
     app["in_air"][0] += 1
+    app["times"][:1] = app["times"][:1] or [time.monotonic()]
     try:
         body = orjson.loads(await request.read())
         await asyncio.sleep(app["latency_s"])
     finally:
         app["in_air"][0] -= 1
+    app["times"][1:] = [time.monotonic()]
+    app["answered"][0] += 1
     text = reply_to(body, app["questions"])
     if not body.get("stream"):
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return web.json_response({**_frame(body["model"], "chat.completion"), "choices": [choice], "usage": _USAGE})
     return web.Response(body=_events(body["model"], text), content_type="text/event-stream")
+
+
+async def seen(request: web.Request) -> web.Response:
+    first, last = request.app["times"]
+    return web.json_response([request.app["answered"][0], last - first])
 
 
 def _frame(model: str, kind: str) -> dict[str, Any]:
@@ -68,8 +77,9 @@ def _events(model: str, text: str) -> bytes:
 
 async def serve(latency_s: float, questions: int, most: float) -> None:
     app = web.Application()
-    app.update(latency_s=latency_s, questions=questions, most=most, in_air=[0])
+    app.update(latency_s=latency_s, questions=questions, most=most, in_air=[0], times=[], answered=[0])
     app.router.add_post("/v1/chat/completions", answer)
+    app.router.add_get("/v1/seen", seen)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, backlog=512).start()

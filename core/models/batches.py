@@ -244,7 +244,7 @@ class Desk:
                     completion_window="24h",
                     metadata={_TOKEN: batch.token},
                 )
-                return made.id
+                return str(made.id)
 
             batch.batch_id = await self._patiently(make, "make a batch")
         except ProviderError as error:
@@ -261,7 +261,7 @@ class Desk:
         """Return the id under which a provider has a batch, among those since it was written down."""
         async for one in self._client().batches.list(limit=100):
             if (one.metadata or {}).get(_TOKEN) == batch.token:
-                return one.id
+                return str(one.id)
             if one.created_at < batch.created_at - _CLOCKS_DIFFER_S:
                 break
         return None

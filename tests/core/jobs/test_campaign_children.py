@@ -159,6 +159,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert len(after) == 60
 
 
+@pytest.mark.soak
 def test_a_second_process_is_told_that_the_run_is_under_way(db: Path, slow_provider: FakeProvider) -> None:
     run_id = begun_here(slow_provider, cases=300)  # more than the first can do before the second has spoken
     first = spawn(db, "resume", run_id, "--concurrency", "1")

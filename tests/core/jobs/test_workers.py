@@ -32,7 +32,7 @@ def in_two(header: RunHeader, *own: Path, **options: Any) -> Outcome:
     return carry_out(header, registry(*own), Options(**{"concurrency": IN_THE_AIR, **options}), in_processes(2))
 
 
-@pytest.mark.parametrize("killed", ["a worker", "the driver"])
+@pytest.mark.parametrize("killed", ["a worker", pytest.param("the driver", marks=pytest.mark.soak)])
 def test_whoever_is_killed_trials_are_played_once_and_judged_as_in_one_process(
     all_seats: FakeProvider,  # noqa: F811
     db: Path,
@@ -63,6 +63,7 @@ def test_whoever_is_killed_trials_are_played_once_and_judged_as_in_one_process(
     assert len(replies(header)) <= unbroken + 4
 
 
+@pytest.mark.soak
 def test_the_grader_is_asked_once_about_answers_to_one_case(all_seats: FakeProvider) -> None:  # noqa: F811
     header = a_campaign(all_seats, cases=1)
     header = header.model_copy(update={"trials": 6})
@@ -72,11 +73,7 @@ def test_the_grader_is_asked_once_about_answers_to_one_case(all_seats: FakeProvi
     assert len(asked) == len(set(asked)) == 4, "two answers, each read once and compared once"
 
 
-def test_one_budget_and_one_key_hold_for_all_workers(
-    all_seats: FakeProvider,  # noqa: F811
-    priced: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_budget_holds_for_all_workers(all_seats: FakeProvider, priced: Path) -> None:  # noqa: F811
     """A call of the doctor costs $0.018, as the others' do here: the sixth takes the sum to $0.108."""
     price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
     priced.write_text(PRICED + price.format("patient") + price.format("grader"))
@@ -84,12 +81,21 @@ def test_one_budget_and_one_key_hold_for_all_workers(
     stopped = in_two(header, priced, budget_usd=0.10)
     assert stopped.stopped == "The budget of $0.10 is used up."
     assert len(all_seats.requests) == len(replies(header)) == 6, "nobody asks while another's call may use it up"
+
+
+@pytest.mark.soak
+def test_one_key_holds_for_all_workers(
+    all_seats: FakeProvider,  # noqa: F811
+    priced: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     all_seats.script = [failing(401, "bad key")]
     refused = in_two(a_campaign(all_seats, cases=8, seed=3))
     assert "did not accept the key" in str(refused.stopped)
     assert refused.progress.done == 0
     all_seats.script = everybody
     all_seats.requests.clear()
+    header = a_campaign(all_seats, priced, cases=8)
     priced.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
     monkeypatch.setitem(keys._held, ("", "LAB_KEY"), SecretStr("held-by-the-driver"))
     assert in_two(header, priced).stopped is None

@@ -129,6 +129,7 @@ def test_what_is_no_model_is_one_sentence(source: str, name: str, words: str) ->
         get(source, name)
 
 
+@pytest.mark.soak
 def test_a_file_that_is_no_model_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF but not really")

@@ -261,7 +261,9 @@ def follower() -> psutil.Process:
     return found
 
 
-@pytest.mark.parametrize(("often", "most_bytes"), [(1, 10**9), (99, 100)], ids=["long", "much"])
+@pytest.mark.parametrize(
+    ("often", "most_bytes"), [(1, 10**9), pytest.param(99, 100, marks=pytest.mark.soak)], ids=["long", "much"]
+)
 async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
     store: Store, monkeypatch: pytest.MonkeyPatch, often: int, most_bytes: int
 ) -> None:

@@ -87,7 +87,7 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     assert take_away(store) == 0
 
 
-@pytest.mark.parametrize("framework", ["craftmd", "consultation"])
+@pytest.mark.parametrize("framework", ["craftmd", pytest.param("consultation", marks=pytest.mark.soak)])
 def test_a_part_of_it_is_made_again_and_is_the_same(store: Store, framework: str) -> None:
     take_in(store)
     asked = ["run", "--protocol", framework, "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}"]
