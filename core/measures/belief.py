@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -155,15 +156,8 @@ SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 """Per cent of a conversation's replies at which curves are read."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """The belief of one model in one conversation about one case."""
-
-    model: str
-    case_key: str
-    trajectory: Trajectory
-
-
+Course = tuple[str, str, Trajectory]
+"""A model, the key of a case, and what it believed in one conversation about it."""
 FIGURES = ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led")
 """Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, once and not at the end;
 premature closure, of those in which that is known. Means: needless questions; the turn at which it first led, of the
@@ -179,10 +173,10 @@ def belief_table(courses: Iterable[Course]) -> pd.DataFrame:
     """
     own = ("premature", "over_asked", "first_led")
     rows = [
-        (one.model, one.case_key, talk, *(getattr(of, name) for of, names in kinds for name in names))
-        for talk, one in enumerate(courses)
-        for belief in one.trajectory.beliefs
-        for kinds in [((belief, QUANTITIES), (one.trajectory, own))]
+        (model, case_key, talk, *(getattr(of, name) for of, names in kinds for name in names))
+        for talk, (model, case_key, course) in enumerate(courses)
+        for belief in course.beliefs
+        for kinds in [((belief, QUANTITIES), (course, own))]
     ]
     types = dict.fromkeys((*QUANTITIES, *own), "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
     return pd.DataFrame(rows, columns=["model", "case_key", "talk", *QUANTITIES, *own]).astype(types)
@@ -237,46 +231,41 @@ Calibration = tuple[Row, list[Row]]
 
 
 def calibrations(found: pd.DataFrame) -> list[Calibration]:
-    """Return each model's calibration, at every probe and at the end; ``found`` as from ``belief_table``."""
-    ends = found.drop_duplicates("talk", keep="last")
-    by_when: dict[When, pd.DataFrame] = {"every probe": found, "at the end": ends}
-    models = sorted(found["model"].unique())
-    return [calibration(m, held[held["model"] == m], when) for m in models for when, held in by_when.items()]
-
-
-def calibration(model: str, beliefs: pd.DataFrame, when: When) -> Calibration:
-    """Return the calibration of a model's leading diagnosis, over these of its beliefs.
+    """Return the calibration of each model's leading diagnosis, at every probe and at the end, from ``belief_table``.
 
     Bins hold the leaders whose probability lies from ``from`` (included) to ``to`` (excluded, but for 1):
     ``probability`` is their mean, the estimate the share of them that is right, both weighted; NaN in an empty bin.
     """
+    ends = found.drop_duplicates("talk", keep="last")
+    by_model = product(sorted(found["model"].unique()), (("every probe", found), ("at the end", ends)))
+    return [_calibration({"model": model, "when": when}, of[of["model"] == model]) for model, (when, of) in by_model]
+
+
+def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
     case, keys = pd.factorize(beliefs["case_key"], sort=True)
-    leading, leads = beliefs["leading"].to_numpy(), beliefs["leads"].to_numpy()
-    share, place = 1 / np.bincount(case)[case], (case, bin_of(leading))
+    leading, leads, n_cases = beliefs["leading"].to_numpy(), beliefs["leads"].to_numpy(), len(keys)
+    share = 1 / np.bincount(case)[case]
     # case × bin: numbers of probes; sums of weight, weight × probability, weight × right
-    counts, *sums = (np.zeros((len(keys), BINS)) for _ in range(4))
-    for table, values in zip((counts, *sums), (1, share, share * leading, share * leads), strict=True):
-        np.add.at(table, place, values)
-    weight, probability, right = sums
+    tables = np.zeros((4, n_cases, BINS))
+    for table, values in zip(tables, (1, share, share * leading, share * leads), strict=True):
+        np.add.at(table, (case, bin_of(leading)), values)
+    (counts, *_), (weight, probability, right), sums = tables, tables[1:], np.hstack(list(tables[1:]))
     brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
-    intervals = ratio_intervals(right, weight)
-    label, drawn = {"model": model, "when": when}, resampled_sums(np.hstack(sums))
-    ece, bounds = float(_ece(np.hstack(sums).sum(axis=0)[None])[0]), percentiles(_ece(drawn), len(keys))
     row = Row(
-        {**label, "n_cases": len(keys), "n_probes": len(beliefs)},
+        {**label, "n_cases": n_cases, "n_probes": len(beliefs)},
         float(brier.mean()),
         *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
-        len(keys),
-        more=bounded("ece", ece, bounds),
+        n_cases,
+        more=bounded("ece", float(_ece(sums.sum(axis=0)[None])[0]), percentiles(_ece(resampled_sums(sums)), n_cases)),
         columns=Columns("brier", "brier_low", "brier_high", None),
     )
     bins = []
-    for index in range(BINS):
-        n_cases = int((counts[:, index] > 0).sum())
-        span = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": n_cases}
-        of = {"n_probes": int(counts[:, index].sum()), "probability": ratio(probability[:, index], weight[:, index])}
-        estimate = ratio(right[:, index], weight[:, index])
-        bins.append(Row(label | span | of, estimate, *intervals[index], n_cases, columns=Columns("right", n=None)))
+    for index, interval in enumerate(ratio_intervals(right, weight)):
+        held, of = counts[:, index], weight[:, index]
+        span = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": int((held > 0).sum())}
+        mean = {"n_probes": int(held.sum()), "probability": ratio(probability[:, index], of)}
+        place, cases = {**label, **span, **mean}, int(span["n_cases"])
+        bins.append(Row(place, ratio(right[:, index], of), *interval, cases, columns=Columns("right", n=None)))
     return row, bins
 
 
@@ -315,7 +304,7 @@ class ProbedTalks(Rows):
         for one in talks:
             ledger, asked = ledgers.get(one.trial_id), probes.get(one.trial_id, ())
             told = trajectory(self._cases[one.case], asked, one.end_reason, ledger.never if ledger else None)
-            found.append(Course(one.model, one.case[0], told))
+            found.append((one.model, one.case[0], told))
         cases = [self._cases[one.case] for one in talks]
         places = pd.DataFrame(
             [(case.dataset, case.specialty) for case in cases], columns=["dataset", "specialty"], dtype="str"

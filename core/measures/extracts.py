@@ -28,8 +28,6 @@ from core.work import Progress, Stop
 
 PART = 1_000
 """Conversations in a part, which is what a stop loses at most."""
-FEW = 2_000
-"""Up to so many stored trials, starting a process takes longer than working them out here."""
 _KEPT = 12
 """Extracts beside a database; the oldest go first."""
 

@@ -17,17 +17,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.agents.ledger_models import JudgedPatient
-from core.case import Case
 from core.errors import AnamnesisError
-from core.events import FORMATS, QUESTION_TYPES, Format, Probed, QuestionType
+from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.compare import ArmOf, by_arm
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import LEDGER, Facts
-from core.measures.ledger.marks import LedgerFacts
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
@@ -35,7 +32,7 @@ from core.stats.ratios import ratio, ratio_intervals
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.facts import Judge, judged_patients, judges, people_beside
-from core.store.queries.failures import WrongAnswer, cases_of, probes_of_trials, wrong_answers
+from core.store.queries.failures import cases_of, probes_of_trials, wrong_answers
 from core.store.selection import McqRule, Selection
 
 
@@ -85,9 +82,19 @@ class WrongAnswers(Rows):
             probes = probes_of_trials(cursor, list(talked))
         found = []
         for answer in answers:
-            trial, on_vignette = answer.trial_id, self._scores.get((answer.case[0], answer.question_type), [])
-            known = (self._cases.get(answer.case), ledgers.get(trial), probes.get(trial, ()))
-            found.append(attribute(evidence_of(answer, *known, on_vignette, self._patients.get(trial))))
+            trial, case, after_talk = answer.trial_id, self._cases.get(answer.case), answer.format in AFTER_TALK
+            facts, asked = ledgers.get(trial), probes.get(trial, ())
+            same = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
+            evidence = Evidence(
+                answer,
+                case,
+                facts if after_talk else None,
+                trajectory(case, asked, answer.end_reason, facts.never if facts else None) if case and asked else None,
+                own=_summed([s for s in same if s.model == answer.model]),
+                all_doctors=_summed(same),
+                patient=self._patients.get(trial),
+            )
+            found.append(attribute(evidence))
         return found
 
     def table(self, chosen: slice) -> pd.DataFrame:
@@ -129,27 +136,6 @@ def attribution_table(found: Iterable[Attribution]) -> pd.DataFrame:
     types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(of[-3:], bool)
     texts = dict.fromkeys(("case_key", "trial_id", "model", "response", "verdict", "extracted", "rule"), "str")
     return pd.DataFrame(rows, columns=["case_key", *own, *of]).astype({**types, **texts, "turn": "Int64"})
-
-
-def evidence_of(
-    answer: WrongAnswer,
-    case: Case | None,
-    facts: LedgerFacts | None = None,
-    probes: Sequence[Probed] = (),
-    scores: Sequence[CaseScore] = (),
-    patient: JudgedPatient | None = None,
-) -> Evidence:
-    """Return the evidence on one answer; ``scores`` are all doctors' scores of the case on the whole vignette."""
-    same = [s for s in scores if s.question_type == answer.question_type and s.counted]
-    return Evidence(
-        answer,
-        case,
-        facts if answer.format in AFTER_TALK else None,
-        trajectory(case, probes, answer.end_reason, facts.never if facts else None) if case and probes else None,
-        own=_summed([s for s in same if s.model == answer.model]),
-        all_doctors=_summed(same),
-        patient=patient,
-    )
 
 
 def _summed(scores: Sequence[CaseScore]) -> OnVignette:

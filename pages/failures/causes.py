@@ -1,6 +1,6 @@
 """The causes of wrong answers: shares by model, the way to the answers, and accuracy without the patient's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -14,6 +14,7 @@ from core.measures.attribution import AFTER_TALK, Cause
 from core.measures.base import Row
 from core.measures.failures import Causes
 from core.store.queries.facts import Judge
+from core.work import Work
 from pages.failures.data import Found, answers_behind, attributing, causes, talks
 from pages.kit.case.facts import measured_words
 from pages.kit.case.judging import ask_judge, draw_form, judge_words, people_words
@@ -49,7 +50,7 @@ _ANSWER = "failures_answer"
 """Where the chosen answer stands in the address."""
 _BEFORE = "Patient, suspected"
 """How the patient was named in addresses while rules suspected it."""
-SOON_S = 3.0
+_SOON_S = 3.0
 """How long a page waits for what is worked out in a process before it says how far that is."""
 _LONG = 400
 """Characters of an answer that are shown."""
@@ -78,6 +79,26 @@ first.
 """
 
 
+def draw_extract(
+    work: Work[pd.DataFrame | None],
+    key: str,
+    doing: str,
+    starting: str,
+    of: str,
+    label: str,
+    begin: Callable[..., object],
+    *args: object,
+) -> pd.DataFrame | None:
+    """Return what was worked out in a process; until then draw how far it is, or the way to begin it ``again``."""
+    work.join(_SOON_S)
+    if work.running:
+        st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
+    elif work.result is None:
+        st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
+        st.button(label, key=f"{key}_again", on_click=begin, args=args, kwargs={"again": True})  # type: ignore[arg-type]
+    return None if work.running else work.result
+
+
 def draw_causes(view: View) -> None:
     """Ask which answers, and draw their causes once these are found."""
     held = {s.question_type for s in scores() if view.has(s.model, s.case_key, s.dataset, s.specialty)}
@@ -97,26 +118,11 @@ def draw_causes(view: View) -> None:
         )
     judge = ask_judge()
     extract, work = attributing(group, rule, judge)
-    work.join(SOON_S)
-    if work.running:
-        words = ("Looking for causes", "Reading the answers…", "failures", "trials")
-        st.fragment(draw_work, run_every=0.5)(work, *words, figures=False)
+    words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
+    read = draw_extract(work, "failures", *words, attributing, group, rule, judge)
+    if read is None:
         return
-    if work.result is None:
-        if work.error:
-            st.error(plain(work.error))
-        else:
-            st.info("It was stopped before all causes were found.", icon=":material/pause:")
-        st.button(
-            "Find the causes",
-            icon=":material/troubleshoot:",
-            key="failures_again",
-            on_click=attributing,  # type: ignore[arg-type]
-            args=(group, rule, judge),
-            kwargs={"again": True},
-        )
-        return
-    found = causes(extract, view, types, work.result)
+    found = causes(extract, view, types, read)
     if found.answers.empty:
         st.info(
             "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
@@ -125,7 +131,7 @@ def draw_causes(view: View) -> None:
         )
         return
     about = f"{view.in_words()}. {_GROUP[group]}, {', '.join(QUESTION_TYPE[t] for t in types) or 'all questions'}"
-    _draw_shares(found, work.result.attrs["left_out"], judge, view.names, about)
+    _draw_shares(found, read.attrs["left_out"], judge, view.names, about)
     with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
         _draw_cause(found.answers, extract, view, types)
     _draw_effects(found.effects, view, about)

@@ -45,15 +45,6 @@ class Found:
     effects: tuple[Row, ...]
 
 
-@dataclass(frozen=True)
-class Believed:
-    """What the probed conversations in view say."""
-
-    rows: tuple[Row, ...]
-    curves: tuple[Row, ...]
-    calibrations: tuple[Calibration, ...]
-
-
 def marking() -> Work[Measured] | None:
     """Return the marking of this database that is under way or was the last, or ``None``."""
     return measuring(Store(), LEDGER)
@@ -145,7 +136,7 @@ def believing(*, again: bool = False) -> Work[pd.DataFrame | None]:
 
 
 @cached_query(entries=12)
-def beliefs(view: View, _found: pd.DataFrame) -> Believed:
-    """Return what was believed in the probed conversations in view, of a reading that is over."""
+def beliefs(view: View, _found: pd.DataFrame) -> tuple[list[Row], list[Row], list[Calibration]]:
+    """Return means, curves and calibrations of the probed conversations in view, of a reading that is over."""
     held = view.rows(_found)
-    return Believed(tuple(belief_rows(held)), tuple(curves(held)), tuple(calibrations(held)))
+    return belief_rows(held), curves(held), calibrations(held)

@@ -19,7 +19,7 @@ def course(case: int, *probes: tuple[str, float], model: str = "m", never: int |
     told = [
         Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
     ]
-    return Course(model, f"ours/{case}", trajectory(a_case(case), told, "final_diagnosis", never))
+    return model, f"ours/{case}", trajectory(a_case(case), told, "final_diagnosis", never)
 
 
 FOUND = [
