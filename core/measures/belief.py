@@ -249,7 +249,8 @@ def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
     tables = np.zeros((4, n_cases, BINS))
     for table, values in zip(tables, (1, share, share * leading, share * leads), strict=True):
         np.add.at(table, (case, bin_of(leading)), values)
-    (counts, *_), (weight, probability, right), sums = tables, tables[1:], np.hstack(list(tables[1:]))
+    counts, weight, probability, right = tables
+    sums = np.hstack([weight, probability, right])
     brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
     row = Row(
         {**label, "n_cases": n_cases, "n_probes": len(beliefs)},

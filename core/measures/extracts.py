@@ -138,5 +138,5 @@ def _of_this_process() -> tempfile.TemporaryDirectory[str]:
 def _write(table: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    table.to_parquet(draft)
+    table.to_parquet(draft, row_group_size=10_000)  # those of other models are not read
     draft.replace(path)
