@@ -17,10 +17,12 @@ CONFIG = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
     "memory_limit": "800MB",
+    "allocator_background_threads": "true",
 }
 """No engine loads extensions, or takes a variable of the program's for a table.
 
-What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is.
+What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is. What it
+needs no more goes back to the system at once.
 """
 _lock = threading.Lock()
 _kept: dict[Path, duckdb.DuckDBPyConnection] = {}
