@@ -54,9 +54,11 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("reproduce", {"reproduce_tab": "Beside ours"}),
     ("failures", {"failures_tab": "Never asked"}),
     ("failures", {"failures_tab": "Belief"}),
+    ("failures", {"failures_tab": "Belief", "failures_when": "At the end"}),
     ("failures", {}),
+    ("failures", {"failures_tab": "Causes"}),
 )  # fmt: skip
-"""Page and what else stands in its address; ``?`` is some trial. What goes on computing behind its page comes last."""
+"""Page and what else stands in its address; ``?`` is some trial. What a look leaves to a process is waited for."""
 REPORTS = (
     "accuracy", "belief", "care", "endings", "experts", "facts_ledger", "failures", "graders", "history",
     "history_taking", "ledger", "memorisation", "pairs", "patient_marks", "patients", "power", "repeatability", "spend",
@@ -80,7 +82,8 @@ def main() -> None:
         looked: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         heads = ("", "first s", "CPU s", "again s", "CPU s", "one specialty s", "CPU s", "memory MB")
         table("Pages, on the server", heads, looked["rows"])
-        print(f"  at most {looked['peak_mb']:,.0f} MB of memory for all of them")
+        own, other = looked["peaks_mb"]
+        print(f"  at most {own:,.0f} MB of memory for all of them, and {other:,.0f} MB in a process of theirs")
         rows = [report(name, environment) for name in REPORTS[:: sized(1, 9)]]
         table("Reports, each a process", ("", "s", "CPU s", "peak MB"), rows)
 
@@ -91,6 +94,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
     from streamlit.testing.v1 import AppTest
     from streamlit.util import calc_hash
 
+    from core import work
     from core.store.database import Store
 
     with Store().read() as cursor:
@@ -108,12 +112,15 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
             wall, cpu = time.perf_counter(), time.process_time()
             app.run()
             times += [f"{time.perf_counter() - wall:.2f}", f"{time.process_time() - cpu:.2f}"]
+            for left in list(work._KNOWN.values()):
+                left.join()
             if app.exception:
                 raise SystemExit(f"{page} {query} failed: {app.exception[0].value}")
         words = " ".join([page, *query.values()])
         rows.append([words, *times, f"{psutil.Process().memory_info().rss / 1e6:,.0f}"])
         print(rows[-1], file=sys.stderr, flush=True)
-    return {"rows": rows, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
+    peaks = {who: resource.getrusage(who).ru_maxrss / 1e3 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)}
+    return {"rows": rows, "peaks_mb": list(peaks.values())}
 
 
 def report(name: str, environment: dict[str, str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, product
 from typing import Annotated, Literal
 
 import numpy as np
@@ -85,18 +85,13 @@ def accuracy_of(
     invalid: Invalid = "exclude",
 ) -> list[AccuracyRow]:
     """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
-    held = list(scores)
-    place = {model: n for n, model in enumerate(dict.fromkeys(s.model for s in held))}
-
-    def key(s: CaseScore) -> tuple[int, int, int, str]:
-        return (
-            place[s.model],
-            FORMATS.index(s.format),
-            QUESTION_TYPES.index(s.question_type),
-            group_of_score(s, by) or "",
-        )
-
-    return [_row(list(members), by, interval, invalid) for _, members in groupby(sorted(held, key=key), key=key)]
+    place: dict[str, int] = {}
+    groups: dict[tuple[int, int, int, str], list[CaseScore]] = {}
+    arms = {arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])) for arm in product(FORMATS, QUESTION_TYPES)}
+    for s in scores:
+        key = (place.setdefault(s.model, len(place)), *arms[s.format, s.question_type], group_of_score(s, by) or "")
+        groups.setdefault(key, []).append(s)
+    return [_row(groups[key], by, interval, invalid) for key in sorted(groups)]
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
@@ -120,8 +115,8 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
     kept = [s for s in scores if s.counted or invalid == "zero"]
     values = [s.score or 0.0 for s in kept]
     reasons: Counter[str] = Counter()
-    for score in scores:
-        reasons.update({str(reason): n for reason, n in score.excluded.items()})
+    for reason, n in chain.from_iterable(score.excluded.items() for score in scores):
+        reasons[str(reason)] += n
     low, high = (None if np.isnan(bound) else bound for bound in interval_of(values, kind))
     return AccuracyRow(
         model=first.model,

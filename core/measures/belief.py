@@ -27,29 +27,28 @@ resample cases; that of the calibration error lies high, since chance alone move
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Annotated, Any, Literal, get_args
+from itertools import product
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
 from core.measures.base import Asked, Columns, Row, bounded, metric
+from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import Facts
-from core.stats.bootstrap import bootstrap_interval
-from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
+from core.stats.bootstrap import column_intervals
+from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.failures import believed, cases_of, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
-from core.work import Progress, Stop
 
-_TOGETHER = 250
-"""Conversations read at a time."""
 CLOSURE = 0.5
 """A leader less likely than this is no ground to stop while facts are left."""
 SETTLED = 0.9
@@ -106,7 +105,9 @@ def trajectory(
     ``end_reason`` says why the conversation ended, ``never_elicited`` how many of the facts that the patient could
     tell never came up (``None``: unknown). Without a probe everything is empty.
     """
-    beliefs = tuple(_belief(case, probe) for probe in sorted(probes, key=lambda p: p.turn) if probe.differential)
+    named = {name for probe in probes for name, _ in probe.differential}
+    right = {name for name in named if is_right(case, name)}
+    beliefs = tuple(_belief(probe, right) for probe in sorted(probes, key=lambda p: p.turn) if probe.differential)
     settled = _from_which(beliefs, [b.leads and b.leading >= SETTLED for b in beliefs])
     leaders = [RIGHT if belief.leads else normalise_name(belief.leader) for belief in beliefs]
     changes = [
@@ -131,11 +132,11 @@ def is_right(case: Case, diagnosis: str) -> bool:
     return names_answer(case, diagnosis, knowledge())
 
 
-def _belief(case: Case, probe: Probed) -> Belief:
+def _belief(probe: Probed, right: Set[str]) -> Belief:
     ranked = sorted(probe.differential, key=lambda entry: -entry[1])
     leader, leading = ranked[0]
-    right = sum(probability for name, probability in ranked if is_right(case, name))
-    return Belief(probe.turn, min(1.0, right), leader, leading, is_right(case, leader))
+    held = sum(probability for name, probability in ranked if name in right)
+    return Belief(probe.turn, min(1.0, held), leader, leading, leader in right)
 
 
 def _from_which(beliefs: Sequence[Belief], holds: Sequence[bool]) -> int | None:
@@ -155,80 +156,69 @@ SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 """Per cent of a conversation's replies at which curves are read."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """The belief of one model in one conversation about one case."""
-
-    model: str
-    case_key: str
-    trajectory: Trajectory
-
-
-_FIGURES: dict[str, Callable[[Trajectory], float | None]] = {
-    "ever_led": lambda t: t.first_led is not None,
-    "leads_at_end": lambda t: t.leads_at_end,
-    "lost": lambda t: t.lost,
-    "premature": lambda t: t.premature,
-    "over_asked": lambda t: t.over_asked,
-    "first_led": lambda t: t.first_led,
-}
+Course = tuple[str, str, Trajectory]
+"""A model, the key of a case, and what it believed in one conversation about it."""
+FIGURES = ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led")
 """Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, once and not at the end;
 premature closure, of those in which that is known. Means: needless questions; the turn at which it first led, of the
 conversations in which it did."""
 _COUNTS = ("over_asked", "first_led")
 
 
-def belief_rows(courses: Iterable[Course]) -> list[Row]:
-    """Return a row for each model and figure, in the order of names; conversations without a probe are left out."""
-    return [
-        _mean({"model": model, "figure": name}, held, read, shares=name not in _COUNTS)
-        for model, held in by_model(courses)
-        for name, read in _FIGURES.items()
+def belief_table(courses: Iterable[Course]) -> pd.DataFrame:
+    """Return a row for each belief, in the order of turns; conversations are numbered.
+
+    Columns: model, case_key, ``talk`` (the number), the ``QUANTITIES``, and of its conversation premature, over_asked
+    and first_led, NaN where they are ``None``. Conversations without a probe have no row.
+    """
+    own = ("premature", "over_asked", "first_led")
+    rows = [
+        (model, case_key, talk, *(getattr(of, name) for of, names in kinds for name in names))
+        for talk, (model, case_key, course) in enumerate(courses)
+        for belief in course.beliefs
+        for kinds in [((belief, QUANTITIES), (course, own))]
     ]
+    types = dict.fromkeys((*QUANTITIES, *own), "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
+    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *QUANTITIES, *own]).astype(types)
 
 
-def curves(courses: Iterable[Course]) -> list[Row]:
-    """Return the mean curves of each model over the share of the dialogue.
+def belief_rows(found: pd.DataFrame) -> list[Row]:
+    """Return a row for each model and figure, in the order of names; ``found`` as from ``belief_table``."""
+    talks = found.drop_duplicates("talk", keep="last")
+    led, leads = talks["first_led"].notna(), talks["leads"]
+    talks = talks.assign(ever_led=led, leads_at_end=leads, lost=led & ~leads)
+    return _means(talks, {name: {"figure": name} for name in FIGURES})
+
+
+def curves(found: pd.DataFrame) -> list[Row]:
+    """Return the mean curves of each model over the share of the dialogue; ``found`` as from ``belief_table``.
 
     At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: what was believed once at least that
     share of the replies was in.
     """
-
-    def reader(quantity: Quantity, per_cent: int) -> Callable[[Trajectory], float]:
-        return lambda found: float(getattr(at_share(found, per_cent), quantity))
-
-    return [
-        _mean({"model": model, "quantity": quantity, "per_cent": share}, held, reader(quantity, share))
-        for model, held in by_model(courses)
-        for quantity in QUANTITIES
-        for share in SHARES
-    ]
+    sizes = found.groupby("talk", sort=False).size().to_numpy()
+    starts = sizes.cumsum() - sizes
+    at = {share: starts - (-share * sizes // 100) - 1 for share in SHARES}
+    named = {f"{of} {share}": (of, share) for of in QUANTITIES for share in SHARES}
+    held = {name: found[of].to_numpy()[at[share]] for name, (of, share) in named.items()}
+    labels = {name: {"quantity": of, "per_cent": share} for name, (of, share) in named.items()}
+    return _means(found.iloc[starts][["model", "case_key"]].assign(**held), labels)
 
 
-def at_share(found: Trajectory, per_cent: int) -> Belief:
-    """Return the belief that holds once ``per_cent`` (1 to 100) of the probed replies were in."""
-    return found.beliefs[-(-per_cent * len(found.beliefs) // 100) - 1]
-
-
-def by_model(courses: Iterable[Course]) -> list[tuple[str, list[Course]]]:
-    """Return the conversations that have a probe, grouped by model, in the order of names and cases."""
-    probed = sorted((c for c in courses if c.trajectory.beliefs), key=lambda c: (c.model, c.case_key))
-    return [(model, list(held)) for model, held in groupby(probed, key=lambda c: c.model)]
-
-
-def _mean(
-    label: dict[str, Any], courses: Sequence[Course], read: Callable[[Trajectory], float | None], shares: bool = True
-) -> Row:
-    """Return the mean of what is read (NaN without cases), leaving out conversations in which it is ``None``."""
-    by_case: dict[str, list[float]] = {}
-    for course in courses:
-        value = read(course.trajectory)
-        if value is not None:
-            by_case.setdefault(course.case_key, []).append(float(value))
-    means = np.array([np.mean(values) for values in by_case.values()])
-    value = float(means.mean()) if means.size else float("nan")
-    counts = {"n_conversations": sum(map(len, by_case.values()))}
-    return Row(label, value, *bootstrap_interval(means, shares=shares), means.size, more=counts)
+def _means(talks: pd.DataFrame, columns: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Return by model the means of columns of conversations, each with its label; NaN is a conversation without."""
+    rows = []
+    shares = [name not in _COUNTS for name in columns]
+    for model, held in talks.astype(dict.fromkeys(columns, "float64")).groupby("model"):
+        matrix = held.groupby("case_key")[list(columns)].mean().to_numpy()
+        bounds = column_intervals(matrix, shares=shares, resamples=RESAMPLES)
+        counts = held[list(columns)].count()
+        for (name, label), values, interval in zip(columns.items(), matrix.T, bounds, strict=True):
+            of = values[~np.isnan(values)]
+            mean = float(of.mean()) if of.size else float("nan")
+            more = {"n_conversations": int(counts[name])}
+            rows.append(Row({"model": model, **label}, mean, *interval, of.size, more=more))
+    return rows
 
 
 Floats = NDArray[np.float64]
@@ -240,55 +230,49 @@ Calibration = tuple[Row, list[Row]]
 """A model's Brier score and calibration error, and its bins."""
 
 
-def calibrations(courses: Iterable[Course]) -> list[Calibration]:
-    """Return each model's calibration, at every probe and at the end."""
-    return [calibration(model, held, when) for model, held in by_model(courses) for when in get_args(When)]
-
-
-def calibration(model: str, courses: Sequence[Course], when: When) -> Calibration:
-    """Return the calibration of a model's leading diagnosis, over conversations that have a probe each.
+def calibrations(found: pd.DataFrame) -> list[Calibration]:
+    """Return the calibration of each model's leading diagnosis, at every probe and at the end, from ``belief_table``.
 
     Bins hold the leaders whose probability lies from ``from`` (included) to ``to`` (excluded, but for 1):
     ``probability`` is their mean, the estimate the share of them that is right, both weighted; NaN in an empty bin.
     """
-    by_case: dict[str, list[Belief]] = {}
-    for course in courses:
-        counted = slice(None) if when == "every probe" else slice(-1, None)
-        by_case.setdefault(course.case_key, []).extend(course.trajectory.beliefs[counted])
-    held = list(by_case.values())
-    brier = np.array([np.mean([(b.leading - b.leads) ** 2 for b in beliefs]) for beliefs in held])
-    # case × bin: numbers of probes; case × 3 bins: sums of weight, weight × probability, weight × right
-    counts, sums = np.zeros((len(held), BINS), dtype=np.int64), np.zeros((len(held), 3 * BINS))
-    for case, beliefs in enumerate(held):
-        for belief in beliefs:
-            index, share = bin_of(belief.leading), 1 / len(beliefs)
-            counts[case, index] += 1
-            sums[case, index::BINS] += (share, share * belief.leading, share * belief.leads)
-    weight, probability, right = np.split(sums, 3, axis=1)
-    intervals = ratio_intervals(right, weight)
-    label = {"model": model, "when": when}
-    ece, bounds = float(_ece(sums.sum(axis=0)[None])[0]), percentiles(_ece(resampled_sums(sums)), len(held))
+    ends = found.drop_duplicates("talk", keep="last")
+    by_model = product(sorted(found["model"].unique()), (("every probe", found), ("at the end", ends)))
+    return [_calibration({"model": model, "when": when}, of[of["model"] == model]) for model, (when, of) in by_model]
+
+
+def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
+    case, keys = pd.factorize(beliefs["case_key"], sort=True)
+    leading, leads, n_cases = beliefs["leading"].to_numpy(), beliefs["leads"].to_numpy(), len(keys)
+    share = 1 / np.bincount(case)[case]
+    # case × bin: numbers of probes; sums of weight, weight × probability, weight × right
+    tables = np.zeros((4, n_cases, BINS))
+    for table, values in zip(tables, (1, share, share * leading, share * leads), strict=True):
+        np.add.at(table, (case, bin_of(leading)), values)
+    counts, weight, probability, right = tables
+    sums = np.hstack([weight, probability, right])
+    brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
     row = Row(
-        {**label, "n_cases": len(held), "n_probes": int(counts.sum())},
-        float(brier.mean()) if brier.size else float("nan"),
-        *bootstrap_interval(brier),
-        len(held),
-        more=bounded("ece", ece, bounds),
+        {**label, "n_cases": n_cases, "n_probes": len(beliefs)},
+        float(brier.mean()),
+        *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
+        n_cases,
+        more=bounded("ece", float(_ece(sums.sum(axis=0)[None])[0]), percentiles(_ece(resampled_sums(sums)), n_cases)),
         columns=Columns("brier", "brier_low", "brier_high", None),
     )
     bins = []
-    for index in range(BINS):
-        n_cases = int((counts[:, index] > 0).sum())
-        place = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": n_cases}
-        of = {"n_probes": int(counts[:, index].sum()), "probability": ratio(probability[:, index], weight[:, index])}
-        share = ratio(right[:, index], weight[:, index])
-        bins.append(Row(label | place | of, share, *intervals[index], n_cases, columns=Columns("right", n=None)))
+    for index, interval in enumerate(ratio_intervals(right, weight)):
+        held, of = counts[:, index], weight[:, index]
+        span = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": int((held > 0).sum())}
+        mean = {"n_probes": int(held.sum()), "probability": ratio(probability[:, index], of)}
+        place, cases = {**label, **span, **mean}, int(span["n_cases"])
+        bins.append(Row(place, ratio(right[:, index], of), *interval, cases, columns=Columns("right", n=None)))
     return row, bins
 
 
-def bin_of(probability: float) -> int:
-    """Return the bin of a probability; 1 lies in the last one."""
-    return min(BINS - 1, int(probability * BINS + 1e-9))
+def bin_of(probability: Floats) -> NDArray[np.int64]:
+    """Return the bin of each probability; 1 lies in the last one."""
+    return np.minimum(BINS - 1, (probability * BINS + 1e-9).astype(np.int64))
 
 
 def _ece(sums: Floats) -> Floats:
@@ -297,35 +281,47 @@ def _ece(sums: Floats) -> Floats:
     return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
 
 
-def courses(
-    store: Store,
-    selection: Selection | None = None,
-    *,
-    on_progress: Progress = lambda done, planned: None,
-    stop: Stop = lambda: False,
-) -> list[Course]:
-    """Return the trajectory of every probed conversation of a selection whose case is stored.
+class ProbedTalks(Rows):
+    """The probed conversations of a selection whose case is stored."""
 
-    ``stop`` is asked between chunks; once it says so, what is read by then is returned.
-    """
-    with store.read() as cursor:
-        held = believed(cursor, selection)
-        cases = cases_of(cursor, (one.case for one in held))
-    facts = Facts(store, selection or Selection(), cases)
-    found: list[Course] = []
-    for start in range(0, len(held), _TOGETHER):
-        if stop():
-            break
-        chunk = [one for one in held[start : start + _TOGETHER] if one.case in cases]
-        ledgers = facts.of({one.trial_id: one.case for one in chunk})
+    def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            probes = probes_of_trials(cursor, [one.trial_id for one in chunk])
-        for one in chunk:
+            held = believed(cursor, selection)
+            self._cases = cases_of(cursor, (one.case for one in held))
+        self._store, self._facts = store, Facts(store, selection or Selection(), self._cases)
+        self._held = [one for one in held if one.case in self._cases]
+
+    def __len__(self) -> int:
+        """Return how many they are."""
+        return len(self._held)
+
+    def table(self, chosen: slice) -> pd.DataFrame:
+        """Return ``belief_table`` of some of them, with data set and specialty of the case."""
+        talks = self._held[chosen]
+        ledgers = self._facts.of({one.trial_id: one.case for one in talks})
+        with self._store.read() as cursor:
+            probes = probes_of_trials(cursor, [one.trial_id for one in talks])
+        found = []
+        for one in talks:
             ledger, asked = ledgers.get(one.trial_id), probes.get(one.trial_id, ())
-            told = trajectory(cases[one.case], asked, one.end_reason, ledger.never if ledger else None)
-            found.append(Course(one.model, one.case[0], told))
-        on_progress(min(start + _TOGETHER, len(held)), len(held))
-    return found
+            told = trajectory(self._cases[one.case], asked, one.end_reason, ledger.never if ledger else None)
+            found.append((one.model, one.case[0], told))
+        cases = [self._cases[one.case] for one in talks]
+        places = pd.DataFrame(
+            [(case.dataset, case.specialty) for case in cases], columns=["dataset", "specialty"], dtype="str"
+        )
+        return belief_table(found).join(places, on="talk").assign(talk=lambda rows: rows["talk"] + chosen.start)
+
+
+@dataclass(frozen=True)
+class Beliefs(Extract):
+    """What was believed in every probed conversation."""
+
+    name = "beliefs"
+
+    def rows(self, store: Store) -> ProbedTalks:
+        """Read which conversations were probed."""
+        return ProbedTalks(store)
 
 
 BeliefPart = Literal["models", "calibration", "reliability", "curves"]
@@ -343,7 +339,7 @@ def report(
 ) -> Iterator[Row]:
     """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
     with asked.progress("conversations") as show:
-        found = courses(asked.store, asked.selection, on_progress=show)
+        found = ProbedTalks(asked.store, asked.selection).in_parts(show)
     if part == "models":
         yield from belief_rows(found)
     elif part == "curves":

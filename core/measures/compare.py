@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,8 +37,7 @@ BASELINE: Format = "vignette"
 """What every other format is compared with, declared before looking at any figure."""
 
 
-@dataclass(frozen=True)
-class PairedCase:
+class PairedCase(NamedTuple):
     """A case with its scores (0 to 1) on both sides; ``change`` is 1, 0 or −1 as it improved, stayed or regressed."""
 
     case_key: str

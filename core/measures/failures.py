@@ -1,34 +1,30 @@
 """Causes of the wrong answers that a database holds: each answer, shares by model, and what patients spoiled.
 
-A ledger that the database keeps (``core.measures.ledger.kept``) is taken from there; without it,
-thousands of ledgers take minutes. Those made here are remembered for as long as the process lives, and what was
-attributed for as long as the database does not change. What patients withheld and invented is what one judge says, by
-default the one that was last at work (``core.jobs.fact_judging``); judges are never mixed.
+A ledger that the database keeps (``core.measures.ledger.kept``) is taken from there; without it, thousands of ledgers
+take minutes. Those made here are remembered for as long as the process lives. What patients withheld and invented is
+what one judge says, by default the one that was last at work (``core.jobs.fact_judging``); judges are never mixed.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from core.agents.ledger_models import JudgedPatient
-from core.case import Case
 from core.errors import AnamnesisError
-from core.events import FORMATS, QUESTION_TYPES, Format, Probed, QuestionType
+from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.compare import ArmOf, by_arm
+from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import LEDGER, Facts
-from core.measures.ledger.marks import LedgerFacts
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
@@ -36,190 +32,176 @@ from core.stats.ratios import ratio, ratio_intervals
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.facts import Judge, judged_patients, judges, people_beside
-from core.store.queries.failures import WrongAnswer, cases_of, probes_of_trials, wrong_answers
+from core.store.queries.failures import cases_of, probes_of_trials, wrong_answers
 from core.store.selection import McqRule, Selection
-from core.work import Progress, Stop
 
-CHUNK = 250
-"""Conversations read at a time."""
-_KEPT_RESULTS = 4
+
+class WrongAnswers(Rows):
+    """The wrong or broken answers of a selection by trial, in the order of model, case and trial, and all about them.
+
+    ``marked_only`` leaves out what follows a conversation without a kept ledger (``core.measures.ledger.kept``),
+    instead of making one. ``judge`` is whose word on patients counts: ``None`` for the one that was last at work, and
+    still ``None`` where nobody judged.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        selection: Selection | None = None,
+        mcq_rule: McqRule = "mcq_loose",
+        *,
+        marked_only: bool = False,
+        judge: Judge | None = None,
+    ) -> None:
+        wanted = selection or Selection()
+        chosen = replace(wanted, formats=[one for one in APPLIES if wanted.formats is None or one in wanted.formats])
+        with store.read() as cursor:
+            self.judge = judge or next((kept.judge for kept in judges(cursor, chosen) if kept.judged), None)
+            self._patients = judged_patients(cursor, self.judge, chosen) if self.judge else {}
+            wrong = wrong_answers(cursor, chosen, mcq_rule)
+            self._cases = cases_of(cursor, (answer.case for answer in wrong))
+            self._scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
+            for score in case_scores(cursor, Selection(formats=["vignette"]), mcq_rule):
+                self._scores.setdefault((score.case_key, score.question_type), []).append(score)
+        self._store, self._facts = store, Facts(store, chosen, self._cases)
+        lacking = [marked_only and answer.format in AFTER_TALK and self._facts.lacks(answer) for answer in wrong]
+        self.left_out = sum(lacking)
+        held = (answer for answer, lacks in zip(wrong, lacking, strict=True) if not lacks)
+        self._by_trial = [list(answers) for _, answers in groupby(held, key=lambda answer: answer.trial_id)]
+
+    def __len__(self) -> int:
+        """Return how many conversations have a wrong answer."""
+        return len(self._by_trial)
+
+    def attributed(self, chosen: slice) -> list[Attribution]:
+        """Return the cause of every answer of some of the conversations."""
+        answers = list(chain.from_iterable(self._by_trial[chosen]))
+        talked = {answer.trial_id: answer.case for answer in answers if answer.format in AFTER_TALK}
+        ledgers = self._facts.of(talked)
+        with self._store.read() as cursor:
+            probes = probes_of_trials(cursor, list(talked))
+        found = []
+        for answer in answers:
+            trial, case, after_talk = answer.trial_id, self._cases.get(answer.case), answer.format in AFTER_TALK
+            facts, asked = ledgers.get(trial), probes.get(trial, ())
+            same = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
+            evidence = Evidence(
+                answer,
+                case,
+                facts if after_talk else None,
+                trajectory(case, asked, answer.end_reason, facts.never if facts else None) if case and asked else None,
+                own=_summed([s for s in same if s.model == answer.model]),
+                all_doctors=_summed(same),
+                patient=self._patients.get(trial),
+            )
+            found.append(attribute(evidence))
+        return found
+
+    def table(self, chosen: slice) -> pd.DataFrame:
+        """Return a row for each answer of some of the conversations, with data set and specialty of its case."""
+        found = self.attributed(chosen)
+        cases = [self._cases.get(one.answer.case) for one in found]
+        places = [(case.dataset, case.specialty) if case else (None, None) for case in cases]
+        return attribution_table(found).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
 
 
 @dataclass(frozen=True)
-class Attributed:
-    """What was found; ``done`` conversations of ``planned`` were looked at, fewer where it was stopped.
+class Causes(Extract):
+    """The causes of all wrong answers of some formats, in the columns of ``attribution_table`` and with the case's."""
 
-    ``unmarked`` answers after conversations without a kept ledger were left out, where that was asked for. ``judge``
-    is who judged the patients of these conversations, ``None`` where nobody did.
+    formats: tuple[Format, ...]
+    rule: McqRule
+    judge: Judge | None
+    name = "causes"
+
+    def rows(self, store: Store) -> WrongAnswers:
+        """Read the wrong answers, without those whose conversations are not marked."""
+        wanted = Selection(formats=self.formats)
+        return WrongAnswers(store, wanted, self.rule, marked_only=True, judge=self.judge)
+
+
+def attribution_table(found: Iterable[Attribution]) -> pd.DataFrame:
+    """Return a row for each answer: what is known of it, and what it was put down to.
+
+    Columns: trial_id, model, case_key, format, question_type, response, verdict, extracted, cause, rule (the sentence),
+    turn, and whether it is counted, judged, provisional.
     """
-
-    answers: tuple[Attribution, ...]
-    done: int
-    planned: int
-    unmarked: int = 0
-    judge: Judge | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether every wrong answer is in it."""
-        return self.done == self.planned
-
-
-def attributions(
-    store: Store,
-    selection: Selection | None = None,
-    mcq_rule: McqRule = "mcq_loose",
-    *,
-    on_progress: Progress = lambda done, planned: None,
-    stop: Stop = lambda: False,
-    marked_only: bool = False,
-    judge: Judge | None = None,
-) -> Attributed:
-    """Return the cause of every wrong or broken answer of a selection, in the order of model, case and trial.
-
-    ``stop`` is asked between chunks; once it says so, what is found by then is returned. ``marked_only`` leaves out
-    what follows a conversation without a kept ledger (``core.measures.ledger.kept``), instead of making one.
-    ``judge`` says whose word on patients counts: ``None`` for the one that was last at work.
-    """
-    wanted = selection or Selection()
-    chosen = replace(wanted, formats=[one for one in APPLIES if wanted.formats is None or one in wanted.formats])
-    key = (str(store.path), store.version, repr(chosen), mcq_rule, marked_only, judge)
-    with _LOCK:
-        if key in _RESULTS:
-            _RESULTS.move_to_end(key)
-            return _RESULTS[key]
-    with store.read() as cursor:
-        if judge is None:
-            judge = next((kept.judge for kept in judges(cursor, chosen) if kept.judged), None)
-        patients = judged_patients(cursor, judge, chosen) if judge is not None else {}
-        wrong = wrong_answers(cursor, chosen, mcq_rule)
-        cases = cases_of(cursor, (answer.case for answer in wrong))
-        scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
-        for score in case_scores(cursor, Selection(formats=["vignette"]), mcq_rule):
-            scores.setdefault((score.case_key, score.question_type), []).append(score)
-    facts = Facts(store, chosen, cases)
-    every = len(wrong)
-    if marked_only:
-        wrong = [answer for answer in wrong if not (answer.format in AFTER_TALK and facts.lacks(answer))]
-    by_trial = [list(answers) for _, answers in groupby(wrong, key=lambda answer: answer.trial_id)]
-    found: list[Attribution] = []
-    done = 0
-    for chunk in (by_trial[start : start + CHUNK] for start in range(0, len(by_trial), CHUNK)):
-        if stop():
-            break
-        talked = {of[0].trial_id: of[0].case for of in chunk if any(a.format in AFTER_TALK for a in of)}
-        ledgers = facts.of(talked)
-        with store.read() as cursor:
-            probes = probes_of_trials(cursor, list(talked))
-        for answer in chain.from_iterable(chunk):
-            trial, on_vignette = answer.trial_id, scores.get((answer.case[0], answer.question_type), [])
-            known = (cases.get(answer.case), ledgers.get(trial), probes.get(trial, ()))
-            found.append(attribute(evidence_of(answer, *known, on_vignette, patients.get(trial))))
-        done += len(chunk)
-        on_progress(done, len(by_trial))
-    result = Attributed(tuple(found), done, len(by_trial), every - len(wrong), judge)
-    if result.complete:
-        with _LOCK:
-            _RESULTS[key] = result
-            while len(_RESULTS) > _KEPT_RESULTS:
-                _RESULTS.popitem(last=False)
-    return result
-
-
-def evidence_of(
-    answer: WrongAnswer,
-    case: Case | None,
-    facts: LedgerFacts | None = None,
-    probes: Sequence[Probed] = (),
-    scores: Sequence[CaseScore] = (),
-    patient: JudgedPatient | None = None,
-) -> Evidence:
-    """Return the evidence on one answer; ``scores`` are all doctors' scores of the case on the whole vignette."""
-    same = [s for s in scores if s.question_type == answer.question_type and s.counted]
-    return Evidence(
-        answer,
-        case,
-        facts if answer.format in AFTER_TALK else None,
-        trajectory(case, probes, answer.end_reason, facts.never if facts else None) if case and probes else None,
-        own=_summed([s for s in same if s.model == answer.model]),
-        all_doctors=_summed(same),
-        patient=patient,
-    )
-
-
-_LOCK = threading.Lock()
-_RESULTS: OrderedDict[tuple[str, str, str, str, bool, Judge | None], Attributed] = OrderedDict()
+    own = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
+    of = ("cause", "rule", "turn", "counted", "judged", "provisional")
+    rows = [
+        (one.answer.case[0], *(getattr(one.answer, name) for name in own), *(getattr(one, name) for name in of))
+        for one in found
+    ]
+    kinds = {"format": FORMATS, "question_type": QUESTION_TYPES, "cause": CAUSES}
+    types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(of[-3:], bool)
+    texts = dict.fromkeys(("case_key", "trial_id", "model", "response", "verdict", "extracted", "rule"), "str")
+    return pd.DataFrame(rows, columns=["case_key", *own, *of]).astype({**types, **texts, "turn": "Int64"})
 
 
 def _summed(scores: Sequence[CaseScore]) -> OnVignette:
     return OnVignette(sum(s.counted for s in scores), sum(s.correct for s in scores), len(scores))
 
 
-def cause_shares(found: Iterable[Attribution], arms: bool = False) -> list[Row]:
+def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
     """Return a row for each model (and arm) and cause, in the order of models, arms and ``CAUSES``.
 
-    ``n`` of the model's ``wrong`` answers that count are put down to the cause; the estimate is that share (0 to 1, NaN
-    without wrong answers), cases resampled. ``excluded`` more have this cause and do not count as wrong;
-    ``provisional`` of ``n`` may still turn out the patient's, whom nobody has judged.
+    ``found`` as from ``attribution_table``. ``n`` of the model's ``wrong`` answers that count are put down to the
+    cause; the estimate is that share (0 to 1, NaN without wrong answers), cases resampled. ``excluded`` more have this
+    cause and do not count as wrong; ``provisional`` of ``n`` may still turn out the patient's, whom nobody has judged.
     """
-
-    def place(one: Attribution) -> tuple[str, int, int]:
-        return _order(one.answer.model, *_arm(one)) if arms else (one.answer.model, 0, 0)
-
     rows: list[Row] = []
-    for _, members in groupby(sorted(found, key=place), key=place):
-        group = list(members)
-        label: dict[str, Any] = {"model": group[0].answer.model}
-        if arms:
-            label |= dict(zip(("format", "question_type"), _arm(group[0]), strict=True))
-        cases = {key: row for row, key in enumerate(sorted({a.answer.case[0] for a in group}))}
-        counts = np.zeros((len(cases), len(CAUSES)))
-        for one in group:
-            if one.counted:
-                counts[cases[one.answer.case[0]], CAUSES.index(one.cause)] += 1
+    of = ["model", "format", "question_type"] if arms else ["model"]
+    for label, group in found.groupby(of, observed=True):
+        case, keys = pd.factorize(group["case_key"], sort=True)
+        cause, counted = group["cause"].cat.codes.to_numpy(), group["counted"].to_numpy()
+        counts = np.zeros((len(keys), len(CAUSES)))
+        np.add.at(counts, (case, cause), counted)
+        excluded = np.bincount(cause[~counted], minlength=len(CAUSES))
+        provisional = np.bincount(cause[group["provisional"]], minlength=len(CAUSES))
         wrong = counts.sum(axis=1)
         intervals = ratio_intervals(counts, np.repeat(wrong[:, None], len(CAUSES), axis=1))
-        for column, cause in enumerate(CAUSES):
-            of = [a for a in group if a.cause == cause]
-            rows.append(
-                Row(
-                    {**label, "cause": cause, "n": int(counts[:, column].sum()), "wrong": int(wrong.sum())},
-                    ratio(counts[:, column], wrong),
-                    *intervals[column],
-                    int(wrong.sum()),
-                    more={"excluded": sum(not a.counted for a in of), "provisional": sum(a.provisional for a in of)},
-                    unit="wrong answers",
-                    columns=Columns("share", n=None),
-                )
+        rows += [
+            Row(
+                {
+                    **dict(zip(of, label, strict=True)),
+                    "cause": name,
+                    "n": int(counts[:, column].sum()),
+                    "wrong": int(wrong.sum()),
+                },
+                ratio(counts[:, column], wrong),
+                *intervals[column],
+                int(wrong.sum()),
+                more={"excluded": int(excluded[column]), "provisional": int(provisional[column])},
+                unit="wrong answers",
+                columns=Columns("share", n=None),
             )
+            for column, name in enumerate(CAUSES)
+        ]
     return rows
 
 
-def patient_effects(found: Iterable[Attribution], scores: Sequence[CaseScore]) -> list[Row]:
+def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Row]:
     """Return the accuracy of each arm that has a wrong answer, and that without the wrong ones of the patient.
 
-    Both are means over trials, then cases; ``same_cases`` is the second minus the first on the ``n_cases`` cases that
-    keep an answer. ``answers_left_out`` were left out, and with them ``cases_left_out``. ``not_judged`` wrong answers
-    stay in although nobody has judged what the patient withheld or invented: were they judged, more might be left out.
-    Answers that were right in spite of the patient stay in as well.
+    ``found`` as from ``attribution_table``. Both are means over trials, then cases; ``same_cases`` is the second minus
+    the first on the ``n_cases`` cases that keep an answer. ``answers_left_out`` were left out, and with them
+    ``cases_left_out``. ``not_judged`` wrong answers stay in although nobody has judged what the patient withheld or
+    invented: were they judged, more might be left out. Answers that were right in spite of the patient stay in as well.
 
     ``scores`` are those of the same answers, read with the same selection and multiple-choice rule
     (``core.store.queries.accuracy.case_scores``).
     """
-    spoiled: dict[ArmOf, Counter[str]] = {}
-    open_: Counter[ArmOf] = Counter()
-    for one in found:
-        if one.counted:
-            place = (one.answer.model, *_arm(one))
-            spoiled.setdefault(place, Counter())[one.answer.case[0]] += one.cause == "patient"
-            open_[place] += one.provisional or one.cause == "not_judged"
     held = by_arm(scores)
     rows = []
-    for arm in sorted(spoiled.keys() & held.keys(), key=lambda arm: _order(*arm)):
+    for label, group in found[found["counted"]].groupby(["model", "format", "question_type"], observed=True):
+        arm: ArmOf = label  # type: ignore[assignment]
+        if arm not in held:
+            continue
+        spoiled = group["case_key"][group["cause"] == "patient"].value_counts().to_dict()
         counted = [score for score in held[arm].values() if score.counted]
         correct = np.array([score.correct for score in counted], dtype=np.float64)
         every = correct / [score.counted for score in counted]
-        left = np.array([score.counted - spoiled[arm][score.case_key] for score in counted])
+        left = np.array([score.counted - spoiled.get(score.case_key, 0) for score in counted])
         kept = left > 0
         without = correct[kept] / left[kept]
         gain = paired_difference(without, every[kept])
@@ -233,9 +215,9 @@ def patient_effects(found: Iterable[Attribution], scores: Sequence[CaseScore]) -
                     **bounded("without_patient", _mean(without), bootstrap_interval(without), "without"),
                     **bounded("same_cases", gain.mean, gain.interval),
                     "n_cases": int(kept.sum()),
-                    "answers_left_out": spoiled[arm].total(),
+                    "answers_left_out": sum(spoiled.values()),
                     "cases_left_out": int((~kept).sum()),
-                    "not_judged": open_[arm],
+                    "not_judged": int((group["provisional"] | (group["cause"] == "not_judged")).sum()),
                 },
                 columns=Columns("accuracy", n=None),
             )
@@ -245,14 +227,6 @@ def patient_effects(found: Iterable[Attribution], scores: Sequence[CaseScore]) -
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if values.size else math.nan
-
-
-def _arm(one: Attribution) -> tuple[Format, QuestionType]:
-    return one.answer.format, one.answer.question_type
-
-
-def _order(model: str, format_: Format, question_type: QuestionType) -> tuple[str, int, int]:
-    return model, FORMATS.index(format_), QUESTION_TYPES.index(question_type)
 
 
 def beside_people(store: Store, judge: Judge) -> dict[str, PairedCounts]:
@@ -298,39 +272,28 @@ def report(
         return
     with asked.progress("facts ledgers") as show:
         measure_missing(store, LEDGER, wanted, progress=show)
+    held = WrongAnswers(store, wanted, rule)
     with asked.progress("conversations") as show:
-        attributed = attributions(store, wanted, rule, on_progress=show)
+        found = held.in_parts(show)
     if part == "patient":
         with store.read() as cursor:
-            yield from patient_effects(attributed.answers, case_scores(cursor, wanted, rule))
+            yield from patient_effects(found, case_scores(cursor, wanted, rule))
     elif part == "answers":
-        for one in attributed.answers:
-            yield {
-                "model": one.answer.model,
-                "case": one.answer.case[0],
-                "trial_id": one.answer.trial_id,
-                "format": one.answer.format,
-                "question_type": one.answer.question_type,
-                "verdict": one.answer.verdict,
-                "cause": one.cause,
-                "rule": one.rule,
-                "turn": one.turn,
-                "judged": one.judged,
-                "provisional": one.provisional,
-            }
+        listed = ["model", "case_key", "trial_id", "format", "question_type", "verdict", "cause", "rule", "turn"]
+        lines = found[[*listed, "judged", "provisional"]].rename(columns={"case_key": "case"}).astype(object)
+        yield from lines.where(lines.notna(), None).to_dict("records")  # type: ignore[misc]
     else:
-        yield from cause_shares(attributed.answers, arms=part == "arms")
+        yield from cause_shares(found, arms=part == "arms")
     # who judged what patients withheld and invented, and what nobody judged
-    open_ = [a for a in attributed.answers if a.counted and (a.cause == "not_judged" or a.provisional)]
-    if attributed.judge is None and not open_:
+    counted = found[found["counted"]]
+    open_, provisional = int((counted["cause"] == "not_judged").sum()), int(counted["provisional"].sum())
+    if held.judge is None and not open_ + provisional:
         return
-    by = f"{attributed.judge.model} (prompts {attributed.judge.prompt_hash})" if attributed.judge else "nobody"
-    judged = sum(a.judged and a.counted for a in attributed.answers)
-    words = f"Withheld and invented: judged by {by} for {judged:,} wrong answers."
-    if open_:
-        provisional = sum(a.provisional for a in open_)
+    by = f"{held.judge.model} (prompts {held.judge.prompt_hash})" if held.judge else "nobody"
+    words = f"Withheld and invented: judged by {by} for {counted['judged'].sum():,} wrong answers."
+    if open_ + provisional:
         words += (
-            f" Not judged: {len(open_) - provisional:,} answers of that cause, and {provisional:,} put down to the "
+            f" Not judged: {open_:,} answers of that cause, and {provisional:,} put down to the "
             "doctor that may still be the patient's. A model judges them: `python -m core judge-facts --model M`."
         )
     asked.note(words)

@@ -89,8 +89,9 @@ class ScoreMeans:
         with asked.store.read() as cursor:
             means, counts = case_means(cursor, self.measure, asked.selection)
         conditions: Iterator[Any] = counts.itertuples()
-        for trials, name in product(conditions, dict.fromkeys(means["name"])):
-            of = means[(means["model"] == trials.model) & (means["name"] == name)]
+        by_score = dict(list(means.groupby(["model", "name"])))
+        for trials, name in product(conditions, means["name"].unique()):
+            of = by_score.get((trials.model, name), means[:0])
             values = of["mean"].dropna().to_numpy(dtype=np.float64)
             shares = bool(((values >= 0) & (values <= 1)).all())
             low, high = bootstrap_interval(values, shares=shares) if values.size else (None, None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ MAX_POINTS = 1 << 20
 MAX_DENOMINATOR = 1_000
 RESAMPLES = 10_000
 SEED = 20
-_BLOCK = 2_000_000
+_BLOCK = 500_000
+_KEPT = 8_000_000
+"""Draws that are remembered for the next figure about as many cases, a byte each."""
 _ROUNDING = 1e-12
 _TIE = 1e-6
 """Two means this much closer than neighbours on the lattice are the same one."""
@@ -197,7 +200,7 @@ def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Latt
 
 
 FEW = 50
-"""A column that fewer cases have is resampled by itself: a draw from all cases could hold none of them."""
+"""A column that fewer cases have is taken by itself: a draw from all cases could hold none of them."""
 
 
 def column_intervals(
@@ -216,9 +219,7 @@ def column_intervals(
     counts = present.sum(axis=0)
     many = np.flatnonzero(counts >= FEW)
     bounds = [
-        resampled_interval(matrix[present[:, c], c], level, resamples=resamples, seed=seed, shares=False)
-        if counts[c] < FEW
-        else NOTHING
+        bootstrap_interval(matrix[present[:, c], c], level, shares=False) if counts[c] < FEW else NOTHING
         for c in range(matrix.shape[1])
     ]
     if many.size:
@@ -251,9 +252,20 @@ def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:
 
 def drawn_cases(n: int, resamples: int, seed: int) -> Iterator[Floats]:
     """Yield, in blocks to bound memory, how often each case is drawn in each resample."""
+    blocks = _kept_draws(n, resamples, seed) if n * resamples <= _KEPT else _draws(n, resamples, seed)
+    return (block.astype(np.float64) for block in blocks)
+
+
+@lru_cache(maxsize=4)
+def _kept_draws(n: int, resamples: int, seed: int) -> list[NDArray[np.uint8]]:
+    return list(_draws(n, resamples, seed))
+
+
+def _draws(n: int, resamples: int, seed: int) -> Iterator[NDArray[np.uint8]]:
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // n)
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         index = generator.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-        yield np.bincount(index.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        # no case is ever drawn 256 times in n draws from n
+        yield np.bincount(index.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import SEED, tail_of
+from core.stats.bootstrap import SEED, drawn_cases, tail_of
 from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
-_BLOCK = 2_000_000
 
 
 def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
@@ -26,12 +25,9 @@ def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = S
     table = np.asarray(by_case, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise UsageError("Resampling needs a table of numbers: a row for each case, without gaps.")
-    generator, n = np.random.default_rng(seed), table.shape[0]
-    if not n:
+    if not table.size:
         return np.zeros((resamples, table.shape[1]))
-    block = max(1, _BLOCK // n)
-    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
-    return np.concatenate([generator.multinomial(n, np.full(n, 1 / n), size) @ table for size in sizes])
+    return np.concatenate([drawn @ table for drawn in drawn_cases(len(table), resamples, seed)])
 
 
 def percentiles(figures: ArrayLike, n_cases: int, level: float = 0.95) -> Interval:

@@ -1,6 +1,6 @@
 """The causes of wrong answers: shares by model, the way to the answers, and accuracy without the patient's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,10 +10,12 @@ from core.events import QUESTION_TYPES, Started
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.measures.attribution import AFTER_TALK, Attribution, Cause
+from core.measures.attribution import AFTER_TALK, Cause
 from core.measures.base import Row
-from core.measures.failures import Attributed
-from pages.failures.data import Causes, attributing, causes, talks
+from core.measures.failures import Causes
+from core.store.queries.facts import Judge
+from core.work import Work
+from pages.failures.data import Found, answers_behind, attributing, causes, talks
 from pages.kit.case.facts import measured_words
 from pages.kit.case.judging import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
@@ -22,7 +24,7 @@ from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_work
 from pages.kit.look import QUESTION_TYPE, RULE, VERDICT, arm, plain
-from pages.kit.names import model_colours, natural
+from pages.kit.names import model_colours
 from pages.kit.stored import events_of, scores, stored_case
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.view import RULES, View
@@ -48,6 +50,8 @@ _ANSWER = "failures_answer"
 """Where the chosen answer stands in the address."""
 _BEFORE = "Patient, suspected"
 """How the patient was named in addresses while rules suspected it."""
+_SOON_S = 3.0
+"""How long a page waits for what is worked out in a process before it says how far that is."""
 _LONG = 400
 """Characters of an answer that are shown."""
 _RULES = """
@@ -75,6 +79,26 @@ first.
 """
 
 
+def draw_extract(
+    work: Work[pd.DataFrame | None],
+    key: str,
+    doing: str,
+    starting: str,
+    of: str,
+    label: str,
+    begin: Callable[..., object],
+    *args: object,
+) -> pd.DataFrame | None:
+    """Return what was worked out in a process; until then draw how far it is, or the way to begin it ``again``."""
+    work.join(_SOON_S)
+    if work.running:
+        st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
+    elif work.result is None:
+        st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
+        st.button(label, key=f"{key}_again", on_click=begin, args=args, kwargs={"again": True})  # type: ignore[arg-type]
+    return None if work.running else work.result
+
+
 def draw_causes(view: View) -> None:
     """Ask which answers, and draw their causes once these are found."""
     held = {s.question_type for s in scores() if view.has(s.model, s.case_key, s.dataset, s.specialty)}
@@ -93,27 +117,13 @@ def draw_causes(view: View) -> None:
             "Right choice", RULES, "rule", names=RULE, shape="segments", help="How an answer among choices is judged."
         )
     judge = ask_judge()
-    work = attributing(group, rule, judge)
-    if work.running:
-        words = ("Looking for causes", "Reading the answers…", "failures", "trials")
-        st.fragment(draw_work, run_every=0.5)(work, *words, figures=False)
+    extract, work = attributing(group, rule, judge)
+    words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
+    read = draw_extract(work, "failures", *words, attributing, group, rule, judge)
+    if read is None:
         return
-    if work.error or work.result is None or not work.result.complete:
-        if work.error:
-            st.error(plain(work.error))
-        else:
-            st.info("It was stopped before all causes were found.", icon=":material/pause:")
-        st.button(
-            "Find the causes",
-            icon=":material/troubleshoot:",
-            key="failures_again",
-            on_click=attributing,  # type: ignore[arg-type]
-            args=(group, rule, judge),
-            kwargs={"again": True},
-        )
-        return
-    found = causes(work, view, types, rule)
-    if not found.answers:
+    found = causes(extract, view, types, read)
+    if found.answers.empty:
         st.info(
             "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
             "not marked yet are left out.",
@@ -121,19 +131,20 @@ def draw_causes(view: View) -> None:
         )
         return
     about = f"{view.in_words()}. {_GROUP[group]}, {', '.join(QUESTION_TYPE[t] for t in types) or 'all questions'}"
-    _draw_shares(found, work.result, view.names, about)
-    _draw_answers(found.answers, view.names)
+    _draw_shares(found, read.attrs["left_out"], judge, view.names, about)
+    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
+        _draw_cause(found.answers, extract, view, types)
     _draw_effects(found.effects, view, about)
 
 
-def _draw_shares(found: Causes, result: Attributed, names: Mapping[str, str], about: str) -> None:
+def _draw_shares(found: Found, unmarked: int, judge: Judge | None, names: Mapping[str, str], about: str) -> None:
     counts = {m: sum(row["excluded"] for row in found.shares if row["model"] == m) for m in names}
     words = ", ".join(f"{names[m]} {n:,}" for m, n in counts.items() if n) or "none"
     excluded = (
         "Excluded and not counted as wrong, because a provider failed or refused or the grader’s reply could not be "
         f"read: {words}."
     )
-    excluded += f" Left out, not marked yet: {result.unmarked:,} answers on all cases." if result.unmarked else ""
+    excluded += f" Left out, not marked yet: {unmarked:,} answers on all cases." if unmarked else ""
 
     def take(model: str, cause: Cause) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = model, cause
@@ -148,9 +159,9 @@ def _draw_shares(found: Causes, result: Attributed, names: Mapping[str, str], ab
         on_point=lambda point: take(*point[1:3]),
     )
     st.caption(f"Click a part of a bar for its answers. {plain(excluded)}")
-    after = [one for one in found.answers if one.counted and one.answer.format in AFTER_TALK]
-    if after:
-        _draw_judging(after, result)
+    after = found.answers[found.answers["counted"] & found.answers["format"].isin(AFTER_TALK)]
+    if not after.empty:
+        _draw_judging(after, judge)
     left, right = st.columns(2)
     with left, st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
@@ -202,17 +213,16 @@ def causes_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = 
     return stacked(labels, segments, "Share of wrong answers", "answers", percent=True, row=56, dark=dark)
 
 
-def _draw_judging(after: Sequence[Attribution], result: Attributed) -> None:
+def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
     """Say who judged the patients of these answers and how many, and offer to have the rest judged."""
-    trials = sorted({one.answer.trial_id for one in after})
-    judged = len({one.answer.trial_id for one in after if one.judged})
-    open_ = sum(one.cause == "not_judged" for one in after)
-    provisional = sum(one.provisional for one in after)
+    trials = sorted(after["trial_id"].unique())
+    judged = after["trial_id"][after["judged"]].nunique()
+    open_, provisional = int((after["cause"] == "not_judged").sum()), int(after["provisional"].sum())
     with st.container(border=True, gap="small"):
-        if result.judge is None or not judged:
+        if judge is None or not judged:
             head = f"**Not judged: what patients withheld or invented** in these {len(trials):,} conversations."
         else:
-            head = f"**Withheld and invented: judged by {judge_words(result.judge)}**, {judged:,} of "
+            head = f"**Withheld and invented: judged by {judge_words(judge)}**, {judged:,} of "
             head += f"{len(trials):,} conversations here."
         if open_ or provisional:
             head += (
@@ -220,74 +230,66 @@ def _draw_judging(after: Sequence[Attribution], result: Attributed) -> None:
                 "grounds of its own, and a judge may still find an invention there."
             )
         st.markdown(head)
-        if result.judge is not None and judged:
-            st.caption(people_words(result.judge))
+        if judge is not None and judged:
+            st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
             draw_form(trials, "failures", "all of these conversations")
 
 
-def _draw_answers(found: Sequence[Attribution], names: Mapping[str, str]) -> None:
-    """Draw the answers behind a part of a bar."""
-    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
-        _draw_cause(found, names)
-
-
-def _draw_cause(found: Sequence[Attribution], names: Mapping[str, str]) -> None:
+def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[str, ...]) -> None:
     """Ask for model and cause, list the answers, and draw the chosen one, if it is among them."""
     if st.query_params.get("failures_cause") == _BEFORE:
         st.session_state["failures_cause"] = "patient"
     left, right = st.columns(2)
-    held = {one.answer.model for one in found}
+    held, names = set(found["model"].unique()), view.names
     model = choose("Model", [one for one in names if one in held], "failures_model", names=names, where=left)
-    own = {one.cause for one in found if one.answer.model == model}
+    own = set(found["cause"][found["model"] == model].unique())
     known: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in own]
     cause = choose("Cause", known, "failures_cause", names=lambda c: CAUSE[c][0], where=right)
-    fitting = [one for one in found if (one.answer.model, one.cause) == (model, cause)]
-    fitting.sort(key=lambda one: (natural(one.answer.case[0]), one.answer.trial_id))
-    listed = {f"{one.answer.trial_id}|{one.answer.format}:{one.answer.question_type}": one for one in fitting}
-    st.caption(f"{len(listed):,} answers.")
+    fitting = answers_behind(extract, view, types, model, cause)
+    places = [f"{one.trial_id}|{one.format}:{one.question_type}" for one in fitting.itertuples()]
+    st.caption(f"{len(fitting):,} answers.")
 
     def take(row: int) -> None:
-        st.query_params[_ANSWER] = list(listed)[row]
+        st.query_params[_ANSWER] = places[row]
 
     draw_table(
         answers_table(fitting, names), "wrong_answers", on_row=take, height=290, alt="Wrong answers with their causes"
     )
-    chosen = listed.get(st.query_params.get(_ANSWER, ""))
-    if chosen is None:
+    if (chosen := st.query_params.get(_ANSWER, "")) not in places:
         forget(_ANSWER)
         return
-    answer, case, events = chosen.answer, stored_case(chosen.answer.case[0]), events_of(chosen.answer.trial_id)
+    one = fitting.iloc[places.index(chosen)]
+    case, events = stored_case(one["case_key"]), events_of(one["trial_id"])
     with st.container(border=True):
-        name = f"**{plain(answer.case[0])}** · {plain(names[model])} · {arm(answer.format, answer.question_type)}"
-        st.markdown(cause_words(name, chosen))
-        read = (answer.extracted or answer.response or "nothing").replace("**", "").strip(" .")[:_LONG]
+        name = f"**{plain(one['case_key'])}** · {plain(names[model])} · {arm(one['format'], one['question_type'])}"
+        st.markdown(cause_words(name, cause, one["verdict"], one["rule"], provisional=one["provisional"]))
+        said = next((one[of] for of in ("extracted", "response") if pd.notna(one[of]) and one[of]), "nothing")
+        read = said.replace("**", "").strip(" .")[:_LONG]
         st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")
-        if chosen.turn is not None:
-            draw_messages(events, chosen.turn)
+        if pd.notna(one["turn"]):
+            draw_messages(events, one["turn"])
         started = next((event for event in events if isinstance(event, Started)), None)
-        place = f"{started.trial + 1}:{answer.format}:{answer.question_type}" if started else ""
-        draw_ways_on(answer.trial_id, view="why", **({"cell": place} if place else {}))
+        place = f"{started.trial + 1}:{one['format']}:{one['question_type']}" if started else ""
+        draw_ways_on(one["trial_id"], view="why", **({"cell": place} if place else {}))
 
 
-def answers_table(found: Sequence[Attribution], names: Mapping[str, str]) -> pd.DataFrame:
+def answers_table(found: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """Return wrong answers as rows; messages are counted from 1."""
-    columns = ["Case", "Arm", "Verdict", "Read as", "Why", "Message", "Model", "Cause", "Trial"]
-    rows = [
-        (
-            one.answer.case[0].partition("/")[2] or one.answer.case[0],
-            arm(one.answer.format, one.answer.question_type),
-            VERDICT[one.answer.verdict][0],
-            one.answer.extracted,
-            one.rule,
-            None if one.turn is None else one.turn + 1,
-            names[one.answer.model],
-            CAUSE[one.cause][0],
-            one.answer.trial_id,
-        )
-        for one in found
-    ]
-    return pd.DataFrame(rows, columns=columns).astype({"Message": "Int64"})
+    arms = {of: arm(*of) for of in set(zip(found["format"], found["question_type"], strict=True))}
+    return pd.DataFrame(
+        {
+            "Case": found["case_key"].str.partition("/")[2].where(lambda keys: keys != "", found["case_key"]),
+            "Arm": [arms[of] for of in zip(found["format"], found["question_type"], strict=True)],
+            "Verdict": [VERDICT[verdict][0] for verdict in found["verdict"]],
+            "Read as": found["extracted"],
+            "Why": found["rule"],
+            "Message": found["turn"] + 1,
+            "Model": found["model"].map(names),
+            "Cause": [CAUSE[cause][0] for cause in found["cause"]],
+            "Trial": found["trial_id"],
+        }
+    )
 
 
 def _draw_effects(effects: Sequence[Row], view: View, about: str) -> None:

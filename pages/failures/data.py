@@ -7,42 +7,42 @@ import pandas as pd
 from core import access
 from core.events import Format
 from core.jobs.judging import judging
-from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
+from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Row
-from core.measures.belief import Calibration, Course, belief_rows, calibrations, courses, curves
-from core.measures.failures import Attributed, attributions, cause_shares, patient_effects
+from core.measures.belief import Beliefs, Calibration, belief_rows, calibrations, curves
+from core.measures.extracts import Extract
+from core.measures.failures import Causes, cause_shares, patient_effects
 from core.measures.ledger.kept import LEDGER, TalkRow, talk_rows, topic_rows
 from core.measures.missing import Measured, begin_measuring, measuring
 from core.store.database import Store
 from core.store.queries.facts import Judge, judged_sums, talk_sums, topic_sums
-from core.store.selection import McqRule, Selection
+from core.store.selection import McqRule
 from core.work import Work, begin, work_at
 from pages.kit.cached import cached_query
+from pages.kit.names import natural
 from pages.kit.stored import scores
 from pages.kit.view import View
 
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_TALK, "vignette": ("vignette",), "all": APPLIES}
 """Formats whose wrong answers can be looked at together."""
-_LAST: dict[tuple[str, ...], str] = {}
-"""Attribution → the state of the database that it was begun on."""
+_LAST: dict[tuple[str, ...], Causes] = {}
+"""Choices → the extract that was begun last for them."""
+_FEW = 2_000
+"""Up to so many conversations, starting a process takes longer than reading them here."""
+_DRAWN = [
+    "trial_id", "model", "case_key", "dataset", "specialty", "format", "question_type", "cause", "counted", "judged",
+    "provisional",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Causes:
-    """The causes of the wrong answers in view, and what they do to accuracies."""
+class Found:
+    """The wrong answers in view with their causes, and what these do to accuracies."""
 
-    answers: tuple[Attribution, ...]
+    answers: pd.DataFrame
+    """In the columns that bars are made of; ``answers_behind`` reads the others."""
     shares: tuple[Row, ...]
     effects: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """What the probed conversations in view say."""
-
-    rows: tuple[Row, ...]
-    curves: tuple[Row, ...]
-    calibrations: tuple[Calibration, ...]
 
 
 def marking() -> Work[Measured] | None:
@@ -55,27 +55,30 @@ def begin_marking() -> None:
     begin_measuring(Store(), LEDGER)
 
 
-def attributing(group: str, rule: McqRule, judge: Judge | None, *, again: bool = False) -> Work[Attributed]:
+def _made(extract: Extract, columns: list[str] | None = None, *, again: bool = False) -> Work[pd.DataFrame | None]:
+    """Return the work on an extract, begun where it was not yet; its result is ``None`` where it was stopped."""
+    known = work_at(extract)
+    if known is not None and not (again and not known.running):
+        return known
+    few = int(talks()[["marked", "missing", "broken"]].sum().sum()) <= _FEW
+    return begin(extract, lambda tell, stop: extract.read(columns) if extract.make(tell, stop, few=few) else None)
+
+
+def attributing(
+    group: str, rule: McqRule, judge: Judge | None, *, again: bool = False
+) -> tuple[Causes, Work[pd.DataFrame | None]]:
     """Return the attribution of a group's wrong answers, which is started where it was not yet.
 
     ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
     goes on to be shown.
     """
-    store, busy = Store(), (marking(), judging())
-    place = ("causes", str(store.path), access.sees(), group, rule, *(judge or ()))
-    known = work_at((*place, store.version))
-    if known is None and any(work is not None and work.running for work in busy):
-        known = work_at((*place, _LAST.get(place, "")))
-    if known is not None and not (again and not known.running):
-        return known
-    _LAST[place] = store.version
-    selection = Selection(formats=GROUPS[group])
-    return begin(
-        (*place, store.version),
-        lambda tell, stop: attributions(
-            store, selection, rule, on_progress=tell, stop=stop, marked_only=True, judge=judge
-        ),
-    )
+    extract, busy = Causes(Store().path, GROUPS[group], rule, judge), (marking(), judging())
+    place = ("causes", str(extract.path), str(access.sees()), group, rule, *(judge or ()))
+    last = _LAST.get(place, extract)
+    if not again and any(work is not None and work.running for work in busy) and (known := work_at(last)) is not None:
+        return last, known
+    _LAST[place] = extract
+    return extract, _made(extract, _DRAWN, again=again)
 
 
 @cached_query("Reading the marks…", 2)
@@ -107,41 +110,33 @@ def topic_figures(view: View) -> list[Row]:
     return topic_rows(view.rows(_topics()))
 
 
-def causes(work: Work[Attributed], view: View, types: tuple[str, ...], rule: McqRule) -> Causes:
+@cached_query(entries=12)
+def causes(extract: Causes, view: View, types: tuple[str, ...], _found: pd.DataFrame) -> Found:
     """Return the causes in view of an attribution that is over; of all ``types`` of questions where there is none."""
-    return _causes(work.started_at, view, types, rule, work.result)
+    held = [s for s in scores(extract.rule) if view.has(s.model, s.case_key, s.dataset, s.specialty)]
+    listed = _in_view(_found, view, types)
+    return Found(listed, tuple(cause_shares(listed)), tuple(patient_effects(listed, held)))
 
 
-@cached_query(entries=12)
-def _causes(started_at: float, view: View, types: tuple[str, ...], rule: McqRule, _found: Attributed | None) -> Causes:
-    places = {score.case_key: (score.dataset, score.specialty) for score in scores(rule)}
-    held = [s for s in scores(rule) if view.has(s.model, s.case_key, s.dataset, s.specialty)]
-    listed = tuple(
-        one
-        for one in (_found.answers if _found else ())
-        if view.has(one.answer.model, one.answer.case[0], *places.get(one.answer.case[0], (None, None)))
-        and (not types or one.answer.question_type in types)
-    )
-    return Causes(listed, tuple(cause_shares(listed)), tuple(patient_effects(listed, held)))
+def answers_behind(extract: Causes, view: View, types: tuple[str, ...], model: str, cause: Cause) -> pd.DataFrame:
+    """Return the answers in view that a cause stands for, in all columns, in the order of cases and trials."""
+    listed = _in_view(extract.read(model=model, cause=cause), view, types)
+    keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
+    return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
 
 
-def believing(*, again: bool = False) -> Work[list[Course]]:
+def _in_view(table: pd.DataFrame, view: View, types: tuple[str, ...]) -> pd.DataFrame:
+    listed = view.rows(table)
+    return listed[listed["question_type"].isin(types)] if types else listed
+
+
+def believing(*, again: bool = False) -> Work[pd.DataFrame | None]:
     """Return the reading of what was believed in every probed conversation, which is started where it was not yet."""
-    store = Store()
-    place = ("beliefs", str(store.path), access.sees(), store.version)
-    known = work_at(place)
-    if known is not None and not (again and not known.running):
-        return known
-    return begin(place, lambda tell, stop: courses(store, on_progress=tell, stop=stop))
-
-
-def beliefs(work: Work[list[Course]], view: View) -> Beliefs:
-    """Return what was believed in the probed conversations in view, of a reading that is over."""
-    return _beliefs(work.started_at, view, work.result)
+    return _made(Beliefs(Store().path), again=again)
 
 
 @cached_query(entries=12)
-def _beliefs(started_at: float, view: View, _found: list[Course] | None) -> Beliefs:
-    places = {score.case_key: (score.dataset, score.specialty) for score in scores()}
-    held = [one for one in _found or () if view.has(one.model, one.case_key, *places.get(one.case_key, (None, None)))]
-    return Beliefs(tuple(belief_rows(held)), tuple(curves(held)), tuple(calibrations(held)))
+def beliefs(view: View, _found: pd.DataFrame) -> tuple[list[Row], list[Row], list[Calibration]]:
+    """Return means, curves and calibrations of the probed conversations in view, of a reading that is over."""
+    held = view.rows(_found)
+    return belief_rows(held), curves(held), calibrations(held)

@@ -10,23 +10,20 @@ from core.figures.curves import Point, curves
 from core.figures.reliability import Bin, reliability
 from core.figures.style import Axis
 from core.measures.base import Row
-from core.measures.belief import CLOSURE, SETTLED, When
+from core.measures.belief import CLOSURE, SETTLED, Calibration, When
 from core.measures.ledger.kept import LEDGER
-from pages.failures.causes import draw_causes
-from pages.failures.data import Beliefs, begin_marking, beliefs, believing, marking, talks
+from pages.failures.causes import draw_causes, draw_extract
+from pages.failures.data import begin_marking, beliefs, believing, marking, talks
 from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_missing, draw_work
-from pages.kit.look import plain
+from pages.kit.jobs import draw_missing
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View, ask_view, offers_of
 
-_SOON_S = 3.0
-"""How long a page waits for beliefs before it says how far they are."""
 _MEASURES = {
     "ever_led": "Ever led", "leads_at_end": "Leads at the end", "lost": "Led and lost again",
     "premature": "Premature closure", "over_asked": "Needless questions",
@@ -45,23 +42,12 @@ _HELP = f"""
 
 def draw_belief(view: View) -> None:
     """Draw what the probed conversations say, or how to get some."""
-    work = believing()
-    work.join(_SOON_S)
-    if work.running:
-        how = ("Reading beliefs", "Reading the probes…", "failures_belief", "conversations")
-        st.fragment(draw_work, run_every=0.5)(work, *how, figures=False, stopped="It can be started again.")
+    how = ("Reading beliefs", "Reading the probes…", "conversations", "Read the beliefs")
+    read = draw_extract(believing(), "failures_belief", *how, believing)
+    if read is None:
         return
-    if work.error or work.stopped:
-        st.info(plain(work.error or "It was stopped before all beliefs were read."), icon=":material/pause:")
-        st.button(
-            "Read the beliefs",
-            key="belief_again",
-            on_click=believing,  # type: ignore[arg-type]
-            kwargs={"again": True},
-        )
-        return
-    found = beliefs(work, view)
-    if not found.rows:
+    rows, points, calibrations = beliefs(view, read)
+    if not rows:
         st.info(
             "No belief is stored for these cases and models. Ask doctors what they hold likeliest after every reply, "
             "unseen by the patient and costed apart: `python -m core run --doctor MODEL --probe`. The reference doctor "
@@ -77,7 +63,7 @@ def draw_belief(view: View) -> None:
     about = f"{view.in_words()}. {words}"
     left, right = st.columns(2, gap="medium")
     with left:
-        likely = [point for point in found.curves if point["quantity"] == "right"]
+        likely = [point for point in points if point["quantity"] == "right"]
         cases = {point["model"]: point.n for point in reversed(likely)}
         heads = {m: f"{name}, n = {cases[m]:,} cases" for m, name in view.names.items() if m in cases}
         draw_figure(
@@ -100,12 +86,12 @@ def draw_belief(view: View) -> None:
                 "Per cent of replies": p["per_cent"],
                 **_mean(p),
             }
-            for p in found.curves
+            for p in points
         )
         offer_csv(course, "belief_course")
     with right:
         when = choose("When", list(_WHEN), "failures_when", names=_WHEN, shape="segments", hidden=True)
-        shown = [(row, bins) for row, bins in found.calibrations if row["when"] == when]
+        shown = [(row, bins) for row, bins in calibrations if row["when"] == when]
         heads_ = {row["model"]: row for row, _ in shown}
         scored = {
             model: f"{name}, Brier {heads_[model].estimate:.3f}, ECE {heads_[model]['ece']:.3f}"
@@ -134,21 +120,21 @@ def draw_belief(view: View) -> None:
         offer_csv(_bins_table(held, view), "reliability")
     st.caption(words)
     columns = {"Model": st.column_config.TextColumn(pinned=True)}
-    draw_table(belief_table(found, view), "belief", columns, height="auto")
+    draw_table(belief_table(rows, calibrations, view), "belief", columns, height="auto")
     with st.expander("What these mean", icon=":material/help:"):
         st.markdown(_HELP)
 
 
-def belief_table(found: Beliefs, view: View) -> pd.DataFrame:
+def belief_table(rows: Sequence[Row], calibrations: Sequence[Calibration], view: View) -> pd.DataFrame:
     """Return every measure of belief by model, with its interval; messages are counted from 1."""
     listed: list[dict[str, object]] = []
-    for model, rows in groupby(found.rows, key=lambda row: str(row["model"])):
+    for model, own in groupby(rows, key=lambda row: str(row["model"])):
         name = {"Model": view.names.get(model, model)}
-        by_figure = {row["figure"]: row for row in rows}
+        by_figure = {row["figure"]: row for row in own}
         listed += [{**name, "What": what, **_mean(by_figure[figure])} for figure, what in _MEASURES.items()]
         listed.append({**name, "What": "First led after message", **_mean(by_figure["first_led"], 1)})
         counts = {"Conversations": by_figure["ever_led"]["n_conversations"]}
-        for row, _ in found.calibrations:
+        for row, _ in calibrations:
             if row["model"] == model:
                 for what, figure in (("Brier score", "brier"), ("ECE", "ece")):
                     bounds = {"Low": row[f"{figure}_low"], "High": row[f"{figure}_high"], "Cases": row.n}

@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from core.agents.base import Turn
 from core.case import Case
-from core.measures.history.measures import HISTORY, save_items
-from core.measures.missing import measure_missing
+from core.measures import missing
+from core.measures.history.measures import HISTORY, HistoryTaking, save_items
+from core.measures.missing import count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from core.text.case_items import ItemSet
@@ -87,6 +88,25 @@ def chart(app: AppTest, axis: str) -> dict:
     found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
     shown = next(c for c in found if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")])
     return {trace.get("name"): trace for trace in shown["data"]}
+
+
+def test_another_page_opens_while_a_process_measures_and_what_it_found_is_written(
+    stored: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HistoryTaking, "parcel", 2)
+    monkeypatch.setattr(missing, "WRITTEN", 1)
+    left: list[int] = []
+
+    def look(done: int, planned: int) -> None:
+        if done < planned:
+            app = open_page("accuracy", accuracy_case_set="ours")
+            assert trouble(app) == []
+            models = {model for held in app.dataframe for model in held.value.get("Model", ())}
+            assert {"openai/a", "openai/b"} <= models
+            left.append(count_missing(stored, HISTORY))
+
+    assert measure_missing(stored, HISTORY, progress=look, processes=1).remaining == 0
+    assert left == [2], "the page saw what had been kept by then"
 
 
 def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:

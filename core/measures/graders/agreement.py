@@ -8,7 +8,7 @@ contradicts itself on the same words in several answers, or on one answer judged
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Literal
@@ -62,7 +62,7 @@ class Judged:
         places = [self.place(name) for name in graders]
         if tuple(graders) == self.graders:
             return self
-        counts = [replace(one, verdicts=tuple(one.verdicts[p] for p in places)) for one in self.counts]
+        counts = [one._replace(verdicts=tuple(one.verdicts[p] for p in places)) for one in self.counts]
         return Judged(tuple(graders), counts)
 
     def narrowed(

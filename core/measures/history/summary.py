@@ -76,14 +76,17 @@ class ComparisonRow:
     p_adjusted: float
 
 
-def read_history(store: Store, selection: Selection | None = None) -> pd.DataFrame:
+def read_history(store: Store, selection: Selection | None = None, *, curves: bool = False) -> pd.DataFrame:
     """Return the table of ``core.store.queries.history.history_means``: a row for each model and case.
+
+    ``curves`` asks for the points over the dialogue in place of the means, of which there are ten times as many.
 
     What is not measured yet is counted in ``missing``: ``measure_missing`` first. Formats and question types of the
     selection have no bearing on conversations.
     """
     with store.read() as cursor:
-        return history_means(cursor, HISTORY, SCALARS, CURVED, TOPICS, selection)
+        means, points, topics = ((), CURVED, ()) if curves else (SCALARS, (), TOPICS)
+        return history_means(cursor, HISTORY, means, points, topics, selection)
 
 
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Figure]:
@@ -174,7 +177,7 @@ CURVED = (*CURVES, "patient_f1", "doctor_f1")
 
 
 def curve_points(table: pd.DataFrame, measures: Sequence[str] = CURVED) -> list[CurvePoint]:
-    """Return the curves of every model (``read_history``'s table), in the order of models, measures and shares.
+    """Return the curves of every model (``read_history``'s ``curves``), in the order of models, measures and shares.
 
     A doctor's precision begins with its first query: conversations without one yet do not count at that share.
     """
@@ -371,6 +374,9 @@ def report(
     with asked.progress("conversations") as show:
         measure_missing(asked.store, HISTORY, asked.selection, progress=show)
     table = read_doctors(asked.store, asked.selection)
+    if part == "curves":
+        points = read_history(asked.store, asked.selection, curves=True)
+        table = points.assign(case_set=table["case_set"])  # the same rows
     for case_set, members in table.groupby("case_set", sort=True):
         for group, found in members.groupby(by, sort=True) if by else [("", members)]:
             label: dict[str, object] = {"cases": str(case_set), **({by: str(group)} if by else {})}

@@ -68,7 +68,7 @@ def patient_rates(
         runs = Selection(runs=found["run_id"].unique().tolist())
         named = select(cursor, runs, without=("grader", "reader", "solver", "summariser"))
     condition_of = {run: one.name for one in named for run in one.runs}
-    data_set = found["case_key"].str.split("/", n=1).str[0]
+    data_set = found["case_key"].map({key: key.partition("/")[0] for key in found["case_key"].unique()})
     found = found.assign(condition=found["run_id"].map(condition_of), data_set=data_set)
     place = [_COLUMN.get(by, by), "persona", "protocol", "data_set" if pooled else "condition"]
     found[place] = found[place].fillna("")
@@ -124,7 +124,7 @@ def hit_sample(
 
 def _rates(label: Mapping[str, str], looked: pd.DataFrame, kinds: Sequence[Kind]) -> Iterator[Row]:
     """Yield the rates of a group; one draw of cases serves all kinds."""
-    cases, row_of = np.unique(looked["case_key"].to_numpy(dtype=str), return_inverse=True)
+    row_of, cases = pd.factorize(looked["case_key"], sort=True)
     by_talk = looked[list(kinds)].to_numpy(dtype=np.float64)
     numbers = np.column_stack([by_talk > 0, by_talk, np.ones(len(looked)), looked["replies"].to_numpy()])
     sums = np.zeros((len(cases), numbers.shape[1]))

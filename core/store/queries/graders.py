@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import pandas as pd
@@ -35,8 +35,7 @@ class GraderHeld:
     newest_at: float
 
 
-@dataclass(frozen=True)
-class VerdictCount:
+class VerdictCount(NamedTuple):
     """``n`` free responses to one case in one arm of one model of which the graders said the same.
 
     ``verdicts`` are in the order in which graders were asked for, ``None`` where one has not judged. ``invalid`` says
@@ -79,8 +78,8 @@ def verdict_counts(
     said = "".join(f", newest.{name}" for name in names)
     parameters = chosen.parameters(_COUNTS) | {"free": list(FREE)}
     rows = cursor.execute(_COUNTS.format(newest=newest, said=said), parameters | dict(zip(names, graders, strict=True)))
-    about = len(_ABOUT)
-    return [VerdictCount(**dict(zip(_ABOUT, row, strict=False)), verdicts=row[about:]) for row in rows.fetchall()]
+    about = len(VerdictCount._fields) - 1
+    return [VerdictCount._make((*row[:about], row[about:])) for row in rows.fetchall()]
 
 
 def flip_counts(cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = None) -> pd.DataFrame:
@@ -94,7 +93,6 @@ def flip_counts(cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = 
     return cursor.execute(_FLIPS, parameters).df()
 
 
-_ABOUT = ("model", "format", "question_type", "case_key", "dataset", "specialty", "invalid", "n")
 _HELD = f"""
     SELECT verdicts.grader, count(DISTINCT (verdicts.trial_id, verdicts.format, verdicts.question_type)), count(*),
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),

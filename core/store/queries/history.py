@@ -95,7 +95,7 @@ def history_means(
         means, told = sums / n, n / rows
     columns = {name: means[:, names.index(name)] for name in scalars}
     columns |= {f"n_{name}": n[:, names.index(name)].astype(np.float64) for name in scalars}
-    columns |= _curves(cursor, measure, curves, len(table))
+    columns |= _curves(cursor, measure, curves, len(table)) if curves else {}
     columns |= {f"order_{topic}": means[:, names.index(f"order {topic}")] for topic in topics}
     columns |= {f"told_{topic}": told[:, names.index(f"order {topic}")] for topic in topics}
     return pd.concat([table, pd.DataFrame(columns)], axis=1)

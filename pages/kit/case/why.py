@@ -60,16 +60,16 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
         st.caption("Not put down to anybody: this format itself holds facts back or rewrites them.")
         return
     why = attribution_of(case, events, answer)
-    st.markdown(cause_words(name, why))
+    st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule, provisional=why.provisional))
     if why.turn is not None and not short:
         draw_messages(events, why.turn)
 
 
-def cause_words(name: str, why: Attribution) -> str:
+def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str, *, provisional: bool) -> str:
     """Return what a wrong answer is put down to, in Markdown, after its ``name``."""
-    label, colour = CAUSE[why.cause]
-    open_ = "  \n:gray[No model has judged the patient: it may still be the patient’s.]" if why.provisional else ""
-    return f"{name} {badge(why.answer.verdict)} :{colour}-badge[{label}]  \n{plain(why.rule)}{open_}"
+    label, colour = CAUSE[cause]
+    open_ = "  \n:gray[No model has judged the patient: it may still be the patient’s.]" if provisional else ""
+    return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}{open_}"
 
 
 def draw_messages(events: Sequence[Event], turn: int) -> None:

@@ -28,6 +28,7 @@ from core.measures.history.summary import (
     measure_rows,
     order_rows,
     read_doctors,
+    read_history,
     read_uncovered,
     uncovered_rows,
 )
@@ -91,7 +92,8 @@ def figures(view: View) -> list[MeasureRow]:
 def course(view: View) -> tuple[list[CurvePoint], list[OrderRow], list[GroupRow]]:
     """Return curves over the dialogue, the order of inquiry, and the measures in three groups of cases."""
     table = scoped(view)
-    return curve_points(table), order_rows(table), group_rows(table, MEASURES)
+    points = curve_points(view.rows(read_history(Store(), curves=True)))
+    return points, order_rows(table), group_rows(table, MEASURES)
 
 
 @cached_query("Computing intervals…")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from core.agents.ledger_models import PatientVerdict
 from core.events import Utterance
 from core.journal import RowLine
-from core.measures import failures
+from core.measures import extracts
 from core.measures.attribution import CAUSES, Attribution, Cause
-from core.measures.belief import courses
-from core.measures.failures import attributions, cause_shares, patient_effects
+from core.measures.belief import ProbedTalks
+from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
 from core.measures.ledger import kept
 from core.measures.ledger.kept import LEDGER
 from core.measures.missing import measure_missing
@@ -59,6 +60,9 @@ def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
+AFTER = Selection(formats=["multi_turn"])
+
+
 @pytest.fixture
 def filled(store: Store) -> Store:
     cases = [a_case(n, vignette="A boy has a nodule on the neck.") for n in range(1, 6)]
@@ -76,10 +80,13 @@ def filled(store: Store) -> Store:
     return store
 
 
+def attributed(store: Store, selection: Selection = AFTER, **how: Any) -> list[Attribution]:
+    return WrongAnswers(store, selection, **how).attributed(slice(None))
+
+
 def test_every_wrong_answer_gets_its_cause(filled: Store) -> None:
-    found = attributions(filled, Selection(formats=["multi_turn"]))
-    assert (found.done, found.planned, found.complete) == (5, 5, True)
-    assert {a.answer.case[0]: (a.cause, a.turn) for a in found.answers} == {
+    assert len(WrongAnswers(filled, AFTER)) == 5
+    assert causes_of(filled) == {
         "ours/1": ("not_judged", 4),  # asked for the lump, which was never told: did the patient keep it back?
         "ours/2": ("doctor_concluded_wrongly", 4),
         "ours/3": ("patient", 3),  # leaked
@@ -104,8 +111,7 @@ def judge(
 
 
 def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
-    found = attributions(store, Selection(formats=["multi_turn"]), **how).answers
-    return {a.answer.case[0]: (a.cause, a.turn) for a in found}
+    return {a.answer.case[0]: (a.cause, a.turn) for a in attributed(store, **how)}
 
 
 def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> None:
@@ -113,9 +119,8 @@ def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> Non
     judge(filled, "run/1", LUMP)
     judge(filled, "run/2")
     assert causes_of(filled) == {**without, "ours/1": ("patient", 3)}
-    found = attributions(filled, Selection(formats=["multi_turn"]))
-    assert found.judge == JUDGE
-    assert {a.answer.case[0]: (a.judged, a.provisional) for a in found.answers} == {
+    assert WrongAnswers(filled, AFTER).judge == JUDGE
+    assert {a.answer.case[0]: (a.judged, a.provisional) for a in attributed(filled)} == {
         "ours/1": (True, False),
         "ours/2": (True, False),
         "ours/3": (False, False),
@@ -143,34 +148,43 @@ def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
 
 
 def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
-    found = {(a.answer.case[0], a.answer.format): a.cause for a in attributions(filled).answers}
+    found = {(a.answer.case[0], a.answer.format): a.cause for a in attributed(filled, Selection())}
     assert len(found) == 5 + 2
     assert found["ours/3", "vignette"] == "doctor_concluded_wrongly"
-    assert attributions(filled, Selection(formats=["single_turn"])).answers == ()
+    assert not WrongAnswers(filled, Selection(formats=["single_turn"]))
 
 
-def test_progress_stop_and_cache(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "CHUNK", 2)
-    chosen, seen = Selection(formats=["multi_turn"]), []
-    stopped = attributions(filled, chosen, on_progress=lambda *at: seen.append(at), stop=lambda: len(seen) == 1)
-    assert (stopped.done, stopped.planned, stopped.complete, len(stopped.answers)) == (2, 5, False, 2)
-    whole = attributions(filled, chosen, on_progress=lambda *at: seen.append(at))
+def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extracts, "PART", 2)
+    measure_missing(filled, LEDGER)
+    chosen, seen, read = Causes(filled.path, ("multi_turn",), "mcq_loose", None), list[tuple[int, int]](), list[slice]()
+
+    def table(rows: WrongAnswers, part: slice, made: Callable[..., Any] = WrongAnswers.table) -> Any:
+        read.append(part)
+        return made(rows, part)
+
+    monkeypatch.setattr(WrongAnswers, "table", table)
+    assert not chosen.make(lambda *at: seen.append(at), lambda: len(seen) == 1, few=True)
+    assert chosen.make(lambda *at: seen.append(at), lambda: False, few=True)
     assert seen == [(2, 5), (2, 5), (4, 5), (5, 5)]
-    assert whole.answers[:2] == stopped.answers
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("what is known was read again")
-
-    monkeypatch.setattr(failures, "wrong_answers", refuse)
-    assert attributions(filled, chosen) is whole
+    assert read == [slice(0, 2), slice(2, 4), slice(4, 6)], "what was found before the stop is kept"
+    again = Causes(filled.path, ("multi_turn",), "mcq_loose", None)
+    assert again.make(lambda *at: seen.append(at), lambda: False, few=True)
+    assert len(read) == 3, "nothing is worked out twice"
+    assert len(seen) == 4
+    kept = again.read()
+    assert dict(zip(kept["case_key"], kept["cause"], strict=True))["ours/3"] == "patient"
+    assert list(again.read(["trial_id"], cause="patient")["trial_id"]) == ["run/3"]
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
-    with pytest.raises(AssertionError, match="read again"):
-        attributions(filled, chosen)
+    newer = Causes(filled.path, ("multi_turn",), "mcq_loose", None)
+    assert newer.whole != again.whole, "another state of the database is another extract"
+    assert newer.make(lambda *at: None, lambda: False, few=False), "in a process of its own"
+    assert newer.read().equals(kept)
 
 
 def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = attributions(filled).answers
+    made = attributed(filled)
     assert measure_missing(filled, LEDGER).measured == 4
 
     def refuse(*_: object) -> None:
@@ -178,30 +192,29 @@ def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pyte
 
     monkeypatch.setattr(kept, "ledger_facts", refuse)
     kept._made.cache_clear()
-    assert attributions(filled).answers == made
+    assert attributed(filled) == made
 
 
 def test_a_ledger_is_made_against_the_facts_that_were_saved(filled: Store) -> None:
     """With the lump struck out and a rash put in, nobody asked the patient of case 1 for what never came up."""
     case = a_case(1, vignette="A boy has a nodule on the neck.")
     rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
-    before = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
+    before = {a.answer.case[0]: a.cause for a in attributed(filled)}
     with filled.write() as connection:
         save_facts(connection, case, [rash], "a person")
-    after = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
+    after = {a.answer.case[0]: a.cause for a in attributed(filled)}
     assert (before["ours/1"], after["ours/1"]) == ("not_judged", "doctor_never_asked")
     assert {k: v for k, v in before.items() if k != "ours/1"} == {k: v for k, v in after.items() if k != "ours/1"}
 
 
 def test_courses_know_what_was_never_elicited(filled: Store) -> None:
-    found = {course.case_key: course.trajectory for course in courses(filled)}
-    assert set(found) == {"ours/1", "ours/2", "ours/3", "ours/4"}
-    assert found["ours/1"].premature is True  # gout led, and the lump never came up
-    assert found["ours/2"].premature is False  # nothing was left
-    assert found["ours/4"].premature is False  # eczema at 0.8 led
-    seen: list[int] = []
-    assert courses(filled, stop=lambda: True, on_progress=lambda done, _: seen.append(done)) == []
-    assert not seen
+    found = ProbedTalks(filled).in_parts(lambda *at: None)
+    assert dict(zip(found["case_key"], found["premature"], strict=True)) == {
+        "ours/1": 1,  # gout led, and the lump never came up
+        "ours/2": 0,  # nothing was left
+        "ours/3": 1,
+        "ours/4": 0,  # eczema at 0.8 led
+    }
 
 
 def put_down(case: int, cause: Cause, **changes: Any) -> Attribution:
@@ -209,10 +222,10 @@ def put_down(case: int, cause: Cause, **changes: Any) -> Attribution:
     return Attribution(answer, cause, "Because.", None)
 
 
-FOUND = [
+FOUND = attribution_table([
     put_down(1, "patient"), put_down(1, "patient"), put_down(1, "doctor_never_asked"), put_down(2, "patient"),
     put_down(3, "provider", verdict="provider_error"), put_down(3, "grader", format="vignette"),
-]  # fmt: skip
+])  # fmt: skip
 
 
 def test_shares_are_of_all_counted_wrong_answers() -> None:
@@ -239,7 +252,7 @@ def test_shares_by_arm() -> None:
 
 
 def test_only_broken_answers_have_no_share() -> None:
-    rows = cause_shares([put_down(1, "provider", verdict="refused")])
+    rows = cause_shares(attribution_table([put_down(1, "provider", verdict="refused")]))
     assert [(row["cause"], row["excluded"]) for row in rows if row["excluded"]] == [("provider", 1)]
     assert all(math.isnan(row["share"]) for row in rows)
 
@@ -261,7 +274,8 @@ def test_what_nobody_judged_stays_in_and_is_counted() -> None:
     """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's until somebody looks; nothing is left out."""
     open_ = replace(put_down(1, "doctor_never_asked"), provisional=True)
     score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
-    (row,) = patient_effects([put_down(1, "not_judged"), open_], [score])
+    found = attribution_table([put_down(1, "not_judged"), open_])
+    (row,) = patient_effects(found, [score])
     assert (row["without_patient"], row["answers_left_out"], row["not_judged"]) == (row.estimate, 0, 2)
-    shares = {row["cause"]: (row["n"], row["provisional"]) for row in cause_shares([put_down(1, "not_judged"), open_])}
+    shares = {row["cause"]: (row["n"], row["provisional"]) for row in cause_shares(found)}
     assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == ((1, 0), (1, 1), (0, 0))

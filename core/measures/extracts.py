@@ -1,0 +1,142 @@
+"""Extracts: tables worked out of many conversations in a process of their own, and kept beside the database.
+
+What takes minutes over a large study, and more memory than a server has to spare, is cut into parts. Each part is a
+Parquet file; once all are there they become one, and whoever draws reads the columns and the rows that are shown. An
+extract is known by the state of the database, by who sees it and by what was chosen: another state makes another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from core import __version__, access
+from core.measures.missing import read_by
+from core.store.database import Store
+from core.work import Progress, Stop
+
+PART = 1_000
+"""Conversations in a part, which is what a stop loses at most."""
+_KEPT = 12
+"""Extracts beside a database; the oldest go first."""
+
+
+class Rows(ABC):
+    """What parts are made of, read once for all of them; ``left_out`` answers or conversations are in none."""
+
+    left_out: int = 0
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many conversations there are."""
+
+    @abstractmethod
+    def table(self, chosen: slice) -> pd.DataFrame:
+        """Return the rows of some of the conversations."""
+
+    def in_parts(self, tell: Progress) -> pd.DataFrame:
+        """Return the rows of all of them, read part by part."""
+        parts = []
+        for start in range(0, max(1, len(self)), PART):
+            parts.append(self.table(slice(start, start + PART)))
+            tell(min(start + PART, len(self)), len(self))
+        return pd.concat(parts, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Extract(ABC):
+    """One table of the database ``path``; subclasses give ``name``, the choices as further fields, and ``rows``."""
+
+    path: Path
+    state: str = field(init=False)
+    seen_by: access.Visitor = field(init=False, repr=False, compare=False)
+    whole: Path = field(init=False, repr=False, compare=False)
+    """The file with all of it, which is there once it was worked out."""
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Hold on to the state of the database, to who asks, and to the place: one of this process if need be."""
+        object.__setattr__(self, "state", f"{Store(self.path).version} {access.sees()}")
+        object.__setattr__(self, "seen_by", access.visitor())
+        digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
+        beside = self.path.with_suffix(".extracts")
+        folder = beside if os.access(self.path.parent, os.W_OK) else Path(_of_this_process().name)
+        object.__setattr__(self, "whole", folder / f"{self.name}-{digest}.parquet")
+
+    @abstractmethod
+    def rows(self, store: Store) -> Rows:
+        """Read what the parts are made of."""
+
+    def make(self, tell: Progress, stop: Stop, *, few: bool) -> bool:
+        """Work out what is not kept yet, here where there are ``few`` trials; say whether all is there.
+
+        Stopped or killed, the next call goes on where this one was. Raises ``AnamnesisError`` where the process breaks
+        off.
+        """
+        done, planned = 0, 0 if self.whole.exists() else 1
+        with closing(read_by(0 if few else 1, (_Part(self, number) for number in count()))) as parts:
+            while done < planned and not stop():
+                done, planned = next(parts)
+                tell(done, planned)
+        _rows.cache_clear()
+        return done == planned
+
+    def read(self, columns: list[str] | None = None, **equal: Any) -> pd.DataFrame:
+        """Return what is kept, in the columns that are named, of the rows that are ``equal`` in others.
+
+        How much was left out stands in ``attrs["left_out"]``.
+        """
+        return pd.read_parquet(self.whole, columns=columns, filters=[(k, "==", v) for k, v in equal.items()] or None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    extract: Extract
+    number: int
+
+    def read(self) -> tuple[int, int]:
+        """Work the part out where it is not kept; return how many conversations are done, and of how many."""
+        whole = self.extract.whole
+        if whole.exists():
+            return 0, 0
+        with access.acting(self.extract.seen_by):
+            rows, last = _rows(self.extract), (self.number + 1) * PART
+            parts = [whole.with_suffix("") / str(start) for start in range(0, max(1, len(rows)), PART)]
+            if self.number < len(parts) and not parts[self.number].exists():
+                _write(rows.table(slice(last - PART, last)), parts[self.number])
+        if last >= len(rows):
+            table = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
+            table.attrs["left_out"] = rows.left_out
+            _write(table, whole)
+            kept = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in (whole.with_suffix(""), *kept[:-_KEPT]):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return min(last, len(rows)), len(rows)
+
+
+@lru_cache(maxsize=1)
+def _rows(extract: Extract) -> Rows:
+    return extract.rows(Store(extract.path))
+
+
+@cache
+def _of_this_process() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="anamnesis-")
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    table.to_parquet(draft, row_group_size=10_000)  # those of other models are not read
+    draft.replace(path)
