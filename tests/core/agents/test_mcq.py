@@ -73,7 +73,7 @@ _HOSTILE = [
 @pytest.mark.parametrize("words", _HOSTILE, ids=repr)
 def test_a_response_that_never_ends_is_judged_at_once(words: str) -> None:
     response = words * 10_000
-    began = time.perf_counter()
+    began = time.process_time()
     judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
     judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4

@@ -268,10 +268,10 @@ def test_no_near_duplicate_is_missed_and_the_nearest_is_named() -> None:
 
 def test_thousands_that_are_all_alike_are_compared_in_seconds() -> None:
     texts = [f"A {n}-year-old man has had pain number {n}." for n in range(3000)]
-    began = time.perf_counter()
+    began = time.process_time()
 
     assert len(nearest_earlier(texts, 95)) > 2900
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_file_copied_twice_is_found_out(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def test_what_changed_is_shown_word_by_word() -> None:
 
 def test_long_texts_take_no_time() -> None:
     words = [f"word{n % 97}" for n in range(4_000)]
-    started = time.perf_counter()
+    started = time.process_time()
     pieces = word_diff(" ".join(words), " ".join([*words[:2_000], "new", *words[2_000:]]))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert [p.text.strip() for p in pieces if p.op != "equal"] == ["new"]
 
 

@@ -366,7 +366,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
         stop.ask("Really.")
         begun_at = time.monotonic()
         progress = await task
-    assert time.monotonic() - begun_at < 5
+    assert time.monotonic() - begun_at < 30
     assert stop.reason == "Enough."
     assert progress.done < 100
 

@@ -80,7 +80,7 @@ def test_doctors_that_ask_less_are_learned_from(
 ) -> None:
     """Half the turns are used: what was thought first is twice too much, what is said after three trials is near."""
     fake_provider_thread.script = speakers(7, 11)
-    header, thought = talking("automedic", fake_provider_thread, 16)
+    header, thought = talking("automedic", fake_provider_thread, 8)
     said: list[str] = []
     told: list[str] = []
 
@@ -90,7 +90,7 @@ def test_doctors_that_ask_less_are_learned_from(
 
     took = go(header, concurrency=2, on_progress=look).progress
     found = re.fullmatch(
-        r"By what the first (\d+) of 16 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
+        r"By what the first (\d+) of 8 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
         r"at first thought ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
         said[0],
     )

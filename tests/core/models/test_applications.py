@@ -136,7 +136,7 @@ async def test_a_function_that_takes_too_long_is_given_up(folder: Path, toy: str
     with pytest.raises(ProviderError, match=r"within 0\.1 seconds") as caught:
         await hear(registry.open("python/t"))
     assert (caught.value.kind, caught.value.attempts) == ("timeout", 1)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 4.5
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,6 @@ def test_the_place_is_that_of_the_words() -> None:
 
 
 def test_a_hostile_reply_takes_linear_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     broken_in("do you have " * 20_000 + ".?")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
