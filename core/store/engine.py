@@ -21,8 +21,8 @@ CONFIG = {
 }
 """No engine loads extensions, or takes a variable of the program's for a table.
 
-What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is. What it
-needs no more goes back to the system at once.
+What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is.
+What it needs no more goes back to the system at once.
 """
 _lock = threading.Lock()
 _kept: dict[Path, duckdb.DuckDBPyConnection] = {}
