@@ -190,6 +190,13 @@ def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
 
 
+def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
+    """Return what was thought in calls that are neither a message nor an answer nor a grade: by whom, and the words."""
+    shown = {said.call_id for said in of_kind(talk, Utterance)} | {answer.call_id for answer in of_kind(talk, Answered)}
+    shown |= {call_id for grade in talk.grades for call_id in grade.call_ids}
+    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in shown))
+
+
 def ending(talk: Talk) -> str:
     """Return in one sentence why the conversation ended, or that it has not."""
     ended = next(iter(of_kind(talk, Ended)), None)
