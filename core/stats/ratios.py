@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import SEED, drawn_cases, tail_of
+from core.stats.bootstrap import MANY, SEED, drawn_cases, tail_of
 from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
+_FEW = 8
 
 
 def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
@@ -27,6 +28,10 @@ def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = S
         raise UsageError("Resampling needs a table of numbers: a row for each case, without gaps.")
     if not table.size:
         return np.zeros((resamples, table.shape[1]))
+    if len(table) >= MANY:
+        rows, counts = np.unique(table, axis=0, return_counts=True)
+        if len(rows) * _FEW <= len(table):  # how often each is drawn, by one draw a resample
+            return np.random.default_rng(seed).multinomial(len(table), counts / len(table), resamples) @ rows
     return np.concatenate([drawn @ table for drawn in drawn_cases(len(table), resamples, seed)])
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, drawn_cases
+from core.stats.bootstrap import RESAMPLES, bootstrap_interval
 from core.stats.intervals import NOTHING, Interval
-from core.stats.ratios import percentiles
+from core.stats.ratios import percentiles, resampled_sums
 
 Floats = NDArray[np.float64]
 
@@ -78,8 +78,7 @@ def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
     if not right.size or math.isnan(variance_components(right, trials).icc):
         return NOTHING
     columns = np.column_stack([np.ones(right.size), trials, trials**2, right, right**2 / trials])
-    drawn = np.concatenate([block @ columns for block in drawn_cases(right.size, RESAMPLES, SEED)])
-    k, n, squared, total, of_means = drawn.T
+    k, n, squared, total, of_means = resampled_sums(columns, RESAMPLES).T
     with np.errstate(divide="ignore", invalid="ignore"):
         within = (total - of_means) / (n - k)
         per_case = (n - squared / n) / (k - 1)

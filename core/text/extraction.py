@@ -133,4 +133,4 @@ def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
 
 def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
     """Say whether a name, or its main part where more is said beside it, counts as the case's answer."""
-    return any(same_diagnosis(case, part, knowledge) for part in (named, main_part(named)))
+    return any(same_diagnosis(case, part, knowledge) for part in {named, main_part(named)})

@@ -142,7 +142,7 @@ def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
     """Return trial → its probes in the order of turns; trials without one are left out."""
     found: dict[str, list[Probed]] = {}
     for trial_id, turn, ranked in cursor.execute(_PROBES, {"trials": list(trial_ids)}).fetchall():
-        found.setdefault(trial_id, []).append(Probed(turn=turn, differential=ranked))
+        found.setdefault(trial_id, []).append(Probed.model_construct(turn=turn, differential=tuple(ranked)))
     return {trial_id: tuple(probes) for trial_id, probes in found.items()}
 
 

@@ -78,6 +78,18 @@ def test_exact_and_resampled_agree_within_resampling_error(n: int, trials: int) 
     assert np.abs(np.subtract(exact, resampled)).max() < 0.1 * noise + 1 / (trials * n)
 
 
+@pytest.mark.parametrize("n", [1_000, 2_500])
+def test_many_values_off_a_lattice_agree_with_resampling_within_its_error(n: int) -> None:
+    sample = np.random.default_rng(8).beta(2, 5, n)
+    noise = sample.std() / n**0.5
+    assert exact_interval(sample) is None
+    assert np.abs(np.subtract(bootstrap_interval(sample), resampled_interval(sample))).max() < 0.1 * noise
+    # nothing to share out, and one value that outweighs all others: resampled
+    assert bootstrap_interval(np.full(n, math.pi), shares=False) == pytest.approx((math.pi, math.pi))
+    outlier = np.append(sample, 1e4)
+    assert bootstrap_interval(outlier) == resampled_interval(outlier)
+
+
 def test_a_large_sample_comes_close_to_the_normal_interval() -> None:
     sample = np.random.default_rng(2).integers(0, 6, 2_004) / 5
     assert exact_interval(sample) == pytest.approx(t_interval(sample), abs=5e-4)
