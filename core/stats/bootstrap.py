@@ -90,9 +90,9 @@ class MeanDistribution(NamedTuple):
 def bootstrap_interval(
     values: ArrayLike, level: float = 0.95, *, expanded: bool = True, shares: bool = True
 ) -> Interval:
-    """Return the percentile bootstrap interval of the mean: exact on a lattice, else resampled; NaN without values.
+    """Return the percentile bootstrap interval of the mean: exact on a lattice, else near it or resampled.
 
-    ``expanded`` corrects for few cases; without it the percentiles are the plain ones of the publication. ``shares``
+    NaN without values. ``expanded`` corrects for few cases; without it they are those of the publication. ``shares``
     says that values lie between 0 and 1, so that those which are all alike have an interval too.
     """
     exact = exact_interval(values, level, expanded=expanded, shares=shares)
