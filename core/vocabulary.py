@@ -122,34 +122,60 @@ def below(name: str) -> tuple[str, ...]:
     return _BELOW[name]
 
 
+def alternatives_of(pattern: str) -> list[str]:
+    """Return the alternatives of a regular expression whose brackets are all groups."""
+    parts = [""]
+    depth = 0
+    for letter in pattern:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+_PART = re.compile(r"(\\.|\[[^]]*\]|[^a-z ' -])|([a-z ' -])([?*{]?)")
+"""A part of a regular expression outside of groups: something else than a letter, or a letter that may be optional."""
+
+
+def clue_of(alternative: str) -> str:
+    """Return letters that must stand in whatever an alternative of a regular expression matches, as many as are sure.
+
+    To look for them first is many times as fast as to search for all alternatives.
+    """
+    flat, depth = "", 0
+    for letter in alternative:
+        depth -= letter == ")"
+        flat += letter if not depth else ""
+        depth += letter == "("
+    runs = "".join("|" if other or optional else letter for other, letter, optional in _PART.findall(flat))
+    return max(runs.split("|"), key=len)
+
+
 class Words:
-    """Alternatives that are looked for in lower-case text: the plain ones as they stand, which is much quicker."""
+    """Alternatives that are looked for in lower-case text: plain ones as they stand, the others by a clue first."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
 
     @cached_property
-    def _alternatives(self) -> tuple[tuple[str, ...], tuple[re.Pattern[str], ...]]:
-        """The plain ones and the others. There are hundreds of these objects, and most programs ask few of them."""
-        parts = [""]
-        depth = 0
-        for letter in self.pattern:
-            depth += (letter == "(") - (letter == ")")
-            if letter == "|" and depth == 0:
-                parts.append("")
-            else:
-                parts[-1] += letter
+    def _alternatives(self) -> tuple[tuple[str, ...], dict[str, re.Pattern[str]]]:
+        """The plain ones, and the others by clue. There are hundreds of these objects; most programs ask few."""
+        parts = alternatives_of(self.pattern)
         plain = tuple(one for one in parts if re.fullmatch(r"[a-z -]+", one))
-        others = [one for one in parts if one not in plain]
-        bounded = [one.removeprefix(r"\b") for one in others if one.startswith(r"\b")]
-        anywhere = [one for one in others if not one.startswith(r"\b")]
-        patterns = [rf"\b(?:{'|'.join(bounded)})"] if bounded else []
-        return plain, tuple(re.compile(one) for one in (*patterns, "|".join(anywhere)) if one)
+        clues: dict[str, list[str]] = {}
+        for one in parts:
+            if one not in plain:
+                clues.setdefault(clue_of(one), []).append(one)
+        return plain, {clue: re.compile("|".join(these)) for clue, these in clues.items()}
 
     def are_in(self, lowered: str) -> bool:
         """Say whether one of them is in the text."""
         plain, others = self._alternatives
-        return any(map(lowered.__contains__, plain)) or any([one.search(lowered) for one in others])
+        if any(map(lowered.__contains__, plain)):
+            return True
+        return any(others[clue].search(lowered) for clue in filter(lowered.__contains__, others))
 
 
 def view(names: Sequence[Named], *of: Cue) -> tuple[tuple[Named, Words], ...]:

@@ -1,40 +1,26 @@
-"""Measures what is missing: whatever a measure has not read yet, in processes, kept as it comes, with a stop.
-
-Not a pool of ``multiprocessing``: that runs the main program again in each process, which under Streamlit is the
-dashboard. These processes read parcels from a pipe and end with whoever started them, because their input ends then.
-"""
+"""Measures what is missing: whatever a measure has not read yet, in processes, kept as it comes, with a stop."""
 
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Protocol, TypeVar
 
-from core import access, paths
+from core import access
 from core.errors import AnamnesisError
 from core.measures.base import Measure, Record, add_extensions
+from core.processes import read_by
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
 from core.store.scores import Score, ToMeasure, add_scores, answers_of, calls_of, lists_of, unmeasured
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 WRITTEN = 1_200
 """Trials between two writes: how much a crash loses."""
 FEW = 150
 """Up to so many trials, starting processes takes longer than reading them here."""
-_NICE = 5
-"""The dashboard goes first."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ def measure_missing(
     number = default_processes(len(todo)) if processes is None else processes
     done, new = 0, list[tuple[ToMeasure, list[Score]]]()
     try:
-        with closing(read_by(number, _parcels(store, measure, chunks))) as found:
+        with closing(read_by(number, _parcels(store, measure, chunks), add_extensions)) as found:
             for chunk, made in zip(chunks, found, strict=False):
                 new += zip(chunk, made, strict=True)
                 done += len(chunk)
@@ -190,77 +176,3 @@ def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, list[Score
     if new:
         with store.write() as connection:
             add_scores(connection, measure, new)
-
-
-class Readable(Protocol[T_co]):
-    """Something that a process can be sent, to read there what comes back: a ``Parcel``, or files."""
-
-    def read(self) -> T_co:
-        """Return what is in it."""
-
-
-def read_by(processes: int, parcels: Iterable[Readable[T]]) -> Generator[T, None, None]:
-    """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
-
-    Parcels are taken as they are needed. Closing the generator ends the processes. Raises ``AnamnesisError`` where one
-    of them breaks off.
-    """
-    if not processes:
-        yield from (parcel.read() for parcel in parcels)
-        return
-    workers = [_start() for _ in range(processes)]
-    free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-    for worker in workers:
-        free.put(worker)
-    threads = ThreadPoolExecutor(processes)
-    ahead: deque[Future[T]] = deque()
-    try:
-        for parcel in parcels:
-            ahead.append(threads.submit(_send, free, parcel))
-            if len(ahead) > processes:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
-    finally:
-        for worker in workers:
-            worker.kill()
-        threads.shutdown(cancel_futures=True)
-        for worker in workers:
-            worker.communicate()
-
-
-def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from core.measures.missing import work; work()"]
-    return subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-
-def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Readable[T]) -> T:
-    """Have a process that is free read a parcel."""
-    worker = free.get()
-    try:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        pickle.dump(parcel, worker.stdin, pickle.HIGHEST_PROTOCOL)
-        worker.stdin.flush()
-        found: T = pickle.load(worker.stdout)
-        return found
-    except (EOFError, OSError, pickle.UnpicklingError) as error:
-        raise AnamnesisError(
-            f"A process that reads broke off (status {worker.poll()}): what was kept by then stays; start it again."
-        ) from error
-    finally:
-        free.put(worker)
-
-
-def work() -> None:
-    """Read parcels from the standard input until it ends."""
-    add_extensions()
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
-    while True:
-        try:
-            parcel: Readable[object] = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(parcel.read(), sys.stdout.buffer, pickle.HIGHEST_PROTOCOL)
-        sys.stdout.buffer.flush()

@@ -10,15 +10,16 @@ are recognised with their polarity. All of it is kept by text, for the same text
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from core.knowledge.base import knowledge
 from core.text.findings import understanding
-from core.text.negation import stem_of, tokens_of, words_in
+from core.text.negation import NEGATORS, is_content, stem_of, tokens_of, words_in
 from core.text.quantities import Quantity, quantities_in
-from core.vocabulary import DENIED, DENIES, DENY, relatives
+from core.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
 
 _TERMS: tuple[tuple[str, str, str], ...] = (
     ("dysmenorrh", r"dysmenorrh\w+", "menses pain"),
@@ -289,9 +290,35 @@ CLAIMS = frozenset(
 """Words that claim something of a patient, beside the words of data/knowledge: only these can make a statement one
 that no fact supports."""
 
-# each of them begins with a letter: to look for that first is a third of the time
-_PHRASES = re.compile("(?<![a-z])(?=[a-z])(?:" + "|".join(f"(?P<p{n}>{p})" for n, (p, _) in enumerate(PHRASES)) + ")")
-_STANDS = {f"p{n}": stands for n, (_, stands) in enumerate(PHRASES)}
+_WORD_START = re.compile("(?<![a-z])(?=([a-z].?.?))", re.DOTALL)
+_LEAD = re.compile(r"(?:\\b|\(\?<[=!][^()]*\))*([a-z]*)([?*{]?)")
+
+
+def _leads(pattern: str) -> Iterator[str]:
+    """Yield the letters with which what a pattern matches begins, as many as are sure: none, one or more."""
+    for one in alternatives_of(pattern):
+        found = _LEAD.match(one)
+        assert found is not None
+        lead, rest = found[1].removesuffix(found[1][-1:] if found[2] else ""), one[found.end() :]
+        if not lead and not found[2] and rest.startswith("(?:"):
+            depths = itertools.accumulate((letter == "(") - (letter == ")") for letter in rest)
+            end = next(n for n, depth in enumerate(depths) if not depth)
+            yield from _leads(rest[3:end])
+            if rest[end + 1 : end + 2] in ("?", "*"):
+                yield from _leads(rest[end + 2 :])
+        else:
+            yield lead
+
+
+_PHRASES = [({lead[:3] for lead in _leads(pattern)}, re.compile(pattern), stands) for pattern, stands in PHRASES]
+
+
+@functools.cache
+def _phrases(start: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the phrases that can begin with three letters: to look for these alone is a tenth of the time."""
+    return tuple((rule, stands) for leads, rule, stands in _PHRASES if any(map(start.startswith, leads)))
+
+
 _REMOVED = re.compile(r"(?:out|removed|taken out)$|^(?:had|have|has|having|got|took) (?:my|his|her|the|your) ")
 _SIMILE = re.compile(r"(?<!feel )(?<!feels )(?<!felt )(?<!symptoms )\blike (?:an? |the )?\w+(?=[.,!;]|$)")
 """A comparison ("foamy, like beer") claims nothing of the thing compared with."""
@@ -299,14 +326,19 @@ _SIMILE = re.compile(r"(?<!feel )(?<!feels )(?<!felt )(?<!symptoms )\blike (?:an
 
 def plain(text: str) -> str:
     """Return the text in lower case with lay phrases replaced by the word that stands for them."""
-    return _SIMILE.sub(" ", _PHRASES.sub(_stand_in, spelt_out(text.lower().replace("’", "'"))))
-
-
-def _stand_in(found: re.Match[str]) -> str:
-    stands = _STANDS[found.lastgroup or ""]
-    if stands == "surgery":  # "had his appendix out": what was taken out is told, too
-        return f" surgery {_REMOVED.sub('', found[0])} "
-    return f" {stands} "
+    spelt = spelt_out(text.lower().replace("’", "'"))
+    pieces, reached = [], 0
+    for start in _WORD_START.finditer(spelt):
+        at = start.start()
+        for rule, stands in _phrases(start[1]) if at >= reached else ():
+            if found := rule.match(spelt, at):
+                # "had his appendix out": what was taken out is told, too
+                more = f" {_REMOVED.sub('', found[0])}" if stands == "surgery" else ""
+                pieces += [spelt[reached:at], f" {stands}{more} "]
+                reached = found.end()
+                break
+    replaced = "".join([*pieces, spelt[reached:]])
+    return _SIMILE.sub(" ", replaced) if "like " in replaced else replaced
 
 
 Claim = tuple[str, bool]
@@ -340,15 +372,28 @@ _ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text says: concepts (with denial), quantities, and findings with polarity."""
+    """What a text says: concepts (with denial), quantities, and findings; each is read only where somebody looks."""
 
-    claims: frozenset[Claim]
-    quantities: tuple[Quantity, ...]
     text: str
 
     @functools.cached_property
+    def _bare(self) -> tuple[str, tuple[Quantity, ...]]:
+        return quantities_in(self.text.lower())
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """Times, ages and weights."""
+        return self._bare[1]
+
+    @functools.cached_property
+    def claims(self) -> frozenset[Claim]:
+        """The concepts, each with whether it is denied."""
+        # not ``sentences``, which looks for capitals
+        return frozenset().union(*map(_claims_of, _ENDS.split(plain(self._bare[0]))))
+
+    @functools.cached_property
     def findings(self) -> Mapping[str, bool]:
-        """Findings of data/knowledge with their polarity; recognised only where somebody looks."""
+        """Findings of data/knowledge with their polarity."""
         return understanding().recogniser.read(self.text)
 
     @functools.cached_property
@@ -359,15 +404,24 @@ class Reading:
 
 @functools.lru_cache(maxsize=50_000)
 def read(text: str) -> Reading:
-    """Read a text."""
-    claims: set[Claim] = set()
-    bare, quantities = quantities_in(text.lower())
-    lowered = plain(bare)
-    for sentence in _ENDS.split(lowered):  # not ``sentences``, which looks for capitals
-        for token in tokens_of(words_in(sentence)) if sentence.strip() else ():
-            for concept in _concepts(token.stem):
-                claims.add((concept, token.negated_by is not None and token.negated_by != token.position))
-    return Reading(frozenset(claims), quantities, text)
+    """Read a text, the same one once."""
+    return Reading(text)
+
+
+@functools.lru_cache(maxsize=50_000)
+def _claims_of(sentence: str) -> frozenset[Claim]:
+    words = words_in(sentence)
+    if _TURNS.isdisjoint(words):  # nothing is denied, as in most sentences
+        return frozenset((concept, False) for word in words for concept in _concepts_of(word))
+    return frozenset(
+        (concept, token.negated_by is not None and token.negated_by != token.position)
+        for token in tokens_of(words)
+        for concept in _concepts(token.stem)
+    )
+
+
+_TURNS = NEGATORS | {"non", "by"}
+"""Words by which another word of their sentence may be denied, or may not be the patient's (``tokens_of``)."""
 
 
 _BY_STEM = {stem_of(w): concept for concept, listed in GROUPS for w in (*listed.split(), concept)}
@@ -380,6 +434,11 @@ def _concepts(stem: str) -> tuple[str, ...]:
         return ()
     concept = _BY_STEM.get(stem, stem)
     return (concept, _KINDS[stem]) if stem in _KINDS else (concept,)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _concepts_of(word: str) -> tuple[str, ...]:
+    return _concepts(stem_of(word)) if is_content(word) else ()
 
 
 @functools.cache

@@ -12,6 +12,7 @@ it.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -73,6 +74,7 @@ class Recogniser:
             for text in finding.unless:
                 self._add(finding, text, only_cancels=True)
         self.read = functools.lru_cache(maxsize=20_000)(self._read)
+        self._mentions_in = functools.lru_cache(maxsize=20_000)(self._sentence)
         self.stems_of = functools.lru_cache(maxsize=4_096)(self._stems_of)
 
     def _add(self, finding: Finding, text: str, only_cancels: bool = False) -> None:
@@ -100,18 +102,31 @@ class Recogniser:
     def mentions(self, text: str) -> Iterator[Mention]:
         """Yield every mention in order of the text."""
         for sentence in sentences(text):
-            yield from self._sentence(words_in(sentence))
-            for finding, present in read_measures(sentence):
-                if finding in self._knowledge.finding:
-                    yield Mention(finding, present)
+            yield from self._mentions_in(sentence)
 
-    def _sentence(self, words: list[str]) -> Iterator[Mention]:
-        tokens, plain = list(tokens_of(words)), f" {' '.join(words)} "
+    def _sentence(self, sentence: str) -> tuple[Mention, ...]:
+        measured = itertools.starmap(Mention, read_measures(sentence))
+        known = (mention for mention in measured if mention.finding in self._knowledge.finding)
+        return (*self._spelt(words_in(sentence)), *known)
+
+    def _spelt(self, words: list[str]) -> Iterator[Mention]:
+        """Yield what phrases tell; the words are looked at closely only where all words of a phrase are there."""
+        held, plain = {stem_of(word) for word in words if is_content(word)}, f" {' '.join(words)} "
+        there = {
+            stem: phrases
+            for stem in self._by_first.keys() & held
+            if (
+                phrases := [
+                    phrase
+                    for phrase in self._by_first[stem]
+                    if phrase.stems[-1] in held and held.issuperset(phrase.stems) and (phrase.literal or "") in plain
+                ]
+            )
+        }
+        tokens = list(tokens_of(words)) if there else []
         matches: list[tuple[_Phrase, frozenset[int], bool]] = []
         for start, token in enumerate(tokens):
-            for phrase in self._by_first.get(token.stem, ()):
-                if phrase.literal is not None and phrase.literal not in plain:
-                    continue
+            for phrase in there.get(token.stem, ()):
                 matched = _match(tokens, start, phrase.stems)
                 if matched and (phrase.family or not any(t.relative for t in matched)):
                     where = frozenset(t.position for t in matched)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from core.case import Case
-from core.text.claims import Claim, read
-from core.text.facts import AtomicFact
+from core.text.claims import Claim, Reading, read
+from core.text.facts import AtomicFact, facts_of
 from core.text.persons import YOUTH
 from core.text.quantities import Quantity
 from core.text.topics import Topic, is_open, topics_asked
@@ -62,7 +62,7 @@ class Wording:
     weights: Mapping[Claim, float]
     quantities: tuple[Quantity, ...]
 
-    @property
+    @functools.cached_property
     def total(self) -> float:
         """Weight of all of it."""
         return sum(self.weights.values()) + TIME_WEIGHT * bool(self.quantities)
@@ -87,9 +87,25 @@ class Known:
         return frozenset(concept for wording in self.wordings for concept, _ in wording.weights)
 
     @functools.cached_property
+    def labels(self) -> frozenset[str]:
+        """The concepts of its label, where that is one of its own."""
+        return read(self.fact.key).concepts if self.fact.key != self.fact.topic else frozenset()
+
+    @functools.cached_property
+    def habits(self) -> frozenset[str]:
+        """The habits that it speaks of."""
+        return _habits_in(self.fact.text)
+
+    @functools.cached_property
     def quantities(self) -> tuple[Quantity, ...]:
         """The quantities of all wordings."""
         return tuple(q for wording in self.wordings for q in wording.quantities)
+
+    @functools.cached_property
+    def is_findings(self) -> bool:
+        """Whether a patient can tell it, and it is little more than its findings."""
+        short = all(len(wording.weights) <= 3 * len(self.findings) for wording in self.wordings)
+        return bool(self.findings) and not self.quantities and self.fact.told and short
 
 
 @dataclass(frozen=True)
@@ -102,8 +118,9 @@ class Pool:
 
 
 @functools.lru_cache(maxsize=4_096)
-def pool_of(case: Case, facts: tuple[AtomicFact, ...]) -> Pool:
-    """Return a case's facts made ready."""
+def pool_of(case: Case, override: tuple[AtomicFact, ...] | None = None) -> Pool:
+    """Return a case's facts made ready; ``override``, where there is one, in place of its own."""
+    facts = facts_of(case, override)
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
     age = case.demographics()[0]
@@ -135,33 +152,55 @@ def _weighted(claims: Iterable[Claim], counts: Mapping[str, int]) -> dict[Claim,
     return {claim: 1 / math.sqrt(max(1, counts[claim[0]])) for claim in telling}
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a question asks for: its topics, which of them it asks for ``alone``, concepts but for labels, habits."""
+
+    topics: frozenset[Topic]
+    alone: frozenset[Topic]
+    concepts: frozenset[str]
+    habits: frozenset[str]
+    reading: Reading
+
+
+@functools.lru_cache(maxsize=20_000)
+def _asked_in(question: str) -> _Asked:
+    reading, topics = read(question), topics_asked(question)
+    alone = frozenset() if is_open(question) else topics & _ONE_ONLY
+    return _Asked(topics, alone, reading.concepts - _LABELS, _habits_in(question), reading)
+
+
+def _habits_in(text: str) -> frozenset[str]:
+    """Return the habits that a text speaks of: a question about work does not ask for smoking."""
+    lowered = text.lower()
+    return frozenset(name for name, words in _HABITS if words.are_in(lowered))
+
+
+def _about(asked: _Asked, topics: frozenset[Topic], known: Known) -> bool:
+    """Say whether one of these topics is a fact's, and question and fact can speak of the same habit."""
+    same = not known.habits or not asked.habits or not known.habits.isdisjoint(asked.habits)
+    return known.fact.topic in topics and same
+
+
 def asks_for(question: str, known: Known) -> bool:
     """Say whether a question asks for a fact: by its topic, an open question by any symptom, or by its words."""
-    return asks_by_name(question, known) or (
-        known.fact.topic in topics_asked(question) and _same_habit(question, known.fact.text)
-    )
-
-
-def _same_habit(question: str, text: str) -> bool:
-    """Say whether question and fact can speak of the same habit: one about work does not ask for smoking."""
-    told, asked = ({name for name, words in _HABITS if words.are_in(one.lower())} for one in (text, question))
-    return not told or not asked or bool(told & asked)
+    asked = _asked_in(question)
+    return asks_by_name(question, known) or _about(asked, asked.topics, known)
 
 
 def asks_by_name(question: str, known: Known) -> bool:
     """Say whether a question names a fact or asks for its topic alone: it asks for just this, and not for anything."""
-    asked = topics_asked(question)
-    if known.fact.topic in _ONE_ONLY & asked and not is_open(question) and _same_habit(question, known.fact.text):
+    asked = _asked_in(question)
+    if asked.alone and _about(asked, asked.alone, known):
         return True
-    reading = read(question)
-    if reading.findings.keys() & known.findings.keys():
+    if known.findings and not known.findings.keys().isdisjoint(asked.reading.findings):
         return True
     if known.fact.topic == "demographics":
         return False
-    common = (reading.concepts & known.concepts) - _LABELS
-    if known.fact.key != known.fact.topic and (reading.concepts - _LABELS) & read(known.fact.key).concepts:
+    if not asked.concepts.isdisjoint(known.labels):
         return True
-    return any(
+    common = asked.concepts & known.concepts
+    return bool(common) and any(
         sum(weight for (concept, _), weight in w.weights.items() if concept in common) >= 0.3 * w.total
         for w in known.wordings
         if w.weights
@@ -172,8 +211,3 @@ def asks_by_name(question: str, known: Known) -> bool:
 def is_steady(text: str) -> bool:
     """Say whether a text says that something is normal or has not changed."""
     return bool(_STEADY.search(text))
-
-
-def says_little_else(known: Known) -> bool:
-    """Say whether a fact is little more than its findings."""
-    return all(len(wording.weights) <= 3 * len(known.findings) for wording in known.wordings)

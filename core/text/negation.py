@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import snowballstemmer
 
@@ -21,7 +21,7 @@ _STOP = frozenset(
     "a an the my his her our your their its of in on with and or is are was were be been being has have had i he she "
     "it they we you me him them to for at this that these those some any very also do does did can could would will "
     "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
-    "during".split()
+    "during , ; :".split()
 )
 NEGATORS = frozenset((*DENYING, *ABSENT, DENY, DENIES, DENIED))
 _STATES = frozenset(ABSENT) - {"lacks"}
@@ -44,6 +44,9 @@ QUALIFIED = frozenset("a an and or with the but".split())
 _RELATIVES = frozenset(
     relative + s for relative in relatives("parents", "siblings", "grandparents", "wider").split("|") for s in ("", "s")
 )
+_ACTS = _SUBJECTS | _VERBS
+_PARTS = _BREAKS - {":"} | {",", "with"}
+_KIN = _RELATIVES | {"family"}
 _HOLDING = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
     "who".split()
@@ -54,8 +57,7 @@ _REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A content word: ``negated_by`` is the position of what negates it, ``before`` the word before it."""
 
     stem: str
@@ -83,8 +85,8 @@ def words_in(text: str) -> list[str]:
 
 
 def is_content(word: str) -> bool:
-    """Say whether a word counts in matching."""
-    return word not in _STOP and word[0] not in ",;:"
+    """Say whether a word of ``words_in`` counts in matching."""
+    return word not in _STOP
 
 
 def tokens_of(words: list[str]) -> Iterator[Token]:
@@ -96,12 +98,13 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
     for index, word in enumerate(words):
         before = words[index - 1] if index else ""
         joined = before in (",", "and", "or")
-        if word in _BREAKS or (joined and word in _SUBJECTS | _VERBS) or (stating and word == "with"):
+        if word in _BREAKS or (joined and word in _ACTS) or (stating and word == "with"):
             negator = None
-        if word in _BREAKS - {":"} or word in (",", "with"):
+        if word in _PARTS:
             clause += 1
         hyphenated = before == "non"  # "non-tender" denies this one word
-        if is_content(word):
+        content = word not in _STOP
+        if content:
             negated_by = position - 1 if hyphenated else negator
             # whether a relative is only the one by whom the patient is brought: nothing is told of them
             stem = "" if (words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]) else stem_of(word)
@@ -111,8 +114,7 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
         follows = words[index + 1] if index + 1 < len(words) else ""
         if word in NEGATORS and not (word in ("not", "no") and follows in ("only", ",")):
             negator, stating = position, word in _STATES
-        if is_content(word):
-            position += 1
+        position += content
 
 
 def _said_of_relatives(words: list[str]) -> list[bool]:
@@ -122,6 +124,8 @@ def _said_of_relatives(words: list[str]) -> list[bool]:
     stands before "in his mother". Relatives who only report or bring the patient do not count.
     """
     said = [False] * len(words)
+    if _KIN.isdisjoint(words):
+        return said
     holding = False
     for index, word in enumerate(words):
         before = words[index - 1] if index else ""

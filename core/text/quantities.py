@@ -38,6 +38,8 @@ _SAID_AGE = re.compile(
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", re.IGNORECASE)
+_SAYS_AGE = re.compile(r"\b(?:i['’]?m|i am|he['’]s|she['’]s|he is|she is|turned|old|age)\b", re.IGNORECASE)
+"""What a reply that gives an age unasked holds."""
 _YOUNG = re.compile(
     rf"(?:^\W*|\b(?:i'm|he's|she's|is|turned) (?:(?:only|just|about|almost|now) )*)({_NUMBER})[ -](day|week|month)s?\b"
     r"(?! ago)",
@@ -69,6 +71,8 @@ class Quantity:
 
 def said_age(reply: str, asked: bool) -> Quantity | None:
     """Return the age that a reply gives of the patient, or ``None``; a bare number counts where age was asked for."""
+    if not asked and not _SAYS_AGE.search(reply):
+        return None
     found = _AGE.search(reply) or (_YOUNG.search(reply.replace("’", "'")) if asked else None)
     if found and not _EARLIER_LIFE.search(reply[: found.start()]):
         return _quantity("age", found[1], DAYS[found[2].lower()])
@@ -84,16 +88,21 @@ def quantities_in(text: str) -> tuple[str, tuple[Quantity, ...]]:
     if not _MEASURED.search(text):
         return text, ()
     found: list[Quantity] = []
-    for match in _AGE.finditer(text):
-        if not _EARLIER_LIFE.search(text[: match.start()]):
+
+    def aged(match: re.Match[str]) -> str:
+        if not _EARLIER_LIFE.search(match.string[: match.start()]):
             found.append(_quantity("age", match[1], DAYS[match[2].lower()]))
-    text = _AGE.sub(" ", text)
-    for match in _SPAN.finditer(text):
+        return " "
+
+    def lasted(match: re.Match[str]) -> str:
         found.append(_quantity("time", match[1], DAYS[match[2].lower()]))
-    text = _SPAN.sub(" ", text)
-    for match in _WEIGHT.finditer(text):
+        return " "
+
+    def weighed(match: re.Match[str]) -> str:
         found.append(_quantity("weight", match[1], 1.0 if match[2].lower().startswith("k") else 0.4536))
-    text = _WEIGHT.sub("weight", text)  # "lost 6 kg" is to be read as "lost weight"
+        return "weight"  # "lost 6 kg" is to be read as "lost weight"
+
+    text = _WEIGHT.sub(weighed, _SPAN.sub(lasted, _AGE.sub(aged, text)))
     for pattern, (low, high) in _SINCE:
         if pattern.search(text):
             found.append(Quantity("time", low, high))
@@ -239,6 +248,9 @@ _OTHER_FLUID = re.compile(
 )
 
 
+_CAN_LAST = re.compile("diarrhea|stools|bowel movements|fever", re.IGNORECASE)
+
+
 def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield (finding, present) for every value in the sentence that can be judged."""
     numbered = _DIGIT.search(sentence) is not None  # only how long something lasts is also said in words
@@ -255,7 +267,7 @@ def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
             yield "high_bp", systolic >= 140 or diastolic >= 90
         for found in _LAST_PERIOD.finditer(sentence):
             yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
-    for pattern, weeks, finding in _DURATIONS:
+    for pattern, weeks, finding in _DURATIONS if _CAN_LAST.search(sentence) else ():
         for found in pattern.finditer(sentence):
             lasted = _quantity("time", found[1] or found[3], DAYS[(found[2] or found[4]).lower()])
             yield finding, (lasted.low + lasted.high) / 2 > weeks * DAYS["week"]

@@ -25,7 +25,7 @@ from core.agents.ledger_models import Judged, Mark
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
-from core.text.facts import AtomicFact, facts_of
+from core.text.facts import AtomicFact
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
 
 
@@ -104,7 +104,7 @@ class _Exchange:
 
 def ledger(case: Case, dialogue: Sequence[Turn], facts: Sequence[AtomicFact] | None = None) -> Ledger:
     """Mark every fact of a case on a dialogue; ``facts`` replaces the case's own list."""
-    pool = pool_of(case, facts_of(case, facts))
+    pool = pool_of(case, None if facts is None else tuple(facts))
     exchanges: list[_Exchange] = []
     question, question_turn = "", None
     for number, turn in enumerate(dialogue):
@@ -142,7 +142,7 @@ def _hidden_names(case: Case) -> tuple[str, ...]:
 
 
 def _names(text: str, names: Sequence[str]) -> bool:
-    words = f" {' '.join(words_of_name(text))} "
+    words = f" {' '.join(words_of_name(text))} " if names else ""
     return any(f" {name} " in words or f" {name}s " in words for name in names)
 
 

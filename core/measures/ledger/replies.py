@@ -20,7 +20,7 @@ from typing import Literal
 
 from core.case import sentences
 from core.text.claims import Claim, Reading, read
-from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady, says_little_else
+from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady
 from core.text.negation import NO, UNKNOWN, YES
 from core.text.quantities import Quantity, any_agrees, said_age
 from core.text.topics import topics_asked
@@ -78,6 +78,11 @@ class Reply:
     quantities: tuple[Quantity, ...]
     reading: Reading
 
+    @functools.cached_property
+    def spoken(self) -> frozenset[str]:
+        """All concepts that the reply or its question speaks of."""
+        return self.context | {concept for concept, _ in self.claims}
+
 
 @functools.lru_cache(maxsize=50_000)
 def reply_to(question: str, text: str) -> Reply:
@@ -106,9 +111,8 @@ def reply_to(question: str, text: str) -> Reply:
                 concepts = concepts & {"before"}  # "no" to "pain like this before?" does not deny the pain
             if polarity == "yes" or not concepts & {c for c, denied in own if not denied}:
                 added |= {(concept, polarity == "no") for concept in concepts - stated}
-    elif polarity is None:
+    elif polarity is None and (refuted := {concept for concept, no in own if no}):
         # the rest of the members of which the reply denies a word ("my joints are fine" → no pain there)
-        refuted = {concept for concept, no in own if no}
         for concepts in (read(member).concepts for member in members_of(question)):
             if concepts & refuted:
                 added |= {(concept, True) for concept in concepts - stated}
@@ -188,7 +192,11 @@ def tells(reply: Reply, question: str, known: Known, text: str, cared_for: bool)
         return True
     if known.steady and is_steady(text) and _speaks_of(reply, known):
         return True
-    return _has_findings(reply, question, known) or any(_holds(reply, w, known) for w in known.wordings)
+    if known.is_findings and all(reply.reading.findings.get(name) is there for name, there in known.findings.items()):
+        return True
+    if reply.spoken.isdisjoint(known.concepts) and not (reply.quantities and known.quantities):
+        return False
+    return any(_holds(reply, w, known) for w in known.wordings)
 
 
 def said_sex(text: str, cared_for: bool) -> str | None:
@@ -210,14 +218,6 @@ def _speaks_of(reply: Reply, known: Known) -> bool:
 def _denies_topic(reply: Reply, known: Known) -> bool:
     healthy = ("healthi", False) in reply.own
     return healthy or (reply.polarity == "no" and not any(not denied for c, denied in reply.own if c in known.concepts))
-
-
-def _has_findings(reply: Reply, question: str, known: Known) -> bool:
-    """Say whether the reply states all findings of a fact that says little beside them."""
-    if not known.findings or known.quantities or not known.fact.told:
-        return False
-    said = dict(reply.reading.findings)
-    return says_little_else(known) and all(said.get(name) is there for name, there in known.findings.items())
 
 
 def _holds(reply: Reply, wording: Wording, known: Known) -> bool:

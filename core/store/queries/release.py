@@ -81,12 +81,15 @@ def documents(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 
 def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
-    """Insert a batch; the earlier trials of files that are in it without a fault are replaced. Needs a write lease."""
+    """Insert a batch; the earlier trials of files that are in it without a fault are replaced. Needs a write lease.
+
+    Its tables are taken out of it as they are stored, for their memory.
+    """
     now = time.time()
     _remove_replaced(connection, batch)
     _insert_runs(connection, batch.runs)
-    for name, table in batch.tables.items():
-        connection.register("incoming", table)
+    for name in tuple(batch.tables):
+        connection.register("incoming", batch.tables.pop(name))
         try:
             connection.execute(_ADD[name])
         finally:
@@ -115,9 +118,11 @@ def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch)
 
 
 def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRun]) -> None:
-    add_cases(connection, {id(case): case for run in runs for case, _ in run.cases}.values())
+    cases = {id(case): case for run in runs for case, _ in run.cases}
+    hashes = {number: case.content_hash for number, case in cases.items()}
+    add_cases(connection, cases.values())
     insert(connection, _ADD_RUN, "runs", [run_row(run.header) for run in runs])
-    rows = [(run.header.run_id, case.case_key, case.content_hash, n) for run in runs for case, n in run.cases]
+    rows = [(run.header.run_id, case.case_key, hashes[id(case)], n) for run in runs for case, n in run.cases]
     insert(connection, _ADD_RUN_CASES, "run_cases", rows)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from core.agents.base import Turn
+from core import processes
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
-from core.measures import missing
 from core.measures.base import Record
 from core.measures.ledger.kept import LEDGER, FactsLedger, kept_facts, talk_rows, topic_rows
 from core.measures.ledger.marks import Ledger, ledger, ledger_facts
-from core.measures.missing import Measured, Parcel, count_missing, measure_missing, read_by
+from core.measures.missing import Measured, Parcel, count_missing, measure_missing
+from core.processes import read_by
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.facts import save_facts, talk_sums, topic_sums
@@ -144,9 +146,9 @@ def test_processes_give_the_same_and_end(filled: Store) -> None:
 
 def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        missing,
+        processes,
         "_start",
-        lambda: missing.subprocess.Popen(["true"], stdin=missing.subprocess.PIPE, stdout=missing.subprocess.PIPE),
+        lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE),
     )
     with pytest.raises(AnamnesisError, match="broke off"):
         list(read_by(1, [Parcel(LEDGER, (Record("t", CASES[0], talk()),))]))

@@ -1,0 +1,229 @@
+"""Reads the files of a release, in whichever process: it knows no database, and loads little.
+
+What it is sent and what it sends back are pickled: a case goes there once for the files of all models, and not back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from core.case import Case
+from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase
+from core.jobs.release.columns import Columns
+from core.store.queries.release import ReleaseFile
+
+Tables = dict[str, pa.Table]
+LARGEST_FILE = 64_000_000
+"""Bytes of a case file; those of releases have some ten thousand."""
+_SAMPLE = 5
+"""Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
+
+
+@dataclass
+class ModelReport:
+    """What was found of one model: files taken (some in place of earlier ones) or as they were, and what is excluded.
+
+    ``folder`` is where in the release its files lie.
+    ``kept`` counts earlier files that this copy does not have: their trials stay. ``prompts`` maps the hash of a
+    doctor's prompt to the new conversations held under it, ``excluded`` why new answers do not count to how many.
+    ``remarks`` are sentences about single files that were taken, such as a picture that is broken. ``own_cases``
+    counts the cases that the files bring themselves.
+    """
+
+    folder: str
+    label: str
+    taken: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    kept: int = 0
+    trials: int = 0
+    prompts: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+    own_cases: int = 0
+
+
+@dataclass
+class FolderReading:
+    """What a model's folder holds: ``files`` new, changed or newly faulty, ``old_faults`` faulty as before.
+
+    ``taken`` are the case ids of the new files, ``tables`` the rows of their trials. ``own`` holds, by case id, the
+    cases that the files bring themselves, ``None`` where they are about the data set's. ``templates`` are those of
+    their prompts, by hash.
+    """
+
+    model: ModelFolder
+    report: ModelReport
+    files: list[ReleaseFile] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    tables: list[Tables] = field(default_factory=list)
+    old_faults: list[ReleaseFile] = field(default_factory=list)
+    own: dict[str, OwnCase] | None = None
+    templates: dict[str, str] = field(default_factory=dict)
+
+    def add(self, part: FolderReading) -> None:
+        """Add what other files of the folder hold."""
+        self.files += part.files
+        self.taken += part.taken
+        self.tables += part.tables
+        self.old_faults += part.old_faults
+        self.templates |= part.templates
+        mine, its = self.report, part.report
+        mine.taken, mine.replaced = mine.taken + its.taken, mine.replaced + its.replaced
+        mine.unchanged, mine.trials = mine.unchanged + its.unchanged, mine.trials + its.trials
+        mine.prompts.update(its.prompts)
+        mine.excluded.update(its.excluded)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of a model's folder, to be read in whichever process; ``known`` is what the database has seen of them.
+
+    ``cases`` are those of the data set by id, with hash and position; ``own`` those that other folders brought.
+    """
+
+    layout: Layout
+    model: ModelFolder
+    case_ids: tuple[str, ...]
+    cases: Mapping[str, tuple[Case, str, int]]
+    known: Mapping[tuple[str, str], ReleaseFile]
+    now: float
+    own: dict[str, Case]
+
+    @functools.cached_property
+    def place(self) -> str:
+        """Where in the release the folder lies."""
+        return self.layout.name_of(self.model.path)
+
+    def name(self, case_id: str) -> str:
+        """Return where in the release the file of a case lies."""
+        return f"{self.place}/{case_id}.json"
+
+    def part(self, start: int, end: int) -> Files:
+        """Return some of the files, with what belongs to them alone."""
+        ids = self.case_ids[start:end]
+        keys = [(self.model.run_id, self.name(case_id)) for case_id in ids]
+        cases = {case_id: self.cases[case_id] for case_id in ids if case_id in self.cases}
+        return replace(
+            self, case_ids=ids, cases=cases, known={k: self.known[k] for k in keys if k in self.known}, own={}
+        )
+
+    def read(self) -> FolderReading:
+        """Return what the files hold that is new."""
+        reading = FolderReading(self.model, ModelReport(self.place, self.model.model.label))
+        self.read_into(reading)
+        return reading
+
+    def read_into(self, reading: FolderReading) -> None:
+        """Note what the files hold that is new, with the rows of their trials."""
+        columns, report = Columns(self.layout.release, self.now), reading.report
+        for case_id in self.case_ids:
+            self._take(reading, case_id, columns)
+        report.own_cases, report.trials, report.excluded = len(reading.own or ()), len(columns), columns.excluded()
+        reading.templates = columns.templates
+        reading.tables += [columns.tables()] if len(columns) else []
+
+    def brings_own_cases(self) -> bool:
+        """Say whether the files are about cases of their own; where that is not known, by looking at some."""
+        known = self.model.model.own_cases
+        return self.layout.release.brings_own_cases(self._sample()) if known is None else known
+
+    def _sample(self) -> Iterator[tuple[bytes, str, Case | None]]:
+        for case_id in self.case_ids[:_SAMPLE]:
+            with contextlib.suppress(BadFileError):  # said when the file itself is read
+                yield self._contents(case_id), case_id, self.cases.get(case_id, (None,))[0]
+
+    def _contents(self, case_id: str) -> bytes:
+        return contents(self.model.path / f"{case_id}.json", self.layout.root)
+
+    def _take(self, reading: FolderReading, case_id: str, columns: Columns) -> None:
+        name = f"{reading.report.folder}/{case_id}.json"
+        before = self.known.get((reading.model.run_id, name))
+        file = self._read_file(reading, case_id, name, before, columns)
+        if file is before:
+            reading.report.unchanged += file.fault is None
+            reading.old_faults += [file] if file.fault else []
+            return
+        reading.files.append(file)
+        if file.fault is None:
+            reading.taken.append(case_id)
+            reading.report.prompts.update(file.prompts)
+            reading.report.taken += 1
+            reading.report.replaced += before is not None and before.fault is None
+
+    def _read_file(
+        self, reading: FolderReading, case_id: str, name: str, before: ReleaseFile | None, columns: Columns
+    ) -> ReleaseFile:
+        """Read one file into the columns where it is new; returns ``before`` itself where nothing has changed."""
+        run_id, release = reading.model.run_id, self.layout.release
+        key, digest = case_id, ""
+        try:
+            data = self._contents(case_id)
+            if reading.own is None:
+                case, content_hash, position = self.cases.get(case_id, (None, "", -1))
+                salt = f"{content_hash} {position}"
+            else:
+                case, salt = self._own_case(reading, reading.own, name, case_id, data), "own"
+                content_hash = case.content_hash
+            key = case.case_key if case else case_id
+            hashed = hashlib.sha256(f"{release.version} {run_id} {case_id} {salt}\n".encode())
+            hashed.update(data)
+            digest = hashed.hexdigest()[:32]
+            if before is not None and before.digest == digest:
+                return before
+            trials = release.read(data, case_id, case, reading.model.model)
+            return ReleaseFile(run_id, name, key, digest, columns.add(run_id, key, content_hash, digest, trials))
+        except BadFileError as error:
+            fault = ReleaseFile(run_id, name, key, digest, fault=str(error))
+            return before if before == fault and before is not None else fault
+
+    def _own_case(self, reading: FolderReading, own: dict[str, OwnCase], name: str, case_id: str, data: bytes) -> Case:
+        """Return the case that a file brings; its picture is kept again even where the file is as it was."""
+        brought = self.layout.release.own_case(data, case_id)
+        known = self.own.get(case_id)  # of another folder: what was shown there belongs to the case all the same
+        shared = (
+            known is not None
+            and not brought.shown
+            and known.model_copy(update={"images": ()}) == brought.case.model_copy(update={"images": ()})
+        )
+        case = self.own[case_id] = known if known is not None and shared else brought.case
+        own[case_id] = brought._replace(case=case)
+        reading.report.remarks += [f"{name}: {fault}" for fault in brought.faults]
+        return case
+
+
+class Parcel(tuple[Files, ...]):
+    """Files about the same cases, for a process to read."""
+
+    def read(self) -> list[FolderReading]:
+        """Return what each of them holds."""
+        return [files.read() for files in self]
+
+
+def contents(path: Path, root: Path) -> bytes:
+    """Return a file's contents; what lies outside the release or is far too large is not read."""
+    if leads_out(path, root):
+        raise BadFileError("it is a link that leads out of the release's folder")
+    try:
+        with open(path, "rb") as file:
+            size = min(os.fstat(file.fileno()).st_size, LARGEST_FILE)
+            data = file.read(size + 1)
+    except OSError as error:
+        raise BadFileError(f"it cannot be read ({error.strerror})") from error
+    if len(data) > LARGEST_FILE:
+        raise BadFileError(f"it has more than {LARGEST_FILE // 1_000_000} MB")
+    return data
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Say whether a path is a link to somewhere outside the release, which lies at ``root``."""
+    return path.is_symlink() and not path.resolve().is_relative_to(root.resolve())
