@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from core import __version__, access
-from core.measures.missing import read_by
+from core.processes import read_by
 from core.store.database import Store
 from core.work import Progress, Stop
 

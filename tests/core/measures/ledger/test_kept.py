@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.base import Turn
 from core import processes
+from core.agents.base import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
 from core.measures.base import Record
@@ -146,9 +146,7 @@ def test_processes_give_the_same_and_end(filled: Store) -> None:
 
 def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        processes,
-        "_start",
-        lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE),
+        processes, "_start", lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )
     with pytest.raises(AnamnesisError, match="broke off"):
         list(read_by(1, [Parcel(LEDGER, (Record("t", CASES[0], talk()),))]))
