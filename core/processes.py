@@ -40,8 +40,7 @@ def read_by(
     """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
 
     Parcels are taken as they are needed. ``begin``, of a module, is called first in each process. Closing the
-    generator ends the processes. Raises ``AnamnesisError`` where one
-    of them breaks off.
+    generator ends the processes. Raises ``AnamnesisError`` where one of them breaks off.
     """
     if not processes:
         yield from (parcel.read() for parcel in parcels)
