@@ -14,6 +14,8 @@ Scale = tuple[tuple[str, ...], tuple[str, ...]]
 LOSS: Scale = (("#FFFFFF", "#F2A65A", "#9C3D00"), ("#0E1718", "#8A4A12", "#FFB06B"))
 AGREEMENT: Scale = (("#FFFFFF", "#0B6E69"), ("#0E1718", "#5CC9C0"))
 _LIGHT_TEXT, _DARK_TEXT = "#FFFFFF", "#14201F"
+MANY = 6
+"""More columns than that have their names upright and smaller numbers: beside each other they would overlap."""
 _BRIGHT = 0.26
 """Luminance of a cell from which on dark text reads better than light one."""
 
@@ -42,7 +44,8 @@ def heat(
 
     ``across`` and ``down`` are titles of the axes, ``row`` the height of a row in pixels.
     """
-    colours = scale[dark]
+    colours, many = scale[dark], len(columns) > MANY
+    names_px = 7 * max(map(len, columns)) if many else 14 * max((name.count("<br>") + 1 for name in columns), default=1)
     figure = go.Figure()
     # places and not names on the axes: two graders may read alike
     figure.add_heatmap(
@@ -63,7 +66,10 @@ def heat(
             "y": y,
             "text": cell.text,
             "showarrow": False,
-            "font": {"size": 13, "color": INK[dark] if cell.share is None else ink_on(cell.share, scale, dark=dark)},
+            "font": {
+                "size": 10 if many else 13,
+                "color": INK[dark] if cell.share is None else ink_on(cell.share, scale, dark=dark),
+            },
         }
         for y, line in enumerate(cells)
         for x, cell in enumerate(line)
@@ -71,16 +77,16 @@ def heat(
     axis = {"showgrid": False, "zeroline": False, "automargin": True, "linecolor": FAINT[dark]}
     figure.update_layout(
         annotations=texts,  # all at once: each by itself takes as long as those before it
-        height=90 + row * len(rows) + 14 * max((name.count("<br>") for name in columns), default=0),
+        height=76 + row * len(rows) + names_px,
         margin=MARGIN,
         font={"size": 13, "color": INK[dark]},
         xaxis={
             **axis,
             "title": {"text": across, "standoff": 8},
             "side": "top",
-            "tickangle": 0,
+            "tickangle": -90 if many else 0,
             "tickvals": list(range(len(columns))),
-            "ticktext": list(columns),
+            "ticktext": [name.replace("<br>", " ") for name in columns] if many else list(columns),
             "range": [-0.5, len(columns) - 0.5],
         },
         yaxis={

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.heat import Cell, heat
+from core.figures.heat import MANY, Cell, heat
 from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.measures.base import Row
@@ -56,7 +56,8 @@ def draw_topics(view: View) -> None:
         f"{measured_words()} The mean over a case’s facts and conversations, then over cases. "
         f"Conversations: {counts}; left out: {left_out}."
     )
-    left, right = st.columns([5, 6], gap="medium")
+    beside = len({row["model"] for row in rows}) <= MANY
+    left, right = st.columns([5, 6], gap="medium") if beside else (st.container(), st.container())
     with left:
         draw_figure(
             lambda dark: topics_chart(rows, names, dark=dark),
