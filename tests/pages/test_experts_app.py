@@ -47,6 +47,7 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
         app = open_page("experts", experts_tab=tab)
         assert trouble(app) == []
         assert says in words(app)
+    assert "not stored here" in words(open_page("experts", review="gone", annotator="Ada"))
 
 
 def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
@@ -64,7 +65,7 @@ def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
     assert "already" in trouble(app)[0]
 
 
-def test_an_annotator_answers_by_question_and_changes_with_a_reason(store: Store, open_page: Open) -> None:
+def test_an_annotator_answers_changes_with_a_reason_comments_and_highlights(store: Store, open_page: Open) -> None:
     review = a_review(store, shared=1)
     app = open_page("experts", review=review.review_id, annotator="Ada")
     assert trouble(app) == []
@@ -83,6 +84,15 @@ def test_an_annotator_answers_by_question_and_changes_with_a_reason(store: Store
     item = state_of(store, "First").by_number[number].item
     changed = state_of(store, "First").said[item, "Ada", "medical_terms"]
     assert (changed.value, changed.reason) == ("no", "Looked again")
+    app.text_area[0].input("odd").run()
+    next(one for one in app.text_input if one.label == "Words in it").input("itch since")
+    app.selectbox[0].set_value(1)
+    button(app, "Highlight").click().run()
+    assert trouble(app) == []
+    assert ":orange-background[itch since]" in words(app)
+    said = {one.question: one for (held, _, _), one in state_of(store, "First").said.items() if held == item}
+    assert said["comment"].comment == "odd"
+    assert [span.text for span in said["highlight"].spans] == ["itch since"]
 
 
 def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page: Open) -> None:
@@ -114,20 +124,6 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     assert state_of(store, "First").missing == 0
     app = open_page("experts", review=review.review_id, annotator="Dan")
     assert "Nothing waits for Dan" in words(app)
-
-
-def test_comments_and_highlights_are_saved(store: Store, open_page: Open) -> None:
-    review = a_review(store, shared=1)
-    app = open_page("experts", review=review.review_id, annotator="Ada")
-    app.text_area[0].input("odd").run()
-    app.text_input[0].input("itch since")
-    app.selectbox[0].set_value(1)
-    button(app, "Highlight").click().run()
-    assert trouble(app) == []
-    assert ":orange-background[itch since]" in words(app)
-    said = {one.question: one for one in state_of(store, "First").said.values()}
-    assert said["comment"].comment == "odd"
-    assert [span.text for span in said["highlight"].spans] == ["itch since"]
 
 
 @pytest.fixture
@@ -189,7 +185,3 @@ def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     assert "1 of 2 answered" in words(app)
     app = open_page("experts", experts_tab="Results")
     assert list(table(app, "Accuracy")["Expert"]) == ["Ada", "Ada"]
-
-
-def test_an_unknown_review_is_said(store: Store, open_page: Open) -> None:
-    assert "not stored here" in words(open_page("experts", review="gone", annotator="Ada"))

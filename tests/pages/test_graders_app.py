@@ -51,12 +51,16 @@ def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Ope
     assert "No answer of these has two verdicts that differ" in words(app)
 
 
-def test_agreement_of_every_two(store: Store, open_page: Open) -> None:
+def test_agreement_of_every_two_leads_to_their_differences(store: Store, open_page: Open) -> None:
     app = open_page("graders")
     assert trouble(app) == []
     assert "differ on 2 of 5 answers to 3 cases" in words(app)
     assert "Fleiss’ kappa of all 3: **-0.333" in words(app)
     assert len(charts(app)) == 2
+    app.selectbox(key="graders_crossed").set_value(f"{OWN}|{THIRD}").run()
+    button(app, "Read where they differ").click().run()
+    assert trouble(app) == []
+    assert app.selectbox(key="graders_second").value == THIRD
     app = open_page("graders", graders_shown=OTHER, graders_tab="Accuracy by grader")
     assert trouble(app) == []
     assert set(table(app, "Judged by")["Judged by"]) == {OTHER}
@@ -84,14 +88,6 @@ def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -
     assert "read as] Gout" in words(app)
     assert len(app.chat_message) == 1  # what was said, beside it
     assert trouble(open_page("graders", graders_tab="Differences", graders_answer="nonsense|x", graders_page="x")) == []
-
-
-def test_from_the_matrix_to_the_differences(store: Store, open_page: Open) -> None:
-    app = open_page("graders")
-    app.selectbox(key="graders_crossed").set_value(f"{OWN}|{THIRD}").run()
-    button(app, "Read where they differ").click().run()
-    assert trouble(app) == []
-    assert app.selectbox(key="graders_second").value == THIRD
 
 
 def test_contradictions(store: Store, open_page: Open) -> None:

@@ -26,7 +26,6 @@ from core.measures.experts.adjudication import (
 )
 from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
 from core.measures.experts.workbooks import GraderOfRelease, grader_of_release, release_decisions
-from core.measures.graders.agreement import FlipRate, flip_rates
 from core.store.database import Store
 from core.store.queries.conversations import offer
 from core.store.review_records import QUESTIONS, Kind, Question, Sampling, parse_item
@@ -46,14 +45,6 @@ SAMPLING_HELP = (
     "At random: every item has the same chance. By model and specialty or data set: as many of each, on the same cases "
     "for every model, so that models can be compared in pairs. Disagreement: only items on which the two rules for "
     "choices, two graders, or two verdicts on the same words differ."
-)
-MEASURE = {
-    "percent agreement": "Agreement", "Cohen's kappa": "Cohen’s κ", "Fleiss' kappa": "Fleiss’ κ",
-    "Gwet's AC1": "Gwet’s AC1", "Krippendorff's alpha": "Krippendorff’s α",
-}  # fmt: skip
-MEASURE_HELP = (
-    "Over the items that two annotators saw who did not know of a tie. κ, AC1 and α correct agreement for chance; "
-    "where nearly all answers are the same, κ and α can be low though people agree, and AC1 stays near the agreement."
 )
 REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
 """The parameters in the address of a review under way."""
@@ -136,27 +127,9 @@ def beside_grader(review_id: str) -> AgainstGrader:
     return against_grader(Store(), _decisions(review_id))
 
 
-@cached_query("Looking for words that were judged twice…", entries=2)
-def grader_flips() -> list[FlipRate]:
-    """Return how often graders contradicted themselves on the same words."""
-    return [one for one in flip_rates(Store()) if one.same != "answer"]
-
-
 @cached_query(entries=2)
 def release_grader() -> GraderOfRelease | None:
     """Return the release's grader against its experts, ``None`` where its file was not imported."""
     with suppress(AnamnesisError):  # the page says in its own words that nothing was imported
         return grader_of_release(Store())
     return None
-
-
-def release_is_here() -> bool:
-    """Say whether the experts' workbooks of the release were imported."""
-    with suppress(AnamnesisError):
-        return figures_of(RELEASE) is not None
-    return False
-
-
-def imported_are_here() -> bool:
-    """Say whether annotations were imported from files."""
-    return bool(figures_of(IMPORTED).decisions)

@@ -56,12 +56,25 @@ def draw_plan() -> None:
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
     seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
-    if right.button(
+    if not right.button(
         "Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch", **only("edit")
     ):
-        people = tuple(one.strip() for one in names.split(",") if one.strip())
-        shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
-        _plan(name, {**wanted, "kind": kind, "number": number, "annotators": people, "shared": shared, "seed": seed})
+        return
+    people = tuple(one.strip() for one in names.split(",") if one.strip())
+    shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
+    try:
+        plan = planned(**wanted, kind=kind, number=number, annotators=people, shared=shared, seed=seed)
+        review = plan_review(Store(), name, plan)
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    st.success(
+        f"{plain(review.name)}: {plan.number} items are dealt out to {plain(', '.join(people))}. Each opens it "
+        "under **Reviews**, or by a link of their own:",
+        icon=":material/check:",
+    )
+    for one in people:
+        link("experts", f"Open as {plain(one)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: one})
 
 
 def _ask_items(kind: str) -> dict[str, Any] | None:
@@ -140,22 +153,6 @@ def _ask_sampling(options: list[Sampling]) -> Sampling:
         help=SAMPLING_HELP,
     )
     return chosen or "random"
-
-
-def _plan(name: str, fields: dict[str, Any]) -> None:
-    try:
-        review = plan_review(Store(), name, planned(**fields))
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    people = review.plan.annotators
-    st.success(
-        f"{plain(review.name)}: {review.plan.number} items are dealt out to {plain(', '.join(people))}. Each opens it "
-        "under **Reviews**, or by a link of their own:",
-        icon=":material/check:",
-    )
-    for one in people:
-        link("experts", f"Open as {plain(one)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: one})
 
 
 _SECTIONS = {

@@ -1,7 +1,7 @@
 """A review under way: an item without its model, the questions on it, notes, and the next one."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import streamlit as st
 
@@ -37,6 +37,19 @@ TROUBLE = "experts_trouble"
 """Where a callback leaves what went wrong, for the next drawing to show."""
 
 
+def _store(change: Callable[..., object], *said: Any) -> None:
+    """Store what an annotator said; where it cannot be, leave why for the next drawing."""
+    try:
+        change(Store(), *said)
+    except AnamnesisError as error:
+        st.session_state[TROUBLE] = str(error)
+
+
+def _draw_trouble() -> None:
+    if trouble := st.session_state.pop(TROUBLE, None):
+        st.warning(plain(trouble), icon=":material/error:")
+
+
 def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     """Draw every question with its answer; the one in focus has the buttons."""
     asked = [cast(Question, question) for question in state.questions_for(item, annotator)]
@@ -65,9 +78,7 @@ def draw_questions(state: ReviewState, item: ReviewItem, annotator: str) -> None
                 _draw_choice(state, item, annotator, question, said, key)
         if waiting is None:
             st.caption(":material/check: All answered and saved. Press j for the next item, a number to change one.")
-    trouble = st.session_state.pop(TROUBLE, None)
-    if trouble:
-        st.warning(plain(trouble), icon=":material/error:")
+    _draw_trouble()
 
 
 def _draw_choice(
@@ -97,12 +108,9 @@ def _focus(key: str, question: Question) -> None:
 
 
 def _say(review_id: str, number: int, annotator: str, question: Question, value: str, key: str, why: str) -> None:
-    try:
-        record(Store(), review_id, number, annotator, question, value, st.session_state.get(why, ""))
-    except AnamnesisError as error:
-        st.session_state[TROUBLE] = str(error)
-        return
-    st.session_state.pop(key, None)
+    _store(record, review_id, number, annotator, question, value, st.session_state.get(why, ""))
+    if TROUBLE not in st.session_state:
+        st.session_state.pop(key, None)
 
 
 _SHOWN = 70
@@ -118,8 +126,7 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
         held.comment if held else "",
         key=key,
         height=70,
-        on_change=_comment,
-        args=(*place, key),
+        on_change=lambda: _store(comment, *place, st.session_state[key]),
         placeholder="Saved when you leave the box",
     )
     messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
@@ -147,8 +154,8 @@ def _draw_highlights(
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",
-                on_click=_keep,
-                args=(place, rest),
+                on_click=_store,
+                args=(highlight, *place, rest),
             )
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
@@ -156,37 +163,19 @@ def _draw_highlights(
         )
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="As they stand in the message")
         if st.form_submit_button("Highlight") and turn is not None:
-            _add(place, messages[turn], words, spans)
-
-
-def _add(place: tuple[str, int, str], message: Utterance, words: str, spans: tuple[Span, ...]) -> None:
-    try:
-        new = span_of(message.turn, message.text, words)
-    except AnamnesisError as error:
-        st.warning(plain(str(error)))
-        return
-    _keep(place, tuple(dict.fromkeys([*spans, new])))
-    st.rerun()
+            try:
+                new = span_of(turn, messages[turn].text, words)
+            except AnamnesisError as error:
+                st.warning(plain(str(error)))
+            else:
+                _store(highlight, *place, tuple(dict.fromkeys([*spans, new])))
+                st.rerun()
 
 
 def _label(message: Utterance, known: Framework | None) -> str:
     text = " ".join((known.spoken(message.role, message.text) if known else message.text).split())
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
-
-
-def _comment(review_id: str, number: int, annotator: str, key: str) -> None:
-    try:
-        comment(Store(), review_id, number, annotator, st.session_state[key])
-    except AnamnesisError as error:
-        st.session_state[TROUBLE] = str(error)
-
-
-def _keep(place: tuple[str, int, str], spans: tuple[Span, ...]) -> None:
-    try:
-        highlight(Store(), *place, spans)
-    except AnamnesisError as error:
-        st.session_state[TROUBLE] = str(error)
 
 
 def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
@@ -206,9 +195,7 @@ def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
             st.caption("Answered and saved. Press j for the next vignette.")
         else:
             _ask(case, asked, (state.review.review_id, item.number, annotator, asked))
-        trouble = st.session_state.pop(TROUBLE, None)
-        if trouble:
-            st.warning(plain(trouble), icon=":material/error:")
+        _draw_trouble()
 
 
 def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
@@ -222,23 +209,16 @@ def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
                 key=f"{key}_{number}",
                 shortcut=str(number) if number < 10 else None,
                 width="stretch",
-                on_click=_answer,
-                args=(place, choice),
+                on_click=_store,
+                args=(answer_vignette, *place, choice),
             )
         if not question.choices:
             with st.form(f"{key}_form", border=False):
                 words = st.text_input("Your answer", key=f"{key}_words")
                 if st.form_submit_button("Answer", type="primary"):
-                    _answer(place, words)
+                    _store(answer_vignette, *place, words)
                     st.rerun()
     st.caption("Saved at once; an answer is final.")
-
-
-def _answer(place: tuple[str, int, str, str], response: str) -> None:
-    try:
-        answer_vignette(Store(), *place, response)
-    except AnamnesisError as error:
-        st.session_state[TROUBLE] = str(error)
 
 
 _CHAT = 660
@@ -307,21 +287,17 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     left, right = st.columns([6, 5], gap="medium")
     with left:
         if state.review.plan.kind == "answers":
-            _draw_response(shown)
+            with st.container(border=True, gap="small"):
+                st.markdown(f"**Answer given**  \n{plain((shown.response or 'none').replace('**', ''))}")
+                if shown.case is not None:
+                    st.markdown(f"**Right answer**  \n{plain(shown.case.answer)}")
+                st.caption(EQUIVALENCE_RULE)
         _draw_dialogue(state, item, annotator, shown)
     with right:
         draw_questions(state, item, annotator)
         draw_notes(state, item, annotator, shown.dialogue)
         if shown.case is not None:
             draw_case(shown.case, open_=True)
-
-
-def _draw_response(shown: Shown) -> None:
-    with st.container(border=True, gap="small"):
-        st.markdown(f"**Answer given**  \n{plain((shown.response or 'none').replace('**', ''))}")
-        if shown.case is not None:
-            st.markdown(f"**Right answer**  \n{plain(shown.case.answer)}")
-        st.caption(EQUIVALENCE_RULE)
 
 
 def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, shown: Shown) -> None:

@@ -50,7 +50,22 @@ def draw_agreement(view: View, of: Graders, names: Mapping[str, str]) -> None:
     if pairs:
         _draw_matrix(view, names, pairs, common)
         _draw_crossed(view, of, names, pairs)
-        draw_as_table(agreement_table([*pairs, *common], names), "graders_agreement", COUNTS)
+        measured = pd.DataFrame(
+            {
+                "Graders": " · ".join(names[g] for g in one.graders),
+                "Verdicts": KINDS[one.kinds],
+                "Measure": measure[0].upper() + measure[1:],
+                "Value": value.value,
+                "Low": value.interval.low,
+                "High": value.interval.high,
+                "Answers": one.n,
+                "Cases": one.n_cases,
+                "Not judged by all": one.left_out,
+            }
+            for one in [*pairs, *common]
+            for measure, value in one.measures.items()
+        )
+        draw_as_table(measured, "graders_agreement", COUNTS)
     else:
         who = ", ".join(plain(names.get(g, g)) for g in of)
         st.info(
@@ -190,25 +205,6 @@ def _broken(name: str, at: int) -> str:
     if len(name) <= at:
         return name
     return name.replace("/", "/<br>", 1).replace(" [", "<br>[").replace(" ", "<br>", 1)
-
-
-def agreement_table(found: Sequence[GraderAgreement], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return every measure of every pair, and of all together, with its interval."""
-    return pd.DataFrame(
-        {
-            "Graders": " · ".join(names[g] for g in one.graders),
-            "Verdicts": KINDS[one.kinds],
-            "Measure": measure[0].upper() + measure[1:],
-            "Value": value.value,
-            "Low": value.interval.low,
-            "High": value.interval.high,
-            "Answers": one.n,
-            "Cases": one.n_cases,
-            "Not judged by all": one.left_out,
-        }
-        for one in found
-        for measure, value in one.measures.items()
-    )
 
 
 def draw_contradictions(_view: View, of: Graders, names: Mapping[str, str]) -> None:

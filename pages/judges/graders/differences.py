@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.spreadsheets import csv_of
 from core.store.database import Store
 from core.store.queries.graders import Difference, Direction, count_differences, difference_at, differences
 from pages.judges.graders.data import Graders, wanted
@@ -13,19 +12,17 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import draw_ways_on, forget
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
+from pages.kit.lists import draw_pager, page_asked
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.names import unique_names
 from pages.kit.stored import reading
-from pages.kit.tables import draw_table
+from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View
 
 _ADDRESS, _PAGE = "graders_answer", "graders_page"
 _NEWEST = "newest"
 _ON_PAGE = 50
 """Differences on one page of the list."""
-_DIGITS = 6
-"""Digits of a page's number in an address from which on it is nonsense."""
-_CHAT = 520
 _LONG = 600
 """Characters of a response that are shown."""
 
@@ -109,13 +106,8 @@ def _draw_list(
     view: View, pair: tuple[str, str] | None, directions: tuple[Direction, ...], total: int, names: Mapping[str, str]
 ) -> None:
     pages = max(1, -(-total // _ON_PAGE))
-    asked = st.query_params.get(_PAGE, "1")
-    page = min(pages, max(1, int(asked))) if asked.isdecimal() and len(asked) < _DIGITS else 1
+    page = min(pages, page_asked(_PAGE))
     shown = _differences(view, pair, directions, page - 1)
-    key = f"graders_pages_{pages}_{page}"
-
-    def turn() -> None:
-        st.query_params[_PAGE] = str(st.session_state[key])
 
     def take(row: int) -> None:
         one = shown[row]
@@ -123,8 +115,7 @@ def _draw_list(
 
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(f"**{total:,}** answers on which the verdicts differ. Choose one to read it.")
-        if pages > 1:
-            st.pagination(pages, default=page, key=key, on_change=turn)
+        draw_pager(_PAGE, page, pages)
     draw_table(
         differences_table(shown, names),
         f"graders_differences_{page}",
@@ -135,20 +126,11 @@ def _draw_list(
         alt="Answers on which two verdicts differ",
     )
 
-    def whole() -> bytes:
+    def whole() -> pd.DataFrame:
         with Store().read() as cursor:
-            found = differences(cursor, wanted(view, pair, directions))
-        return csv_of(differences_table(found, names))
+            return differences_table(differences(cursor, wanted(view, pair, directions)), names)
 
-    st.download_button(
-        "Download all of them as CSV",
-        whole,
-        "grader-differences.csv",
-        "text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="graders_csv",
-    )
+    offer_csv(whole, "grader_differences", "Download all of them as CSV", key="graders_csv")
 
 
 def differences_table(found: Sequence[Difference], graders: Mapping[str, str]) -> pd.DataFrame:
@@ -203,9 +185,7 @@ def _draw_difference(one: Difference, names: Mapping[str, str]) -> None:
         if shown is None:
             st.caption("The conversation of this answer is not stored.")
             return
-        with st.container(
-            height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"graders_read_{one.trial_id}"
-        ):
+        with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"graders_read_{one.trial_id}"):
             if one.format in ("vignette", "exam_only") and shown.case is not None:
                 st.caption("The doctor saw the vignette, not the conversation:")
                 st.markdown(plain(shown.case.vignette))
