@@ -113,7 +113,8 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
     )
     makers = {m: maker_words(m) if m != _NONE else "None yet" for m in sorted({maker(line) for line in held})}
     made = choose_several("Profile", list(makers), "data_profile", names=makers, where=columns[3], on_change=first_page)
-    faults = {f: fault_words(f) if f != _NONE else "No finding" for f in _faults(held)}
+    known = {fault for line in held for fault in Wanted.faults_of(line)}
+    faults = {f: fault_words(f) if f != _NONE else "No finding" for f in sorted(known, key=lambda f: (f == _NONE, f))}
     found = choose_several(
         "Findings", list(faults), "data_findings", names=faults, where=columns[4], on_change=first_page
     )
@@ -134,10 +135,6 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
 def first_page() -> None:
     """Begin at the first page of the list again."""
     st.query_params.pop(PAGE_NAME, None)
-
-
-def _faults(held: Sequence[Line]) -> list[str]:
-    return sorted({fault for line in held for fault in Wanted.faults_of(line)}, key=lambda f: (f == _NONE, f))
 
 
 def _text(line: Line) -> str:
@@ -221,15 +218,11 @@ def draw_cases(name: str, held: Sequence[Line]) -> None:
     found = [line for line in held if wanted.fits(line)]
     if opened:
         draw_case(name, opened, held, found)
-    else:
-        _draw_list(name, found, len(held))
-
-
-def _draw_list(name: str, found: Sequence[Line], held: int) -> None:
+        return
     pages = max(1, -(-len(found) // PAGE))
     page = min(page_asked(PAGE_NAME), pages)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{len(found):,}** of {held:,} cases")
+        st.markdown(f"**{len(found):,}** of {len(held):,} cases")
         draw_pager(PAGE_NAME, page, pages)
     if not found:
         st.info("No case fits all of this: remove a filter.", icon=":material/filter_alt_off:")
@@ -263,7 +256,7 @@ def cases_table(shown: Sequence[Line], *, whole: bool = False) -> pd.DataFrame:
                 "Choices": len(line.case.choices),
                 **({"Picture": PICTURED[pictured(line)]} if some else {}),
                 "Suitability": suitability_words(line),
-                "Profile": _maker(line),
+                "Profile": maker_words(made) if (made := maker(line)) != _NONE else None,
                 "Findings": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in line.findings)),
             }
             for line in shown
@@ -277,11 +270,6 @@ def suitability_words(line: Line) -> str:
     if state == UNKNOWN:
         return "– Not looked at"
     return "✓ Suitable" if state == SUITABLE else f"✗ {reason_words(state)}"
-
-
-def _maker(line: Line) -> str | None:
-    made_by = maker(line)
-    return None if made_by == "none" else maker_words(made_by)
 
 
 def _asked(line: Line) -> dict[str, str]:

@@ -132,13 +132,9 @@ def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str
     raise AnamnesisError(work.error or "")
 
 
-def recognised(file: CaseFile) -> str | None:
-    """Return the format that the file's first records show, or ``None``; raises where it is damaged as a whole."""
-    return _recognised(file.stamp, file)
-
-
 @st.cache_data(max_entries=8, show_spinner=False)
-def _recognised(stamp: str, _file: CaseFile) -> str | None:
+def recognised(stamp: str, _file: CaseFile) -> str | None:
+    """Return the format that the file's first records show, or ``None``; raises where it is damaged as a whole."""
     with _file.lent() as path, list_in(path) as held:
         rows = Rows(held)
         try:
@@ -147,13 +143,9 @@ def _recognised(stamp: str, _file: CaseFile) -> str | None:
             return None
 
 
-def glance_at(file: CaseFile) -> Glance:
-    """Return the file's fields and first records; raises ``AnamnesisError`` where it holds no records."""
-    return _glance(file.stamp, file)
-
-
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _glance(stamp: str, _file: CaseFile) -> Glance:
+def glance_at(stamp: str, _file: CaseFile) -> Glance:
+    """Return the file's fields and first records; raises ``AnamnesisError`` where it holds no records."""
     with _file.lent() as path, list_in(path) as held:
         _, rows = chosen_format("auto", Rows(held), columns=True)
         found = Glance(rows.columns, rows.first(_FIRST))
@@ -230,7 +222,7 @@ def _draw_steps(held: Mapping[str, int]) -> None:
     if format_ != AUTO:
         st.caption(plain(FORMATS[format_].reads))
     columns: dict[str, str] = {}
-    known = recognised(file) if format_ == AUTO else format_
+    known = recognised(file.stamp, file) if format_ == AUTO else format_
     if known in (None, PLAIN):
         format_, asked = PLAIN, _ask_columns(file)
         if asked is None:
@@ -246,7 +238,7 @@ def _draw_steps(held: Mapping[str, int]) -> None:
 
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     """Show the file's first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
-    seen = glance_at(file)
+    seen = glance_at(file.stamp, file)
     st.markdown("**What do its columns hold?** :gray[It is in no published format; this is how it looks:]")
     st.dataframe(
         pd.DataFrame([{field: _short(record.get(field)) for field in seen.fields} for record in seen.first]),

@@ -19,10 +19,9 @@ from core.store.database import Store
 from core.store.queries.cases import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
-from pages.data.published import PAPER, published_table
 from pages.data.release import draw_release
-from pages.data.sets import Overview, lines, overviews, saved_of
-from pages.data.suitability import draw_suitability
+from pages.data.sets import Overview, lines, overviews, saved_profiles
+from pages.data.suitability import PAPER, draw_suitability, published_table
 from pages.kit.cases import forget
 from pages.kit.figures import draw_figure
 from pages.kit.look import plain
@@ -31,8 +30,6 @@ from pages.kit.page import draw_sections, show
 from pages.kit.profiles import counted, maker_words
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.visitor import only
-
-_BUILT_IN = "Anamnesis"
 
 
 def draw_list(held: Sequence[Overview]) -> None:
@@ -60,57 +57,41 @@ def draw_list(held: Sequence[Overview]) -> None:
     def choose(row: int) -> None:
         st.query_params["dataset"] = held[row].name
 
+    sets = (
+        {
+            "Data set": dataset_name(one.name),
+            "Format": format_title(one),
+            "Cases": None if one.trouble else one.cases,
+            "Specialties": len(one.specialties) or None,
+            "With picture": one.pictured or None,
+            "Rejected": one.info.rejected_count if one.info else None,
+            "Findings": None if one.trouble else one.findings,
+            "Suitable": one.suitable / one.looked_at if one.looked_at else None,
+            "Looked at": None if one.trouble else one.looked_at,
+            "Source": one.source,
+            "Licence": one.licence,
+            "Imported": imported_at(one),
+        }
+        for one in held
+    )
+    whole = ("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at")
+    table = pd.DataFrame(sets).astype(dict.fromkeys(whole, "Int64"))
     height: int | Literal["content"] = "content" if len(held) <= 12 else 460
-    draw_table(sets_table(held), "data_sets", columns, on_row=choose, height=height, alt="Data sets at hand")
+    draw_table(table, "data_sets", columns, on_row=choose, height=height, alt="Data sets at hand")
     total = sum(one.cases for one in held)
     st.caption(f"{counted(total, 'case')}. Choose a row to see its cases, suitability and record.")
-
-
-def sets_table(held: Sequence[Overview]) -> pd.DataFrame:
-    """Return a row for each data set."""
-    return pd.DataFrame(
-        [
-            {
-                "Data set": dataset_name(one.name),
-                "Format": format_title(one),
-                "Cases": None if one.trouble else one.cases,
-                "Specialties": len(one.specialties) or None,
-                "With picture": one.pictured or None,
-                "Rejected": one.info.rejected_count if one.info else None,
-                "Findings": None if one.trouble else one.findings,
-                "Suitable": one.suitable / one.looked_at if one.looked_at else None,
-                "Looked at": None if one.trouble else one.looked_at,
-                "Source": one.source,
-                "Licence": one.licence,
-                "Imported": imported_at(one),
-            }
-            for one in held
-        ]
-    ).astype(dict.fromkeys(("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at"), "Int64"))
-
-
-def draw_published() -> None:
-    """Draw what the paper says of the published data sets."""
-    with st.expander(
-        f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
-    ):
-        st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
-        st.caption(f"**Published** ({PAPER}), as the text words it; nothing here was computed from this database.")
 
 
 def format_title(one: Overview) -> str:
     """Return the title of the format that a data set was read from."""
     if one.info is None:
-        return _BUILT_IN if one.name == LIBRARY else ""
+        return "Anamnesis" if one.name == LIBRARY else ""
     return one.info.title
 
 
 def imported_at(one: Overview) -> datetime | None:
     """Return when a data set was imported, in UTC; ``None`` where it is not known."""
     return None if one.info is None else datetime.fromtimestamp(one.info.imported_at, UTC)
-
-
-_PICTURES_GO = " Their pictures go, but for those that another data set has too."
 
 
 def draw_about(shown: Overview) -> None:
@@ -183,16 +164,17 @@ def _draw_rows(info: DatasetInfo) -> None:
 def draw_delete(shown: Overview) -> None:
     """Draw the way to delete a data set: what would be lost is said first."""
     with st.popover("Delete this data set…", icon=":material/delete:", key="data_delete"):
-        saved = saved_of(shown.name)
+        saved = [one for one in saved_profiles().values() if one.case_key.startswith(f"{shown.name}/")]
         keys = sorted({one.case_key for one in saved})
         makers = ", ".join(sorted({maker_words(one.generated.made_by) for one in saved}))
         cases = "its cases" if shown.trouble else counted(shown.cases, "case")
         profiles = f" and the profiles saved for {len(keys):,} of them (made by {plain(makers)}), with every version"
+        pictures = " Their pictures go, but for those that another data set has too." if shown.pictured else ""
         st.markdown(
             f"This deletes **{cases}**{profiles if keys else ''}. It cannot be undone: the cases can be imported again "
             f"from their file{', saved profiles cannot' if keys else ''}.\n\n"
             "Runs keep their own copies of the cases they played: conversations, answers and figures stay as they are."
-            f"{_PICTURES_GO if shown.pictured else ''}"
+            f"{pictures}"
         )
         if not st.button(
             "Delete it", type="primary", icon=":material/delete:", key="data_delete_yes", **only("manage")
@@ -229,7 +211,11 @@ def draw_page() -> None:
     draw_list(held)
     draw_import({one.name: one.cases for one in held})
     draw_release()
-    draw_published()
+    with st.expander(
+        f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
+    ):
+        st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
+        st.caption(f"**Published** ({PAPER}), as the text words it; nothing here was computed from this database.")
 
 
 def draw_one(shown: Overview) -> None:

@@ -1,6 +1,6 @@
 """Who may know what of a case: its profile, every version of it, and writing a new one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import get_args
 
@@ -35,13 +35,20 @@ def draw_profile(line: Line) -> None:
         shown, kept = chosen.generated, True
     else:
         shown, kept = line.word or profile_by_rule(case), line.word is not None
-    _draw_maker(case, shown, kept=kept)
+    if kept:
+        made = "It came with the case." if shown.made_by == OWN else f"Made by: {plain(maker_words(shown.made_by))}."
+        st.caption(f"{made} {plain(shown.note)}")
+    else:
+        st.caption(
+            "Nothing is saved for this case: this is what the rules make of it, and what it would be played with. "
+            "Edit and save it, or make profiles of the whole data set on the tab Suitability."
+        )
     _draw_word(shown)
     if chosen is not None and chosen is not versions[0]:
         if st.button("Use this version again", key="data_again", icon=":material/history:", **only("edit")):
             save_profile(case, shown)
         return
-    draw_editor(case, shown, save_profile)
+    draw_editor(case, shown)
 
 
 def save_profile(case: Case, generated: Generated) -> None:
@@ -58,7 +65,11 @@ def save_profile(case: Case, generated: Generated) -> None:
 def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
     if len(versions) < 2:
         return versions[0] if versions else None
-    labels = {one.version: f"{one.version} · {_version_words(one)}" for one in versions}
+    labels = {
+        one.version: f"{one.version} · {maker_words(one.generated.made_by)}, "
+        f"{datetime.fromtimestamp(one.made_at):%Y-%m-%d %H:%M}"
+        for one in versions
+    }
     chosen = st.selectbox(
         "Version",
         list(labels),
@@ -68,21 +79,6 @@ def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
         help="Every version is kept; the newest one counts.",
     )
     return next((one for one in versions if one.version == chosen), versions[0])
-
-
-def _version_words(one: StoredProfile) -> str:
-    return f"{maker_words(one.generated.made_by)}, {datetime.fromtimestamp(one.made_at):%Y-%m-%d %H:%M}"
-
-
-def _draw_maker(case: Case, shown: Generated, *, kept: bool) -> None:
-    if not kept:
-        st.caption(
-            "Nothing is saved for this case: this is what the rules make of it, and what it would be played with. "
-            "Edit and save it, or make profiles of the whole data set on the tab Suitability."
-        )
-        return
-    made = "It came with the case." if shown.made_by == OWN else f"Made by: {plain(maker_words(shown.made_by))}."
-    st.caption(f"{made} {plain(shown.note)}")
 
 
 def _draw_word(shown: Generated) -> None:
@@ -103,19 +99,15 @@ def _draw_word(shown: Generated) -> None:
             facts: tuple[Fact, ...] = getattr(shown.profile, part)
             if not facts:
                 st.caption("Nothing.")
-            _draw_facts(facts, by_section=part == "optional")
-
-
-def _draw_facts(facts: Sequence[Fact], *, by_section: bool) -> None:
-    if not by_section:
-        for fact in facts:
-            st.markdown(fact_words(fact))
-        return
-    for section in dict.fromkeys(fact.section for fact in facts):
-        st.markdown(f":gray[{SECTION[section] if section else 'Not sorted'}]")
-        for fact in facts:
-            if fact.section == section:
-                st.markdown(fact_words(fact, lay=False))
+            if part != "optional":
+                for fact in facts:
+                    st.markdown(fact_words(fact))
+                continue
+            for section in dict.fromkeys(fact.section for fact in facts):
+                st.markdown(f":gray[{SECTION[section] if section else 'Not sorted'}]")
+                for fact in facts:
+                    if fact.section == section:
+                        st.markdown(fact_words(fact, lay=False))
 
 
 def fact_words(fact: Fact, *, lay: bool = True) -> str:
@@ -125,8 +117,7 @@ def fact_words(fact: Fact, *, lay: bool = True) -> str:
     return f"**{plain(fact.key[:1].upper() + fact.key[1:])}:** {plain(fact.value)}{mark}{said}"
 
 
-SECTIONS: tuple[Section, ...] = get_args(Section)
-_OF_WORDS: dict[str, Section] = {SECTION[section]: section for section in SECTIONS}
+_OF_WORDS: dict[str, Section] = {SECTION[section]: section for section in get_args(Section)}
 _KEY, _VALUE, _LAY, _SECTION, _IMPUTED = "What", "In clinical words", "As the patient says it", "Section", "Imputed"
 _SHOWN = {
     "demographics": [_KEY, _VALUE, _LAY, _IMPUTED],
@@ -137,10 +128,9 @@ _SHOWN = {
 
 _PROFILED = next(one for one in frameworks().values() if one.needs_profile)
 """Whose rules for profiles hold."""
-Save = Callable[[Case, Generated], None]
 
 
-def draw_editor(case: Case, shown: Generated, save: Save) -> None:
+def draw_editor(case: Case, shown: Generated) -> None:
     """Draw the editor, folded up; what is saved becomes the profile that counts."""
     label = "Edit this profile" if shown.profile else "Write a profile all the same"
     editor = st.expander(label, icon=":material/edit_note:", on_change="rerun", key=f"data_edit_{case.case_key}")
@@ -154,7 +144,7 @@ def draw_editor(case: Case, shown: Generated, save: Save) -> None:
                 ["patient", "caregiver"],
                 ["patient", "caregiver"].index(shown.speaker),
                 format_func=str.capitalize,
-                key=f"data_edit_speaker_{_stamp(shown)}",
+                key=f"data_edit_speaker_{abs(hash(shown))}",  # it begins anew with another profile
                 width=160,
             )
             by = st.text_input(
@@ -164,30 +154,23 @@ def draw_editor(case: Case, shown: Generated, save: Save) -> None:
                 "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("edit")
             )
         if shown.profile is None or profile != shown.profile.model_copy(update={"made_by": ""}):
-            _draw_remarks(case, profile)
+            if found := _PROFILED.profile_remarks(case, profile):  # a person may save it all the same
+                told = "  \n".join(map(plain, found))
+                st.warning(
+                    f"The checks would have dropped this from a model’s profile:  \n{told}", icon=":material/rule:"
+                )
+            else:
+                st.caption(
+                    ":material/rule: The checks find nothing invented, nothing against the vignette, and no answer "
+                    "given away."
+                )
         if pressed:
-            _save(case, profile, speaker, by or "", save)
-
-
-def _draw_remarks(case: Case, profile: Profile) -> None:
-    """Draw what speaks against the profile as it stands in the tables; a person may save it all the same."""
-    found = _PROFILED.profile_remarks(case, profile)
-    if found:
-        told = "  \n".join(f"{plain(remark)}" for remark in found)
-        st.warning(f"The checks would have dropped this from a model’s profile:  \n{told}", icon=":material/rule:")
-    else:
-        st.caption(
-            ":material/rule: The checks find nothing invented, nothing against the vignette, and no answer given away."
-        )
-
-
-def _save(case: Case, profile: Profile, speaker: str, by: str, save: Save) -> None:
-    try:
-        checked = _PROFILED.edited(case, profile, by)
-    except AnamnesisError as error:
-        st.warning(plain(str(error)), icon=":material/edit_off:")
-        return
-    save(case, checked.model_copy(update={"speaker": speaker}))
+            try:
+                checked = _PROFILED.edited(case, profile, by or "")
+            except AnamnesisError as error:
+                st.warning(plain(str(error)), icon=":material/edit_off:")
+            else:
+                save_profile(case, checked.model_copy(update={"speaker": speaker}))
 
 
 def _ask_profile(case: Case, profile: Profile) -> Profile:
@@ -235,8 +218,3 @@ def facts_from(changed: pd.DataFrame, part: str) -> tuple[Fact, ...]:
                 )
             )
     return tuple(made)
-
-
-def _stamp(shown: Generated) -> int:
-    """Return a number for what is edited, so that the editor begins anew with something else."""
-    return abs(hash(shown))

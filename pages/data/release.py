@@ -56,19 +56,15 @@ def draw_release() -> None:
             "tar) of their repository. What came in before is kept, and read again where it has changed."
         )
         try:
-            _ask(release)
+            file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
+            if file is not None and st.button(
+                "Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("edit")
+            ):
+                begin_import(Store(), release, file.lent, file.name, _LIMITS)
+                st.query_params[_OPEN] = "yes"  # open when it is over, too, to say what came in
+                st.rerun()
         except AnamnesisError as error:
             st.error(plain(str(error)), icon=":material/error:")
-
-
-def _ask(release: Release) -> None:
-    file = ask_file("data_release", "An archive of the repository", _KINDS, folders=True)
-    if file is None:
-        return
-    if st.button("Import it", type="primary", icon=":material/upload_file:", key="data_release_go", **only("edit")):
-        begin_import(Store(), release, file.lent, file.name, _LIMITS)
-        st.query_params[_OPEN] = "yes"  # open when it is over, too, to say what came in
-        st.rerun()
 
 
 def draw_report(report: ImportReport, release: Release) -> None:

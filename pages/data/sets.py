@@ -73,11 +73,6 @@ def overviews() -> list[Overview]:
     return found
 
 
-def saved_of(name: str) -> list[StoredProfile]:
-    """Return the profiles saved for the cases of a data set, also of such that it no longer has."""
-    return [one for one in _saved().values() if one.case_key.startswith(f"{name}/")]
-
-
 def lines(name: str) -> Sequence[Line]:
     """Return the cases of a data set in their order; a shared object, never to be changed."""
     return _lines(name, _stamp(name))
@@ -112,8 +107,11 @@ def _findings(name: str, stamp: str) -> Mapping[str, Sequence[Finding]]:
 
 
 @cached_query(entries=2)
-def _saved() -> dict[CaseId, StoredProfile]:
-    """Return the profiles that count; only those are read that were not there when it was last asked."""
+def saved_profiles() -> dict[CaseId, StoredProfile]:
+    """Return the profiles that count, also of cases that no data set has any more.
+
+    Only those are read that were not there when it was last asked.
+    """
     known = _remembered(str(Store().path))
     with Store().read() as cursor:
         counting = newest_versions(cursor)
@@ -135,7 +133,7 @@ def _remembered(path: str) -> dict[tuple[CaseId, tuple[int, float]], StoredProfi
 
 @cached_query(entries=_HELD)
 def _lines(name: str, stamp: str) -> Sequence[Line]:
-    saved, found = _saved(), _findings(name, stamp)
+    saved, found = saved_profiles(), _findings(name, stamp)
     return [
         Line(case, content, tuple(found.get(case.case_key, ())), saved.get((case.case_key, content)))
         for case, content in _cases(name, stamp)
@@ -149,7 +147,7 @@ def _coverage(name: str, counting: str, _words: Sequence[Generated]) -> Coverage
 
 @cached_query(entries=_HELD)
 def _overview(name: str, stamp: str) -> Overview:
-    saved = _saved()
+    saved = saved_profiles()
     info = imported.info(name) if name != LIBRARY else None
     held = _cases(name, stamp)
     own = [

@@ -1,24 +1,26 @@
-"""How far a data set can be played as consultations: what passes, reasons, fields, and making profiles."""
+"""How far a data set can be played as consultations: what passes, reasons, fields, making profiles, what is printed."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from core.case import Case
+from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.figures.shares import Segment, stacked
 from core.figures.style import INK
+from core.frameworks.base import publisher
 from core.frameworks.casting import is_model
 from core.jobs.profiling import Made, begin_making, estimate, pending, work_key
 from core.store.database import Store
 from core.text.profile_rules import MADE_BY
 from core.text.profiles import STATES, Coverage, Reason, State
-from core.work import Work, work_at
-from pages.data.published import PAPER, published_for, sentence
+from core.work import work_at
 from pages.data.sets import Line, coverage_of
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_estimate, draw_work
@@ -75,8 +77,10 @@ def draw_making(name: str, held: Sequence[Line]) -> None:
     if work is not None and work.running:
         st.fragment(draw_work, run_every=1.0)(work, "Making profiles", "Looking for cases…", "data_make", "cases")
         return
-    if work is not None:
-        _draw_outcome(work)
+    if work is not None and work.error:
+        st.error(plain(work.error), icon=":material/cloud_off:")
+    if work is not None and isinstance(work.result, Made):
+        _draw_made(work.result)
     looked_at = any(line.word is not None for line in held)
     with st.expander("Make profiles", icon=":material/person_add:", expanded=not looked_at, key="data_make_box"):
         _ask(name, [line.case for line in held])
@@ -99,7 +103,9 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
     )
     try:
         known = (registry().spec(maker).name if by_model else MADE_BY) if maker != OTHER else None
-        problem = _problem(maker, address) if by_model else None
+        problem = "Name the model first." if maker == OTHER else None
+        if by_model and maker != OTHER and (missing := registry().missing_key(maker, base_url=address)):
+            problem = f"{maker} needs a key: set the environment variable {missing} and start the dashboard again."
         todo = pending(Store(), cases, known, again=again) if known else []
     except AnamnesisError as error:
         known, problem, todo = None, str(error), []
@@ -125,46 +131,27 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
         st.rerun()
 
 
-def _problem(model: str, address: str | None) -> str | None:
-    """Return what keeps a model from being asked, or ``None``."""
-    if model == OTHER:
-        return "Name the model first."
-    missing = registry().missing_key(model, base_url=address)
-    if missing:
-        return f"{model} needs a key: set the environment variable {missing} and start the dashboard again."
-    return None
-
-
-def _draw_outcome(work: Work[Any]) -> None:
-    """Draw what came of the work that is over."""
-    if work.error:
-        st.error(plain(work.error), icon=":material/cloud_off:")
-    made = work.result
-    if not isinstance(made, Made):
-        return
-    st.success(outcome_words(made), icon=":material/check:") if made.made else None
+def _draw_made(made: Made) -> None:
+    """Say what came of the work that is over, and what failed."""
+    if made.made:
+        reasons = ", ".join(f"{reason_words(reason).lower()}: {number:,}" for reason, number in made.reasons.items())
+        words = [f"{maker_words(made.made_by)}: {counted(made.made, 'case')} looked at, {made.suitable:,} suitable."]
+        words += [f"Not suitable: {reasons}."] if reasons else []
+        words += [f"{counted(made.dropped, 'fact')} did not hold and were left out."] if made.dropped else []
+        words += [f"{counted(made.remaining, 'case')} left."] if made.remaining else []
+        if made.calls:
+            cost = "cost unknown" if made.cost_usd is None else money(made.cost_usd)
+            words.append(f"{counted(made.calls, 'call')}, {cost}.")
+        st.success(plain(" ".join(words)), icon=":material/check:")
     if made.gave_up:
         st.error(plain(f"{made.gave_up} What was made until then is kept."), icon=":material/cloud_off:")
     if made.failures:
         with st.expander(f"{counted(len(made.failures), 'case')} without a profile, and why", icon=":material/report:"):
-            rows = [{"Case": one.case_key.partition("/")[2], "Why": one.why} for one in made.failures[:_MOST_FAILURES]]
-            st.dataframe(rows, hide_index=True)
+            table = [{"Case": one.case_key.partition("/")[2], "Why": one.why} for one in made.failures[:_MOST_FAILURES]]
+            st.dataframe(table, hide_index=True)
             st.caption(
                 "A failure says nothing about the case: it is not counted as unsuitable, and can be tried again."
             )
-
-
-def outcome_words(made: Made) -> str:
-    """Return in a sentence or two what came of it."""
-    reasons = ", ".join(f"{reason_words(reason).lower()}: {number:,}" for reason, number in made.reasons.items())
-    words = [f"{maker_words(made.made_by)}: {counted(made.made, 'case')} looked at, {made.suitable:,} suitable."]
-    words += [f"Not suitable: {reasons}."] if reasons else []
-    words += [f"{counted(made.dropped, 'fact')} did not hold and were left out."] if made.dropped else []
-    words += [f"{counted(made.remaining, 'case')} left."] if made.remaining else []
-    if made.calls:
-        cost = "cost unknown" if made.cost_usd is None else money(made.cost_usd)
-        words.append(f"{counted(made.calls, 'call')}, {cost}.")
-    return plain(" ".join(words))
 
 
 def draw_suitability(name: str, held: Sequence[Line]) -> None:
@@ -243,3 +230,65 @@ def fields_table(counts: Coverage) -> pd.DataFrame:
             for shares in counts.fields
         ]
     )
+
+
+PAPER = "Oh, Park, Kim, arXiv 2512.10195"
+_METRIC = {
+    "appropriate_pct": "Suitable",
+    "n_appropriate": "Suitable items",
+    "demographics_present": "With demographics",
+    "basic_information_present_pct": "With basic information",
+}
+_NAME = {
+    "medqa": "MedQA", "medbullets": "MedBullets", "medxpertqa": "MedXpertQA", "medmcqa": "MedMCQA",
+    "head_qa": "HEAD-QA", "mmlu_pro": "MMLU-Pro",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed figure: the data set's label, what it is of, and the figure, both in words, for it is often a bound."""
+
+    dataset: str
+    metric: str
+    value: str
+
+
+def published_suitability() -> list[Printed]:
+    """Return all figures that the paper's text gives on suitability, in their order."""
+    found = []
+    for row in rows(publisher("care").name):
+        if row["section"] == "suitability":
+            value = row["value"].replace("-", "–").replace(">", "more than ").replace("<", "less than ")
+            words = {"count": f"{int(value):,}" if value.isdecimal() else value, "percent": f"{value} %"}
+            metric = _METRIC.get(row["metric"], row["metric"].replace("_", " ").capitalize())
+            found.append(Printed(row["dataset"], metric, words.get(row["unit"], value)))
+    return found
+
+
+def published_for(name: str) -> list[Printed]:
+    """Return what is printed of the data set that is called ``name``, or begins with its name (medqa-test).
+
+    What stands between the words of a name does not matter.
+    """
+    words = re.sub(r"[^a-z0-9]+", "_", name.lower())
+    return [
+        row
+        for row in published_suitability()
+        if re.fullmatch(rf"({row.dataset}|{row.dataset.replace('_', '')})(_.*)?", words)
+    ]
+
+
+def sentence(found: Sequence[Printed]) -> str:
+    """Return the printed figures of one data set in words."""
+    told = "; ".join(f"{row.metric.lower()}: {row.value}" for row in found)
+    return f"{_NAME.get(found[0].dataset, found[0].dataset)} in the paper: {told}"
+
+
+def published_table() -> pd.DataFrame:
+    """Return all printed figures as a table, a row for each data set."""
+    table: dict[str, dict[str, str | None]] = {}
+    for row in published_suitability():
+        name = _NAME.get(row.dataset, row.dataset)
+        table.setdefault(name, {"Data set": name, **dict.fromkeys(_METRIC.values())})[row.metric] = row.value
+    return pd.DataFrame(table.values())

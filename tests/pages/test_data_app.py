@@ -39,6 +39,9 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
         "Import the CRAFT-MD authors' release",
         "What the AutoMedic paper reports of published data sets",
     ]
+    app = open_page("data", dataset="<b>gone")
+    assert trouble(app) == []
+    assert "There is no data set \\<b\\>gone here" in words(app)
 
 
 def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:
@@ -58,20 +61,18 @@ def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_pa
     assert table.loc["ours", "Findings"] == 1
 
 
-def test_an_unknown_data_set_in_the_address_is_said(open_page: Open) -> None:
-    app = open_page("data", dataset="<b>gone")
-    assert trouble(app) == []
-    assert "There is no data set \\<b\\>gone here" in words(app)
-
-
 def test_fifty_cases_are_listed_at_a_time(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours")
     assert trouble(app) == []
     assert "**70** of 70 cases" in words(app)
     assert listed(app) == [f"case_{n}" for n in range(50)]
-    assert listed(open_page("data", dataset="ours", data_page="2")) == [f"case_{n}" for n in range(50, 70)]
     for nonsense in ("99", "²"):
         assert trouble(open_page("data", dataset="ours", data_page=nonsense)) == []
+    app = open_page("data", dataset="ours", data_page="2")
+    assert listed(app) == [f"case_{n}" for n in range(50, 70)]
+    app.text_input(key="data_words").set_value("gout").run()  # another filter begins at the first page
+    assert "data_page" not in app.query_params
+    assert listed(app)[0] == "case_0"
 
 
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
@@ -94,16 +95,11 @@ def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path
     assert "Asks for: treatment or next step in management" in words(case)
 
 
-def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_page="2")
-    app.text_input(key="data_words").set_value("gout").run()
-    assert "data_page" not in app.query_params
-    assert listed(app)[0] == "case_0"
-
-
 def test_the_answer_shows_only_when_it_is_asked_for(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_5")
     assert trouble(app) == []
+    assert "Nothing is saved for this case" in words(app)  # the profile is what the rules make of it
+    assert "rash" in words(app).partition("**Patient only**")[2]
     assert "Duplicate:" in words(app)
     assert "A. Eczema  \nB. Gout 5" in words(app)
     assert "check_circle" not in words(app)
@@ -137,13 +133,6 @@ def test_a_profile_stands_in_columns_by_who_may_know_it(filled: Store, open_page
     assert "Patient only" not in rejected
 
 
-def test_a_case_nobody_looked_at_shows_what_the_rules_make_of_it(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", case="ours/case_5")
-    assert trouble(app) == []
-    assert "Nothing is saved for this case" in words(app)
-    assert "rash" in words(app).partition("**Patient only**")[2]
-
-
 def test_neighbours_are_those_that_were_found(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_12", data_words="gout 1")
     assert "4 of 11 found" in words(app)
@@ -164,7 +153,7 @@ def test_the_links_open_this_case(filled: Store, open_page: Open, page: str, key
     assert visit(app, page).run().selectbox(key=f"{key}_case").value == "ours/case_8"
 
 
-def test_suitability_is_counted_over_the_cases_that_were_looked_at(filled: Store, open_page: Open) -> None:
+def test_suitability_is_counted_and_a_model_without_its_key_cannot_be_asked(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Suitability")
     assert trouble(app) == []
     assert {metric.label: metric.value for metric in app.metric} == {
@@ -175,6 +164,13 @@ def test_suitability_is_counted_over_the_cases_that_were_looked_at(filled: Store
     }
     assert len(app.get("plotly_chart")) == 2
     assert "Published" not in words(app)
+    app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
+    assert trouble(app) == []
+    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
+    size = {metric.label: metric.value for metric in app.metric}
+    assert (size["Cases to judge"], size["Model calls"]) == ("70", "140")
+    assert "Prices: genai-prices" in words(app).replace("\\", "")
+    assert button(app, "Make profiles of 70 cases").disabled
 
 
 def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Path, open_page: Open) -> None:
@@ -246,17 +242,6 @@ def test_a_profile_without_a_complaint_is_not_saved(filled: Store, open_page: Op
     assert "no chief complaint" in words(app)
     with filled.read() as cursor:
         assert len(profile_versions(cursor, some_cases()[1])) == 1
-
-
-def test_a_model_without_its_key_cannot_be_asked(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_tab="Suitability")
-    app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
-    assert trouble(app) == []
-    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
-    size = {metric.label: metric.value for metric in app.metric}
-    assert (size["Cases to judge"], size["Model calls"]) == ("70", "140")
-    assert "Prices: genai-prices" in words(app).replace("\\", "")
-    assert button(app, "Make profiles of 70 cases").disabled
 
 
 def test_a_model_makes_profiles_and_what_failed_is_named(

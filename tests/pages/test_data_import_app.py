@@ -75,19 +75,15 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
     assert [case.answer for case in cases_of("clinic")] == ["Gout", "Ulcer"]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"), [(None, "There is no file"), ("", "the file is empty"), ('[{"question": "x"', "not JSON")]
-)
-def test_a_file_that_cannot_be_read_is_said_in_a_sentence(
-    database: Path, tmp_path: Path, open_page: Open, content: str | None, said: str
-) -> None:
-    path = tmp_path / "cases.json"
-    if content is not None:
-        path.write_text(content, encoding="utf-8")
-    app = import_page(open_page, path)
-    assert list(app.exception) == []
-    (error,) = [element.value for element in app.error]
-    assert said in error.replace("\\", "")
+def test_a_file_that_cannot_be_read_is_said_in_a_sentence(database: Path, tmp_path: Path, open_page: Open) -> None:
+    (tmp_path / "empty.json").write_text("", encoding="utf-8")
+    (tmp_path / "broken.json").write_text('[{"question": "x"', encoding="utf-8")
+    app = import_page(open_page, tmp_path / "gone.json")
+    for name, said in (("gone", "There is no file"), ("empty", "the file is empty"), ("broken", "not JSON")):
+        app.text_input(key="data_path").set_value(str(tmp_path / f"{name}.json")).run()
+        assert list(app.exception) == []
+        (error,) = [element.value for element in app.error]
+        assert said in error.replace("\\", "")
 
 
 def test_a_file_that_takes_long_says_how_far_it_is_and_can_be_stopped(

@@ -13,9 +13,16 @@ from core.text.profiles import Generated, coverage
 from pages.data.cases import Wanted, cases_table
 from pages.data.importing import preview_table, remarks_table
 from pages.data.profile import fact_words, facts_from, facts_table
-from pages.data.published import published_for, published_table, sentence
 from pages.data.sets import Line
-from pages.data.suitability import coverage_chart, fields_table, reasons_chart, reasons_table
+from pages.data.suitability import (
+    coverage_chart,
+    fields_table,
+    published_for,
+    published_table,
+    reasons_chart,
+    reasons_table,
+    sentence,
+)
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
