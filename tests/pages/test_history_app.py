@@ -71,10 +71,14 @@ def stored(database: Path) -> Store:
     return copy_of(store_two_doctors, database.parent)
 
 
+def store_measured(store: Store) -> None:
+    store_two_doctors(store)
+    measure_missing(store, HISTORY)
+
+
 @pytest.fixture
-def filled(stored: Store) -> Store:
-    measure_missing(stored, HISTORY)
-    return stored
+def filled(database: Path) -> Store:
+    return copy_of(store_measured, database.parent)
 
 
 def rows_of(app: AppTest, column: str) -> pd.DataFrame:
@@ -156,6 +160,10 @@ def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page
     assert list(uncovered.loc["openai/b", ["Patient recall from", "Right", "Wrong"]]) == [0, 0, 2]
     bars = chart(app, "Share of the conversations of this third")
     assert (bars["Answer right"]["text"], bars["Answer wrong"]["text"]) == (["2", ""], ["", "2"])
+    app.toggle(key="history_bounds").set_value(True).run()
+    table = rows_of(app, "Accuracy")
+    assert table.loc["openai/a", "Patient recall"] == "0.500 (0.095–0.905)"  # two cases alike: Wilson
+    assert table.loc["Vicuna", "Accuracy"] == "0.386"
 
 
 def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
@@ -172,12 +180,6 @@ def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_pa
     assert (table.loc["openai/a", "Accuracy"], table.loc["openai/a", "Cases"]) == (0, 1)
     # table 2 of the paper, sample exam
     assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4682)
-
-
-def test_intervals_are_shown_on_demand(filled: Store, open_page: Open) -> None:
-    table = rows_of(open_page("history", history_bounds="true"), "Accuracy")
-    assert table.loc["openai/a", "Patient recall"] == "0.500 (0.095–0.905)"  # two cases alike: Wilson
-    assert table.loc["Vicuna", "Accuracy"] == "0.386"
 
 
 def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_conversation(

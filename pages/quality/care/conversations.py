@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
@@ -18,12 +19,12 @@ from pages.kit.controls import choose_several
 from pages.kit.conversation import draw_answers_of, draw_conversation
 from pages.kit.figures import draw_figure
 from pages.kit.look import plain
-from pages.kit.names import model_name
+from pages.kit.names import dataset_name, model_name
 from pages.kit.stored import run_casts
 from pages.kit.tables import draw_as_table
 from pages.kit.view import View
 from pages.quality.care.profile import care_profiles, rests, trials, two_lines
-from pages.quality.care.tables import CAUSE, FAILURE_WORDS, RATING, counts_table, failures_table, ratings_table
+from pages.quality.care.tables import CAUSE, FAILURE_WORDS, RATING, case_name
 
 _PROMPT = "empathy"
 _REFERENCE = "reference/"
@@ -118,7 +119,22 @@ def draw_failures(view: View) -> None:
         f"Click a part of a bar for its conversations. n: conversations that count. {kinds} A conversation that failed "
         "in several ways stands in each of them, and counts once in robustness."
     )
-    draw_as_table(counts_table(found, view.names), "care-failures")
+    counts = (
+        {
+            "Model": view.names[p.seat],
+            "Failed in any way": p.failed,
+            **{CARE_FAILURE[kind]: p.kinds[kind] for kind in FAILURES},
+            **{
+                f"{CARE_FAILURE[kind]}: {CAUSE[cause][0].lower()}": n
+                for (kind, cause), n in p.causes.items()
+                if kind != "role_breaking"
+            },
+            "Trials that count": counted,
+            "Excluded": p.trials - counted,
+        }
+        for p, counted in zip(found, counting, strict=True)
+    )
+    draw_as_table(pd.DataFrame(counts), "care-failures")
 
     st.subheader("The conversations that failed", anchor=False)
     every = failed(view)
@@ -138,7 +154,19 @@ def draw_failures(view: View) -> None:
         "Trial": None,
     }
     ids = [f"{f.trial_id}|{f.kind}" for f in listed]
-    table = failures_table(listed, view.names)
+    table = pd.DataFrame(
+        {
+            "Case": case_name(f.case_key),
+            "Data set": dataset_name(f.dataset),
+            "Failure": CARE_FAILURE[f.kind],
+            "Cause": CAUSE[f.cause][0],
+            "Message": None if f.turn is None else f.turn + 1,
+            "What shows it": f.quote,
+            "Model": view.names[f.model],
+            "Trial": f.trial_id,
+        }
+        for f in listed
+    ).astype({"Message": "Int64"})
     chosen = choose_case(table, "care-failed", "care_failure", columns, ids=ids, download="Download as CSV")
     if chosen is not None:
         one = listed[ids.index(chosen)]
@@ -193,7 +221,18 @@ def draw_empathy(view: View) -> None:
         return
     st.caption(f"{len(listed):,} rows. Choose one to read its conversation.")
     columns = {"The rater’s words": st.column_config.TextColumn(width="large"), "Trial": None}
-    table = ratings_table(listed, view.names)
+    table = pd.DataFrame(
+        {
+            "Rating": r.rating,
+            "The rater’s words": r.words,
+            "Case": case_name(r.case_key),
+            "Data set": dataset_name(r.dataset),
+            "Model": view.names[r.model],
+            "Rated by": model_name(r.rater),
+            "Trial": r.trial_id,
+        }
+        for r in listed
+    ).astype({"Rating": "Int64"})
     chosen = choose_case(table, "care-ratings", "care_rating", columns, of="Trial", download="Download as CSV")
     if chosen is not None:
         one = next(r for r in listed if r.trial_id == chosen)

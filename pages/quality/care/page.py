@@ -17,7 +17,7 @@ from pages.kit.controls import choose
 from pages.kit.conversation import choose_trial, draw_answers_of, draw_conversation
 from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, plain
-from pages.kit.names import model_colours
+from pages.kit.names import dataset_name, model_colours, natural
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.stored import care_conditions, case_conversations, runs_behind
 from pages.kit.tables import draw_table
@@ -33,7 +33,7 @@ from pages.quality.care.profile import (
     stored_trials,
     trials,
 )
-from pages.quality.care.tables import ENDING, MISUSE, QUESTION, habits_table, items_table
+from pages.quality.care.tables import ENDING, MISUSE, QUESTION, case_name
 
 _MEASURES = {
     "turns": ("Turns", "Queries that were answered, in a conversation.", 2),
@@ -122,7 +122,23 @@ def draw_habits(view: View) -> None:
         st.caption("No message broke the protocol.")
     formats = {"To the staff": "%.3f", "Asked again": "%.3f", "Turns": "%.2f", "Words a turn": "%.2f"}
     columns = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
-    draw_table(habits_table(rows, names), "care-habits", columns)
+    occurring = [kind for kind in MISUSES if any(h.misuses[kind] for h in rows)]
+    lines = (
+        {
+            "Model": names[h.seat],
+            "Turns": h.turns,
+            "Words a turn": h.words_per_turn,
+            "To the staff": h.to_staff,
+            "Asked again": h.repeated,
+            **{MISUSE[kind]: h.misuses[kind] for kind in occurring},
+            **{f"Ended: {END_SHORT[reason].lower()}": h.endings.get(reason, 0) for reason in ENDING},
+            "Conversations": h.conversations,
+            "Queries": h.queries,
+            "Cases": h.items,
+        }
+        for h in rows
+    )
+    draw_table(pd.DataFrame(lines), "care-habits", columns)
     st.caption("Turns and words are means over cases. Conversations that a provider broke off are left out.")
 
 
@@ -131,7 +147,23 @@ def draw_cases(view: View) -> None:
     table = items(view)
     held = [key for key in view.names if (table["seat"] == key).any()]
     model = choose("Model", held, "care_model", names=view.names)
-    own = items_table(table[table["seat"] == model])
+    mine = table[table["seat"] == model]
+    mine = mine.set_index(mine["case_key"].astype(str)).drop(columns="case_key")
+    mine = mine.loc[sorted(mine.index, key=natural)]
+    own = pd.DataFrame(
+        {
+            "Case": [case_name(key) for key in mine.index],
+            "Data set": mine["dataset"].astype(object).map(dataset_name),
+            "Specialty": mine["specialty"].astype(object),
+            "After the conversation": mine["conv"],
+            "Whole question": mine["static"],
+            "Empathy": mine["empathy"],
+            "Failed": mine["failed"],
+            "Turns": mine["turns"],
+            "Words a turn": mine["words_per_turn"],
+            "Trials": mine["trials"],
+        }
+    )
     st.caption(f"{len(own):,} rows. Choose one to read its conversation.")
     columns: Mapping[str, Any] = dict.fromkeys(("Turns", "Words a turn"), st.column_config.NumberColumn(format="%.1f"))
     ids = [str(key) for key in own.index]

@@ -34,10 +34,8 @@ from pages.quality.care.tables import (
     PUBLISHED_SET,
     SOURCE,
     PublishedProfile,
-    fits_table,
     in_order,
     intervals_table,
-    normalised_table,
     profile_table,
     published_profiles,
     published_r,
@@ -318,7 +316,17 @@ def draw_normalised(view: View) -> None:
         for part in PARTS
     }
     draw_parts(rows, [], f"{rests(view)}; means over data sets", unit="0: lowest of a data set, 1: highest")
-    draw_table(normalised_table(found, view.names), "care-normalised")
+    lines = (
+        {
+            "Model": view.names[row.seat],
+            "Part": PART[row.part][0],
+            "Normalised": row.value,
+            "Data sets in it": row.n_datasets,
+            **{dataset_name(name): value for name, value in row.by_dataset.items()},
+        }
+        for row in sorted(found, key=lambda r: (list(view.names).index(r.seat), PARTS.index(r.part)))
+    )
+    draw_table(pd.DataFrame(lines), "care-normalised")
     st.caption(
         "Each part within each data set from 0 (the lowest of the models chosen) to 1 (the highest), then the mean "
         "over data sets. A data set where fewer than two models differ has no scale and is left out: a dash. Whoever "
@@ -379,7 +387,12 @@ def draw_scatter(view: View) -> None:
             "A mark for each model and data set, over the cases with both answers. Below the dotted line the "
             "conversation lost accuracy."
         )
-        draw_table(fits_table({**found, **every}), "care-fits")
+        heads = {"r": "r", "Low": "low", "High": "high", "Slope": "slope", "Intercept": "intercept"}
+        fitted = (
+            {"Models": name, "Marks": fit.n, **{head: getattr(fit, one) for head, one in heads.items()}}
+            for name, fit in {**found, **every}.items()
+        )
+        draw_table(pd.DataFrame(fitted).astype(dict.fromkeys(heads, "float64")), "care-fits")
         st.caption(
             "Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which takes the marks as "
             "independent: marks of one model or data set are not, so it is rather too narrow. **Published** for "

@@ -9,12 +9,10 @@ import pandas as pd
 from core.datasets import published
 from core.events import EndReason, TagMisuse
 from core.frameworks.base import publisher
-from core.measures.care.across import Fit, Normalised
-from core.measures.care.profile import PARTS, CareProfile, Estimate, Habits, Part
-from core.store.queries.care import FAILURES, MISUSES, CareQuestion, Cause, Failure, FailureKind, Rating
-from core.words import CARE_FAILURE, VERDICT
-from pages.kit.look import END_SHORT
-from pages.kit.names import dataset_name, model_name, natural
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Part
+from core.store.queries.care import CareQuestion, Cause, FailureKind
+from core.words import VERDICT
+from pages.kit.names import dataset_name
 
 QUESTION: Final[dict[CareQuestion, str]] = {"mcq": "With choices", "frq": "Free response"}
 PART: Final[dict[Part, tuple[str, str]]] = {
@@ -207,129 +205,4 @@ def intervals_table(profiles: Iterable[CareProfile], names: Mapping[str, str]) -
                 ("Accuracy on the whole question, all cases that have it", p.static_all),
             )
         ]
-    )
-
-
-def normalised_table(rows: Iterable[Normalised], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return the parts between 0 and 1, with what they are in each data set."""
-    return pd.DataFrame(
-        [
-            {
-                "Model": names[row.seat],
-                "Part": PART[row.part][0],
-                "Normalised": row.value,
-                "Data sets in it": row.n_datasets,
-                **{dataset_name(name): value for name, value in row.by_dataset.items()},
-            }
-            for row in sorted(rows, key=lambda r: (list(names).index(r.seat), PARTS.index(r.part)))
-        ]
-    )
-
-
-def fits_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Return the fitted lines."""
-    figures = {"r": "r", "Low": "low", "High": "high", "Slope": "slope", "Intercept": "intercept"}
-    return pd.DataFrame(
-        [
-            {"Models": name, "Marks": fit.n, **{head: getattr(fit, one) for head, one in figures.items()}}
-            for name, fit in fits.items()
-        ]
-    ).astype(dict.fromkeys(figures, "float64"))
-
-
-def counts_table(profiles: Iterable[CareProfile], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return how many trials of each model failed in which way."""
-    return pd.DataFrame(
-        [
-            {
-                "Model": names[p.seat],
-                "Failed in any way": p.failed,
-                **{CARE_FAILURE[kind]: p.kinds[kind] for kind in FAILURES},
-                **{
-                    f"{CARE_FAILURE[kind]}: {CAUSE[cause][0].lower()}": n
-                    for (kind, cause), n in p.causes.items()
-                    if kind != "role_breaking"
-                },
-                "Trials that count": p.trials - sum(p.excluded.values()),
-                "Excluded": sum(p.excluded.values()),
-            }
-            for p in in_order(profiles, names)
-        ]
-    )
-
-
-def failures_table(found: Sequence[Failure], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return failures as rows; messages are counted from 1."""
-    rows = [
-        {
-            "Case": case_name(f.case_key),
-            "Data set": dataset_name(f.dataset),
-            "Failure": CARE_FAILURE[f.kind],
-            "Cause": CAUSE[f.cause][0],
-            "Message": None if f.turn is None else f.turn + 1,
-            "What shows it": f.quote,
-            "Model": names[f.model],
-            "Trial": f.trial_id,
-        }
-        for f in found
-    ]
-    return pd.DataFrame(rows).astype({"Message": "Int64"})
-
-
-def ratings_table(found: Sequence[Rating], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return ratings as rows."""
-    rows = [
-        {
-            "Rating": r.rating,
-            "The rater’s words": r.words,
-            "Case": case_name(r.case_key),
-            "Data set": dataset_name(r.dataset),
-            "Model": names[r.model],
-            "Rated by": model_name(r.rater),
-            "Trial": r.trial_id,
-        }
-        for r in found
-    ]
-    return pd.DataFrame(rows).astype({"Rating": "Int64"})
-
-
-def habits_table(rows: Sequence[Habits], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return how each model converses."""
-    occurring = [kind for kind in MISUSES if any(h.misuses[kind] for h in rows)]
-    return pd.DataFrame(
-        [
-            {
-                "Model": names[h.seat],
-                "Turns": h.turns,
-                "Words a turn": h.words_per_turn,
-                "To the staff": h.to_staff,
-                "Asked again": h.repeated,
-                **{MISUSE[kind]: h.misuses[kind] for kind in occurring},
-                **{f"Ended: {END_SHORT[reason].lower()}": h.endings.get(reason, 0) for reason in ENDING},
-                "Conversations": h.conversations,
-                "Queries": h.queries,
-                "Cases": h.items,
-            }
-            for h in rows
-        ]
-    )
-
-
-def items_table(items: pd.DataFrame) -> pd.DataFrame:
-    """Return one model's cases with their means, in the order of their keys, which are the index."""
-    ordered = items.set_index(items["case_key"].astype(str)).drop(columns="case_key")
-    ordered = ordered.loc[sorted(ordered.index, key=natural)]
-    return pd.DataFrame(
-        {
-            "Case": [case_name(key) for key in ordered.index],
-            "Data set": ordered["dataset"].astype(object).map(dataset_name),
-            "Specialty": ordered["specialty"].astype(object),
-            "After the conversation": ordered["conv"],
-            "Whole question": ordered["static"],
-            "Empathy": ordered["empathy"],
-            "Failed": ordered["failed"],
-            "Turns": ordered["turns"],
-            "Words a turn": ordered["words_per_turn"],
-            "Trials": ordered["trials"],
-        }
     )

@@ -32,7 +32,7 @@ from core.measures.history.summary import (
     read_uncovered,
     uncovered_rows,
 )
-from core.stats.corrections import LABELS, Correction
+from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
@@ -53,19 +53,15 @@ from pages.quality.history.tables import (
     VIRTUE_RULES,
     VIRTUES,
     PublishedRow,
-    comparison_table,
     estimate,
     group_words,
     measures_table,
-    order_table,
     overview_table,
     published_rows,
-    uncovered_table,
 )
 
 _WHOSE = {"patient": "The patient’s, against the items", "doctor": "The doctor’s, against their keys"}
 _DONE = Axis("Share of the dialogue done", (-0.02, 1.02), ".0%", 0.2, ".0%")
-_PER_CENT = (-0.02, 1.02)
 _CLEAR = 0.05
 
 
@@ -209,7 +205,23 @@ def draw_uncovered(view: View) -> None:
         f"{thirds} Numbers on the bars are conversations. Only those whose answer to the question with choices counts "
         "are here."
     )
-    draw_as_table(uncovered_table(rows, view.names), "history-uncovered", percents("Share right", "Low", "High"))
+    lines = (
+        {
+            "Doctor": view.names[row.model],
+            "Third": THIRDS[row.third],
+            "Patient recall from": row.least,
+            "To": row.most,
+            "Right": row.right,
+            "Wrong": row.n - row.right,
+            "Share right": row.right / row.n,
+            "Low": row.interval.low,
+            "High": row.interval.high,
+            "Conversations": row.n,
+            "Cases": row.cases,
+        }
+        for row in rows
+    )
+    draw_as_table(pd.DataFrame(lines), "history-uncovered", percents("Share right", "Low", "High"))
 
 
 def ask_published() -> list[PublishedRow]:
@@ -255,7 +267,7 @@ def draw_doctors(
         overview_table(rows, names, conditions, printed, bounds=bounds), "history-taking", columns, height="content"
     )
     if rows:
-        offer_csv(measures_table(rows, names, MEASURE), "history-taking-intervals", "CSV with intervals")
+        offer_csv(measures_table(rows, names), "history-taking-intervals", "CSV with intervals")
     st.caption(
         "ROUGE-1 of what was said against the case’s items: of the patient’s words against their values, of the "
         "doctor’s questions against their keys, words stemmed. Means over a case’s conversations, then over cases. "
@@ -320,13 +332,30 @@ def draw_course(view: View) -> None:
         for column, (key, (title, found)) in zip(st.columns(2), parts.items(), strict=True):
             rows = [(r.model, r.topic.capitalize(), one) for r, one in zip(topics, found, strict=True)]
             with column:
-                draw_dots(view, rows, order, Axis(title, _PER_CENT, ".0%", None, ".1%"), f"history_order_{key}", title)
+                draw_dots(
+                    view, rows, order, Axis(title, (-0.02, 1.02), ".0%", None, ".1%"), f"history_order_{key}", title
+                )
         st.caption(
             "Topics of the cases’ items, the earliest on top. Left: where in the dialogue the patient first tells one, "
             "over the conversations where that happens. Right: in which share of the conversations it does."
         )
         shares = percents("First told at", "Low", "High", "Told in", "Told, low", "Told, high")
-        draw_as_table(order_table(topics, names), "history-order", shares)
+        told = (
+            {
+                "Doctor": names[row.model],
+                "Topic": row.topic.capitalize(),
+                "First told at": row.position.mean,
+                "Low": row.position.ci_low,
+                "High": row.position.ci_high,
+                "Cases where told": row.position.n_cases,
+                "Told in": row.told.mean,
+                "Told, low": row.told.ci_low,
+                "Told, high": row.told.ci_high,
+                "Cases with the topic": row.told.n_cases,
+            }
+            for row in topics
+        )
+        draw_as_table(pd.DataFrame(told), "history-order", shares)
     else:
         st.info("No topic of the items was told in these conversations.")
 
@@ -402,7 +431,21 @@ def draw_comparison(view: View) -> None:
     )
     st.caption(f"{plain(one)} minus {plain(other)}, paired by case. Colour: adjusted p ≤ .05.")
     signed = {name: st.column_config.NumberColumn(format="%+.3f") for name in ("Difference", "Low", "High")}
-    draw_table(comparison_table(rows, one, other, correction), "history-comparison", signed)
+    lines = (
+        {
+            "Measure": MEASURE[row.measure][0],
+            one: row.first,
+            other: row.second,
+            "Difference": row.difference.mean,
+            "Low": row.difference.interval.low,
+            "High": row.difference.interval.high,
+            "p": format_p(row.difference.p),
+            f"p ({LABELS[correction]})": f"{format_p(row.p_adjusted)} {stars(row.p_adjusted)}",
+            "Cases": row.difference.n_first,
+        }
+        for row in sorted(rows, key=lambda row: list(MEASURE).index(row.measure))
+    )
+    draw_table(pd.DataFrame(lines), "history-comparison", signed)
     st.caption(
         f"Intervals and p by 10,000 resamples of the cases in pairs: p is not below .0001. Turns, questions and words "
         f"are numbers and not in the chart. {STARS}."
@@ -427,7 +470,7 @@ def draw_patients(view: View) -> None:
         "Honesty, strictness and colloquialism of the patient, by doctor",
     )
     st.markdown(VIRTUE_RULES)
-    table = measures_table(rows, view.names, VIRTUES)
+    table = measures_table(rows, view.names)
     patients = {
         view.names[one.name]: model_name(one.newest.patient)
         for one in history_conditions()

@@ -30,8 +30,6 @@ from pages.kit.tables import draw_table, percents
 from pages.kit.view import View
 from pages.quality.history.tables import estimate as columns_of
 
-_AT_FIRST = 200
-"""Conversations that are asked about unless more are wanted."""
 _MODEL, _SHARE, _TRIAL = "history_solved_of", "history_solved_at", "history_solved_trial"
 """The point whose answers are listed, and the conversation chosen among these."""
 _SHORT = 8
@@ -88,7 +86,15 @@ def draw_accuracy(view: View, solver: Solver | None, along: Axis) -> None:
         return
     shown = [point for point in _points(view) if point.solver == solver]
     held = [
-        Point(p.model, p.share / 100, f.mean, f.ci_low, f.ci_high, _rests_on(p))
+        Point(
+            p.model,
+            p.share / 100,
+            f.mean,
+            f.ci_low,
+            f.ci_high,
+            f"{f.n_cases:,} cases, {p.n_conversations:,} conversations"
+            + f"; excluded: {excluded_in_words(p.excluded)}" * bool(p.excluded),
+        )
         for p in shown
         if (f := p.figure).mean is not None
     ]
@@ -109,11 +115,6 @@ def draw_accuracy(view: View, solver: Solver | None, along: Axis) -> None:
         "patient’s opening alone.",
         on_point=take,
     )
-
-
-def _rests_on(point: PrefixPoint) -> str:
-    left_out = f"; excluded: {excluded_in_words(point.excluded)}" if point.excluded else ""
-    return f"{point.figure.n_cases:,} cases, {point.n_conversations:,} conversations{left_out}"
 
 
 def draw_solving(view: View, solver: Solver | None) -> None:
@@ -203,7 +204,7 @@ def _draw_form(view: View) -> None:
         "Conversations at most",
         1,
         None,
-        _AT_FIRST,
+        200,
         key="history_solving_limit",
         help="Of those that the filters leave: a random sample, always the same, and more go on with it.",
     )

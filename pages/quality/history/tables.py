@@ -1,6 +1,6 @@
 """Words and tables of the part History taking: measures, the published doctors, the rules of the virtues."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,10 +9,8 @@ import pandas as pd
 from core.datasets import published
 from core.frameworks.base import publisher
 from core.measures.history.measures import LENGTHS
-from core.measures.history.summary import ComparisonRow, Figure, ItemGroup, MeasureRow, OrderRow, UncoveredRow
-from core.stats.corrections import LABELS, Correction, format_p, stars
+from core.measures.history.summary import Figure, ItemGroup, MeasureRow
 from core.store.conditions import Condition
-from pages.kit.names import dataset_name, natural
 
 MEASURE: Final[dict[str, tuple[str, str]]] = {
     "patient_recall": ("Patient recall", "Share of the words of the case’s items that the patient said: what was "
@@ -140,9 +138,8 @@ def decimal(value: float, measure: str) -> str:
     return f"{value:.2f}" if measure in LENGTHS else f"{value:.3f}"
 
 
-def measures_table(rows: Sequence[MeasureRow], names: Mapping[str, str], measures: Iterable[str]) -> pd.DataFrame:
+def measures_table(rows: Sequence[MeasureRow], names: Mapping[str, str]) -> pd.DataFrame:
     """Return every figure in a row of its own, with its interval and what it rests on."""
-    wanted = set(measures)
     return pd.DataFrame(
         [
             {
@@ -155,90 +152,8 @@ def measures_table(rows: Sequence[MeasureRow], names: Mapping[str, str], measure
                 "Not measured": row.n_missing,
             }
             for row in rows
-            if row.measure in wanted
         ]
     )
-
-
-def order_table(rows: Sequence[OrderRow], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return when and how often each topic is told."""
-    return pd.DataFrame(
-        [
-            {
-                "Doctor": names[row.model],
-                "Topic": row.topic.capitalize(),
-                "First told at": row.position.mean,
-                "Low": row.position.ci_low,
-                "High": row.position.ci_high,
-                "Cases where told": row.position.n_cases,
-                "Told in": row.told.mean,
-                "Told, low": row.told.ci_low,
-                "Told, high": row.told.ci_high,
-                "Cases with the topic": row.told.n_cases,
-            }
-            for row in rows
-        ]
-    )
-
-
-def uncovered_table(rows: Sequence[UncoveredRow], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return how often answers were right in each third of the conversations by what was uncovered."""
-    return pd.DataFrame(
-        [
-            {
-                "Doctor": names[row.model],
-                "Third": THIRDS[row.third],
-                "Patient recall from": row.least,
-                "To": row.most,
-                "Right": row.right,
-                "Wrong": row.n - row.right,
-                "Share right": row.right / row.n,
-                "Low": row.interval.low,
-                "High": row.interval.high,
-                "Conversations": row.n,
-                "Cases": row.cases,
-            }
-            for row in rows
-        ]
-    )
-
-
-def comparison_table(rows: Sequence[ComparisonRow], first: str, second: str, correction: Correction) -> pd.DataFrame:
-    """Return the differences of two doctors, in the order of ``MEASURE``."""
-    return pd.DataFrame(
-        [
-            {
-                "Measure": MEASURE[row.measure][0],
-                first: row.first,
-                second: row.second,
-                "Difference": row.difference.mean,
-                "Low": row.difference.interval.low,
-                "High": row.difference.interval.high,
-                "p": format_p(row.difference.p),
-                f"p ({LABELS[correction]})": f"{format_p(row.p_adjusted)} {stars(row.p_adjusted)}",
-                "Cases": row.difference.n_first,
-            }
-            for row in sorted(rows, key=lambda row: list(MEASURE).index(row.measure))
-        ]
-    )
-
-
-def cases_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a doctor's cases with their means, in the order of their keys."""
-    ordered = table.iloc[sorted(range(len(table)), key=lambda i: natural(str(table["case_key"].iloc[i])))]
-    return pd.DataFrame(
-        {
-            "Case": ordered["case_key"],
-            "Data set": ordered["dataset"].map(dataset_name),
-            "Specialty": ordered["specialty"],
-            "Items": ordered["n_items"],
-            **{MEASURE[m][0]: ordered[m] for m in _OF_CASES},
-            "Conversations": ordered["conversations"],
-        }
-    ).reset_index(drop=True)
-
-
-_OF_CASES = ("patient_recall", "patient_precision", "doctor_recall", "doctor_turns", "repetition_1", "accuracy")
 
 
 def group_words(group: ItemGroup) -> str:
