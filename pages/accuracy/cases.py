@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell, Split
 from core.store.queries.accuracy import CaseScore
-from pages.accuracy.data import cases_table, group_name, viewed_scores
-from pages.kit.cases import behind, choose_case, draw_trials, forget, open_behind
+from pages.accuracy.data import group_name, viewed_scores
+from pages.kit.cases import behind, choose_case, draw_trials, excluded_in_words, forget, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
-from pages.kit.names import IMPORT_COMMAND, natural
+from pages.kit.names import IMPORT_COMMAND, dataset_name, natural
 from pages.kit.stored import case_conversations, conditions, runs_behind
 from pages.kit.view import View, in_order
 
@@ -63,7 +64,20 @@ def _draw_cell(cell: Cell, view: View, split: Split) -> None:
     score = st.column_config.ProgressColumn(
         min_value=0, max_value=1, format="%.2f", help="Share of counted trials that were right."
     )
-    case_key = choose_case(cases_table(listed), "accuracy_cases", "acc_case", {"Score": score})
+    table = pd.DataFrame(
+        {
+            "Case": s.case_key,
+            "Specialty": s.specialty,
+            "Data set": dataset_name(s.dataset),
+            "Score": s.score,
+            "Right": s.correct,
+            "Counted": s.counted,
+            "Excluded": sum(s.excluded.values()),
+            "Why": excluded_in_words(s.excluded),
+        }
+        for s in listed
+    )
+    case_key = choose_case(table, "accuracy_cases", "acc_case", {"Score": score})
     if case_key is None:
         return
     talks = case_conversations(runs_behind(conditions(view.case_set, pooled=view.pooled), cell.model), case_key)

@@ -1,7 +1,9 @@
 """Figures of the Accuracy page: bars in panels where they fit, else dots in rows; static against conversational."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -13,7 +15,7 @@ from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair
 from core.stats.corrections import LABELS
 from pages.accuracy.cases import take_bar
-from pages.accuracy.data import SPLIT, group_name, leaderboard_table
+from pages.accuracy.data import SPLIT, group_name
 from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, model_colours
@@ -137,7 +139,6 @@ def draw_leaderboard(view: View, own: Sequence[Cell], names: Mapping[str, str], 
         words += f" **Found here** (filled, with 95 % intervals): {plain(dataset_name(view.case_set))}{other}."
     st.caption(words)
     types = [one for one in QUESTION_TYPES if any(row.question_type == one for row in leaderboard())]
-    axis = Axis("Accuracy", _DOTS.range, _DOTS.ticks, _DOTS.step)
     for column, question_type in zip(st.columns(len(types)), types, strict=True):
         held = [cell for cell in own if cell.question_type == question_type and cell.format in FORMAT_COLOUR]
         marks = [mark_of(cell, names[cell.model], cell.format) for cell in held] + [
@@ -148,7 +149,7 @@ def draw_leaderboard(view: View, own: Sequence[Cell], names: Mapping[str, str], 
         ]
 
         def make(dark: bool, marks: Sequence[Mark] = tuple(marks)) -> go.Figure:
-            return dots(marks, FORMAT, FORMAT_COLOUR, axis, dark=dark)
+            return dots(marks, FORMAT, FORMAT_COLOUR, _DOTS, dark=dark)
 
         with column:
             draw_figure(
@@ -158,4 +159,18 @@ def draw_leaderboard(view: View, own: Sequence[Cell], names: Mapping[str, str], 
                 f"Open: {said}. {rests_on(view, held)}" if held else f"Published: {said}.",
             )
     rows = sorted(leaderboard(), key=lambda row: types.index(row.question_type))
-    draw_table(leaderboard_table(rows, own, names), "leaderboard_published")
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in own:
+        line = found.setdefault((cell.model, cell.question_type), {"Model": names[cell.model]})
+        line |= {FORMAT[cell.format]: round(cell.mean, 3), "Question": QUESTION_TYPE[cell.question_type]}
+        line |= {"From": "this database", "Cases": f"{cell.own.n_cases:,}" if cell.own else ""}
+    printed = [
+        {"Rank": row.rank, "Model": row.model, "Organisation": row.organisation, "Year": str(row.year)}
+        | {FORMAT[name]: mean for name, mean in row.means.items()}  # type: ignore[index]
+        | {"Question": QUESTION_TYPE[row.question_type], "From": "published leaderboard", "Cases": "2,004"}
+        for row in rows
+    ]
+    means = [FORMAT[name] for name in rows[0].means]  # type: ignore[index]
+    heads = ["Rank", "Model", "Organisation", "Year", *means, "Question", "From", "Cases"]
+    table = pd.DataFrame([*found.values(), *printed], columns=heads).astype({"Rank": "Int64"})
+    draw_table(table, "leaderboard_published")

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair, adjusted_p
-from core.stats.corrections import LABELS, stars
+from core.stats.corrections import LABELS, format_p, stars
 from pages.accuracy.cases import draw_cases, take_bar
-from pages.accuracy.data import SPLIT, cells_table, figures, offers, pairs_table, read_before, splits_of
+from pages.accuracy.data import SPLIT, figures, group_name, offers, read_before, splits_of
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.figures import (
     DRAWN,
@@ -139,10 +140,7 @@ def _is_shown(one: Cell | FormatPair, view: View, *, by_specialty: bool = False)
 
 
 def _stars(pairs: Sequence[FormatPair], adjusted: Sequence[float]) -> dict[CellKey, str]:
-    return {
-        (pair.model, pair.format, pair.question_type, pair.group): stars(p)
-        for pair, p in zip(pairs, adjusted, strict=True)
-    }
+    return {key_of(pair): stars(p) for pair, p in zip(pairs, adjusted, strict=True)}
 
 
 def _say_how_to_get_answers(*, published: bool) -> None:
@@ -222,15 +220,45 @@ def _draw_tables(
 ) -> None:
     left, right = st.columns(2)
     with left, st.expander(f"The {len(cells)} figures as a table", icon=":material/table:"):
-        draw_table(cells_table(cells, view.names), name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
+        listed = pd.DataFrame(
+            {
+                "Model": view.names[c.model],
+                "Group": group_name(c.group),
+                "Question": QUESTION_TYPE[c.question_type],
+                "Format": FORMAT[c.format],
+                "Accuracy": round(c.mean, 3),
+                "Low": None if c.ci_low is None else round(c.ci_low, 3),
+                "High": None if c.ci_high is None else round(c.ci_high, 3),
+                "Cases": c.own.n_cases if c.own else None,
+                "Trials": c.own.n_trials if c.own else None,
+                "Refused in words": c.own.n_refused if c.own else None,
+                "Excluded": c.own.n_excluded if c.own else None,
+                "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
+                "From": "this database" if c.own else f"published, supplementary table {c.table}",
+            }
+            for c in cells
+        ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Excluded"), "Int64"))
+        draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):
         if pairs:
-            draw_table(
-                pairs_table(pairs, adjusted, view.names),
-                f"{name}_pairs",
-                on_row=lambda row: take_bar(("", *key_of(pairs[row]))),
+            tested = pd.DataFrame(
+                {
+                    "Model": view.names[pair.model],
+                    "Group": group_name(pair.group),
+                    "Question": QUESTION_TYPE[pair.question_type],
+                    "Format": FORMAT[pair.format],
+                    "Δ to vignette": round(pair.result.difference, 3),
+                    "Low": round(pair.result.ci_low, 3),
+                    "High": round(pair.result.ci_high, 3),
+                    "p": format_p(pair.result.p),
+                    "Adjusted p": format_p(p),
+                    "Stars": stars(p),
+                    "Cases": pair.result.n,
+                }
+                for pair, p in zip(pairs, adjusted, strict=True)
             )
+            draw_table(tested, f"{name}_pairs", on_row=lambda row: take_bar(("", *key_of(pairs[row]))))
         else:
             st.caption("Pairs need answers case by case, which published figures do not have.")
 

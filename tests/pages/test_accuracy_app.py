@@ -193,7 +193,7 @@ def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("answered_cases")
-def test_our_figures_replace_published_ones_only_where_they_cover_them(open_page: Open) -> None:
+def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_them(open_page: Open) -> None:
     app = open_page("accuracy")
     assert trouble(app) == []
     found = traces(app)
@@ -204,11 +204,9 @@ def test_our_figures_replace_published_ones_only_where_they_cover_them(open_page
     assert found["openai/a"]["y"] == [1.0, 0.125]
     assert "openai/a (published)" not in found
     assert "Excluded, and not counted as wrong: openai/a: 1 refused" in words(app)
-
-
-@pytest.mark.usefixtures("answered_cases")
-def test_stars_and_pairs_are_of_each_format_against_the_vignette(open_page: Open) -> None:
-    app = open_page("accuracy")
+    assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
+    settings = frame(app, "openai/a")
+    assert dict(zip(settings[""], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
     table = frame(app, "Adjusted p")
     assert list(table["Model"]) == ["GPT-4", "openai/a"]
     assert list(table["Format"]) == ["Multi-turn", "Multi-turn"]
@@ -216,18 +214,10 @@ def test_stars_and_pairs_are_of_each_format_against_the_vignette(open_page: Open
     assert "Holm–Bonferroni over the 2 pairs shown" in words(app)
     starred = [trace for trace in charts(app)[0]["data"] if trace.get("text")]
     assert [trace["text"] for trace in starred] == [["", stars] for stars in table["Stars"]]
-    one = open_page("accuracy", acc_models="openai/a")
-    alone = frame(one, "Adjusted p")
+    app.multiselect(key="models").set_value(["openai/a"]).run()
+    alone = frame(app, "Adjusted p")
     assert list(alone["Adjusted p"]) == list(alone["p"])
-    assert "over the 1 pairs shown" in words(one).replace("1 pair ", "1 pairs ")
-
-
-@pytest.mark.usefixtures("answered_cases")
-def test_what_else_differs_between_the_models_is_said(open_page: Open) -> None:
-    app = open_page("accuracy")
-    assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
-    settings = frame(app, "openai/a")
-    assert dict(zip(settings[""], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
+    assert "over the 1 pairs shown" in words(app).replace("1 pair ", "1 pairs ")
 
 
 @pytest.mark.usefixtures("answered_cases")
