@@ -8,7 +8,7 @@ import streamlit as st
 from core.case import SPECIALTIES
 from core.measures.compare import adjusted_p
 from pages.compare.case import draw_cases
-from pages.compare.data import Arm, Side, Who, case_sets_of, common_arms, comparison, everyone, persona_runs
+from pages.compare.data import Side, Who, case_sets_of, common_arms, comparison, everyone, persona_runs
 from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
@@ -119,7 +119,7 @@ def _ask_arms(known: Mapping[Who, str]) -> Asked | None:
     arms = common_arms([who], view.rule) if view else []
     if view is None or not arms:
         return None
-    baseline = choose("First arm (the baseline)", arms, "cmp_baseline", names=_arm_name)
+    baseline = choose("First arm (the baseline)", arms, "cmp_baseline", names=lambda one: arm(*one))
     others = [one for one in arms if one != baseline]
     return {arm(*one): (Side(who, baseline), Side(who, one)) for one in others}, view, known
 
@@ -141,13 +141,9 @@ def _ask_personas(personas: Mapping[str, Mapping[Who, str]]) -> Asked | None:
     if elsewhere := [runs[other] for other in rest if other not in others]:
         st.caption(f"Left out, being run on other cases: {', '.join(map(plain, elsewhere))}.")
     said = "Where the whole vignette or only the examination is shown, the patient says nothing, whatever persona."
-    chosen = choose("Arm", arms, "cmp_persona_arm", names=_arm_name, where=right, help=said)
+    chosen = choose("Arm", arms, "cmp_persona_arm", names=lambda one: arm(*one), where=right, help=said)
     pairs = {runs[other]: (Side(first, chosen), Side(other, chosen)) for other in others}
     return pairs, view, {who: f"Patient: {words}" for who, words in runs.items()}
-
-
-def _arm_name(one: Arm) -> str:
-    return arm(*one)
 
 
 def _ask_cases(sides: Sequence[Who]) -> View | None:

@@ -15,7 +15,7 @@ from core.measures.accuracy import Cell, accuracy_of, chosen
 from core.measures.compare import Step, published_versions, recorrected, steps
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import doctor_of
-from core.store.queries.accuracy import Course, courses
+from core.store.queries.accuracy import courses
 from core.store.selection import McqRule, Selection
 from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
@@ -86,7 +86,28 @@ def draw_versions() -> None:
         for verdict in ("rose", "fell")
     }
     st.markdown(f"**Rose:** {changed['rose']}.  \n**Fell:** {changed['fell']}.")
-    draw_table(steps_table(found, correction), "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
+    several = len({(step.before, step.after) for step in found}) > 1
+    stepped = pd.DataFrame(
+        {
+            **({"Step": f"{model_name(step.before)} → {model_name(step.after)}"} if several else {}),
+            "Format": FORMAT[step.format],
+            "Question": QUESTION_TYPE[step.question_type],
+            "Before": round(step.result.first_mean, 3),
+            "After": round(step.result.second_mean, 3),
+            "Difference": round(step.result.difference, 3),
+            "95 % interval": f"{step.result.ci_low:+.3f} to {step.result.ci_high:+.3f}",
+            f"p ({LABELS[correction]})": f"{format_p(step.adjusted_p)} {stars(step.adjusted_p)}",
+            "Change": _WORDS[step.verdict],
+            "Cases": step.result.n,
+            "Cases improved": step.result.improved,
+            "Cases regressed": step.result.regressed,
+            "Cases equal": step.result.equal,
+            "Invalid before": step.invalid_before,
+            "Invalid after": step.invalid_after,
+        }
+        for step in found
+    )
+    draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
     st.caption("Choose a row to see the cases behind it.")
     apart = apart_from_bars(found, cells)
     st.caption(
@@ -95,8 +116,19 @@ def draw_versions() -> None:
     )
     if apart:
         st.markdown("\n".join(f"- {plain(line)}" for line in apart))
-    went = courses_table(versions, ask(courses, Selection(case_sets=(view.case_set,), mcq_rule=view.rule)))
-    if not went.empty:
+    held = ask(courses, Selection(case_sets=(view.case_set,), mcq_rule=view.rule))
+    shown = {version: held[version] for version in versions if version in held}
+    if shown:
+        reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in shown.values())]
+        went = pd.DataFrame(
+            {
+                "Version": model_name(version),
+                "Conversations": course.conversations,
+                "Doctor's turns (mean)": round(course.mean_turns or 0.0, 2),
+                **{END_SHORT[r]: course.endings.get(r, 0) / course.conversations for r in reasons},
+            }
+            for version, course in shown.items()
+        )
         st.subheader("How the conversations went", anchor=False)
         read = [in_transcripts(runs_behind(conditions(view.case_set), version)) for version in versions]
         draw_table(
@@ -220,33 +252,6 @@ def groups_chart(shown: Sequence[Step], *, dark: bool = False) -> go.Figure:
     return dots(marks, {"step": ""}, {}, axis, legend=False, dark=dark)
 
 
-def steps_table(found: Sequence[Step], correction: Correction) -> pd.DataFrame:
-    """Return steps with plain heads."""
-    several = len({(step.before, step.after) for step in found}) > 1
-    return pd.DataFrame(
-        [
-            {
-                **({"Step": f"{model_name(step.before)} → {model_name(step.after)}"} if several else {}),
-                "Format": FORMAT[step.format],
-                "Question": QUESTION_TYPE[step.question_type],
-                "Before": round(step.result.first_mean, 3),
-                "After": round(step.result.second_mean, 3),
-                "Difference": round(step.result.difference, 3),
-                "95 % interval": f"{step.result.ci_low:+.3f} to {step.result.ci_high:+.3f}",
-                f"p ({LABELS[correction]})": f"{format_p(step.adjusted_p)} {stars(step.adjusted_p)}",
-                "Change": _WORDS[step.verdict],
-                "Cases": step.result.n,
-                "Cases improved": step.result.improved,
-                "Cases regressed": step.result.regressed,
-                "Cases equal": step.result.equal,
-                "Invalid before": step.invalid_before,
-                "Invalid after": step.invalid_after,
-            }
-            for step in found
-        ]
-    )
-
-
 def apart_from_bars(found: Sequence[Step], cells: Sequence[Cell]) -> list[str]:
     """Return in a sentence each where a mean of a step is not that of its bar: a step has the cases of both versions.
 
@@ -279,20 +284,3 @@ def published_table(cells: Sequence[Cell], versions: Sequence[str]) -> pd.DataFr
             {"Format": FORMAT[format_], "Question": QUESTION_TYPE[question_type], **values, "Difference": change}
         )
     return pd.DataFrame(rows)
-
-
-def courses_table(versions: Sequence[str], held: Mapping[str, Course]) -> pd.DataFrame:
-    """Return how conversations went, a row a version, with the share of each ending."""
-    shown = {version: held[version] for version in versions if version in held}
-    reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in shown.values())]
-    return pd.DataFrame(
-        [
-            {
-                "Version": model_name(version),
-                "Conversations": course.conversations,
-                "Doctor's turns (mean)": round(course.mean_turns or 0.0, 2),
-                **{END_SHORT[r]: course.endings.get(r, 0) / course.conversations for r in reasons},
-            }
-            for version, course in shown.items()
-        ]
-    )
