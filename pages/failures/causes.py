@@ -48,8 +48,6 @@ _COLOUR: dict[Cause, tuple[str, str]] = {
 _GROUP = {"talk": "After a conversation", "vignette": "To the whole vignette", "all": "Both"}
 _ANSWER = "failures_answer"
 """Where the chosen answer stands in the address."""
-_BEFORE = "Patient, suspected"
-"""How the patient was named in addresses while rules suspected it."""
 _SOON_S = 3.0
 """How long a page waits for what is worked out in a process before it says how far that is."""
 _LONG = 400
@@ -238,7 +236,8 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
 
 def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[str, ...]) -> None:
     """Ask for model and cause, list the answers, and draw the chosen one, if it is among them."""
-    if st.query_params.get("failures_cause") == _BEFORE:
+    # so the patient was named in addresses while rules suspected it
+    if st.query_params.get("failures_cause") == "Patient, suspected":
         st.session_state["failures_cause"] = "patient"
     left, right = st.columns(2)
     held, names = set(found["model"].unique()), view.names
@@ -253,9 +252,21 @@ def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[s
     def take(row: int) -> None:
         st.query_params[_ANSWER] = places[row]
 
-    draw_table(
-        answers_table(fitting, names), "wrong_answers", on_row=take, height=290, alt="Wrong answers with their causes"
+    asked = [arm(*of) for of in zip(fitting["format"], fitting["question_type"], strict=True)]
+    table = pd.DataFrame(
+        {
+            "Case": fitting["case_key"].str.partition("/")[2].where(lambda keys: keys != "", fitting["case_key"]),
+            "Arm": asked,
+            "Verdict": [VERDICT[verdict][0] for verdict in fitting["verdict"]],
+            "Read as": fitting["extracted"],
+            "Why": fitting["rule"],
+            "Message": fitting["turn"] + 1,  # counted from 1
+            "Model": fitting["model"].map(names),
+            "Cause": [CAUSE[cause][0] for cause in fitting["cause"]],
+            "Trial": fitting["trial_id"],
+        }
     )
+    draw_table(table, "wrong_answers", on_row=take, height=290, alt="Wrong answers with their causes")
     if (chosen := st.query_params.get(_ANSWER, "")) not in places:
         forget(_ANSWER)
         return
@@ -272,24 +283,6 @@ def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[s
         started = next((event for event in events if isinstance(event, Started)), None)
         place = f"{started.trial + 1}:{one['format']}:{one['question_type']}" if started else ""
         draw_ways_on(one["trial_id"], view="why", **({"cell": place} if place else {}))
-
-
-def answers_table(found: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return wrong answers as rows; messages are counted from 1."""
-    arms = {of: arm(*of) for of in set(zip(found["format"], found["question_type"], strict=True))}
-    return pd.DataFrame(
-        {
-            "Case": found["case_key"].str.partition("/")[2].where(lambda keys: keys != "", found["case_key"]),
-            "Arm": [arms[of] for of in zip(found["format"], found["question_type"], strict=True)],
-            "Verdict": [VERDICT[verdict][0] for verdict in found["verdict"]],
-            "Read as": found["extracted"],
-            "Why": found["rule"],
-            "Message": found["turn"] + 1,
-            "Model": found["model"].map(names),
-            "Cause": [CAUSE[cause][0] for cause in found["cause"]],
-            "Trial": found["trial_id"],
-        }
-    )
 
 
 def _draw_effects(effects: Sequence[Row], view: View, about: str) -> None:

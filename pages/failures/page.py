@@ -117,7 +117,21 @@ def draw_belief(view: View) -> None:
             "Is it right as often as believed?",
             f"{_WHEN[when]}. {about}",
         )
-        offer_csv(_bins_table(held, view), "reliability")
+        binned = pd.DataFrame(
+            {
+                "Model": view.names.get(b["model"], b["model"]),
+                "From": b["from"],
+                "To": b["to"],
+                "Believed": b["probability"],
+                "Right": b.estimate,
+                "Low": b.low,
+                "High": b.high,
+                "Cases": b.n,
+                "Beliefs": b["n_probes"],
+            }
+            for b in held
+        )
+        offer_csv(binned, "reliability")
     st.caption(words)
     columns = {"Model": st.column_config.TextColumn(pinned=True)}
     draw_table(belief_table(rows, calibrations, view), "belief", columns, height="auto")
@@ -141,23 +155,6 @@ def belief_table(rows: Sequence[Row], calibrations: Sequence[Calibration], view:
                     words = f"{what}, {_WHEN[row['when']].lower()}"
                     listed.append({**name, "What": words, "Mean": row[figure], **bounds, **counts})
     return pd.DataFrame(listed)
-
-
-def _bins_table(bins: Sequence[Row], view: View) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "Model": view.names.get(b["model"], b["model"]),
-            "From": b["from"],
-            "To": b["to"],
-            "Believed": b["probability"],
-            "Right": b.estimate,
-            "Low": b.low,
-            "High": b.high,
-            "Cases": b.n,
-            "Beliefs": b["n_probes"],
-        }
-        for b in bins
-    )
 
 
 def _mean(row: Row, more: int = 0) -> dict[str, object]:

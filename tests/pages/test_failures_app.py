@@ -100,6 +100,18 @@ def filled(database: Path) -> Iterator[Store]:
         known.join(20)
 
 
+def store_marked(store: Store) -> None:
+    store_wrong_answers(store)
+    measure_missing(store, LEDGER)
+
+
+@pytest.fixture
+def marked(database: Path) -> Iterator[Store]:
+    yield copy_of(store_marked, database.parent)
+    for known in list(work._KNOWN.values()):
+        known.join(20)
+
+
 def settled(app: AppTest) -> AppTest:
     """Run the page until no work is under way."""
     return run_until(app, lambda page: not page.get("progress"))
@@ -131,8 +143,7 @@ def test_conversations_are_marked_by_a_button(filled: Store, open_page: Open) ->
     assert not has_button(app, "Mark them")
 
 
-def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
+def test_each_wrong_answer_has_its_cause_and_what_is_not_judged_is_said(marked: Store, open_page: Open) -> None:
     app = settled(open_page("failures"))
     shares = {
         (r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
@@ -144,17 +155,16 @@ def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
     assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
-    assert "openai/b 1" in words(app).replace("\\", ""), "what the provider spoiled is said to be excluded"
-
-
-def test_accuracy_without_the_patients(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
-    row = table(settled(open_page("failures")), "Without").to_dict("records")
+    shown = words(app).replace("\\", "")
+    assert "openai/b 1" in shown, "what the provider spoiled is said to be excluded"
+    row = table(app, "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
+    assert "**Not judged: what patients withheld or invented** in these 3 conversations." in shown
+    assert "0 wrong answers are *not judged*; 1 more are put down to the doctor on grounds of its own" in shown
+    assert "1 wrong answers stay in because no model has judged their patient." in shown
 
 
-def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
+def test_an_answer_is_shown_with_the_message_to_look_at(marked: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
@@ -182,24 +192,12 @@ def test_accuracy_without_the_patients_waits_for_all_marks(
     assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
 
 
-def test_without_a_judge_what_is_not_judged_is_said(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
-    shown = words(settled(open_page("failures"))).replace("\\", "")
-    assert "**Not judged: what patients withheld or invented** in these 3 conversations." in shown
-    assert "0 wrong answers are *not judged*; 1 more are put down to the doctor on grounds of its own" in shown
-    assert "1 wrong answers stay in because no model has judged their patient." in shown
-    topics = words(open_page("failures", failures_tab="Never asked")).replace("\\", "")
-    assert "What patients withhold and invent no rule decides" in topics
-    assert "recall asked 0.38 (37 of 98)" in topics
-
-
-def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
+def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: Open) -> None:
     def script(body: dict[str, object]) -> str:
         asked = str(body["messages"])
         invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
         return json.dumps({"withheld": [], "invented": invented})
 
-    measure_missing(filled, LEDGER)
     app = settled(open_page("failures"))
     with running(script) as provider:
         app.selectbox(key="failures_facts_grader").set_value("another model…").run()
@@ -233,31 +231,18 @@ def open_answers(open_page: Open) -> AppTest:
     return app
 
 
-def test_an_old_address_of_a_quantity_that_is_gone_still_opens(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
-    app = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")
-    assert trouble(app) == []
-    assert rows_of_topics(app)
-
-
-def rows_of_topics(app: AppTest) -> list[dict]:
-    return table(app, "Topic").to_dict("records")
-
-
 def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_group="To the whole vignette"))
     assert trouble(app) == []
     assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
 
 
-def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
+def test_filters_stand_in_the_address(marked: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
-def test_after_a_change_of_filters_the_answers_are_those_that_are_named(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
+def test_after_a_change_of_filters_the_answers_are_those_that_are_named(marked: Store, open_page: Open) -> None:
     chosen = {"failures_model": "openai/b", "failures_answer": "b/1|multi_turn:frq"}
     app = settled(open_page("failures", failures_cause="Doctor: concluded wrongly", **chosen))
     assert app.chat_message
@@ -270,8 +255,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(filled: 
     assert not app.chat_message
 
 
-def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
-    measure_missing(filled, LEDGER)
+def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
     app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
@@ -280,7 +264,13 @@ def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
     assert rows["Chief complaint", "openai/a"]["Cases"] == 1
     heat = charts(app)[0]
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
-    assert "openai/a 1, openai/b 1" in words(app).replace("\\", "")
+    told = words(app).replace("\\", "")
+    assert "openai/a 1, openai/b 1" in told
+    assert "What patients withhold and invent no rule decides" in told
+    assert "recall asked 0.38 (37 of 98)" in told
+    former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
+    assert trouble(former) == []
+    assert not table(former, "Topic").empty
     asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
     assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
         ("Chief complaint", 1.0),
@@ -298,12 +288,9 @@ def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
     assert rows["Brier score, at the end"]["Mean"] == pytest.approx(0.8**2)
     curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")
     assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
-
-
-def test_without_a_probe_it_says_how_to_get_one(filled: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Belief", failures_models="openai/a")
+    app.multiselect(key="models").set_value(["openai/a"]).run()
     assert trouble(app) == []
-    assert "--probe" in words(app)
+    assert "--probe" in words(app), "where there is none it says how to get one"
 
 
 @pytest.mark.parametrize("dark", [False, True])
