@@ -11,6 +11,7 @@ from core.figures.marks import Mark, dots
 from core.figures.style import GREY, RISE, Axis
 from core.measures.counterparts import (
     DERMATOLOGY,
+    HISTORY_DOCTORS,
     HISTORY_SETS,
     PUBLICATIONS,
     Beside,
@@ -130,10 +131,6 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
                 st.markdown(plain(sentence))
 
 
-_DOCTORS = {
-    "upper_bound": "Upper bound", "lower_bound": "Lower bound", "chatgpt_long": "ChatGPT, long prompt",
-    "chatgpt_short": "ChatGPT, short prompt", "vicuna": "Vicuna", "vicuna_ft": "Vicuna, fine-tuned",
-}  # fmt: skip
 _SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
@@ -160,11 +157,27 @@ def draw_beside() -> None:
         lambda dark: beside_chart(rows, view.names, dark=dark), "published_beside_ours", "Published and ours", words
     )
     st.caption(words)
-    draw_table(
-        beside_table(rows, view.names),
-        "published_beside_ours",
-        {"Difference": st.column_config.NumberColumn(format="%+.3f", help="Ours minus published.")},
-    )
+    table = pd.DataFrame(
+        {
+            "Model": _words(row)[0],
+            "Figure": _words(row)[1],
+            "Table": row.printed.table,
+            "Printed of": row.printed.cases,
+            "Published": row.printed.value,
+            "Published, low": row.printed.low,
+            "Published, high": row.printed.high,
+            "Ours": view.names.get(row.own.model, model_name(row.own.model)) if row.own else None,
+            "Same model": row.same_model,
+            "Value": row.own.value if row.own else None,
+            "Low": row.own.low if row.own else None,
+            "High": row.own.high if row.own else None,
+            "Cases": row.own.n_cases if row.own else None,
+            "Difference": row.difference,
+        }
+        for row in rows
+    ).astype({"Cases": "Int64", **dict.fromkeys(("Published, low", "Published, high", "Value", "Low", "High"), float)})
+    signed = st.column_config.NumberColumn(format="%+.3f", help="Ours minus published.")
+    draw_table(table, "published_beside_ours", {"Difference": signed})
 
 
 @cached_query("Computing our figures…")
@@ -183,10 +196,10 @@ def _words(row: Beside) -> tuple[str, str]:
     """Return whose a printed figure is and what it is, in words."""
     printed = row.printed
     what = arm(printed.format, printed.question_type)
-    if printed.model in _DOCTORS:
+    if printed.model in HISTORY_DOCTORS:
         head, _, tail = printed.what.partition("_")
         what = f"{head.capitalize()} {tail.upper() if len(tail) < 3 else tail}".strip()
-    return _DOCTORS.get(printed.model) or model_name(printed.model), what
+    return HISTORY_DOCTORS.get(printed.model) or model_name(printed.model), what
 
 
 def beside_chart(rows: Sequence[Beside], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
@@ -195,7 +208,7 @@ def beside_chart(rows: Sequence[Beside], names: Mapping[str, str], *, dark: bool
     drawn = [row for row in rows if row.printed.what not in LENGTHS]
     for row in sorted(drawn, key=lambda row: not row.printed.comparable):
         printed, (name, what) = row.printed, _words(row)
-        if printed.model in _DOCTORS:
+        if printed.model in HISTORY_DOCTORS:
             place, panel = what, printed.model
         else:
             of = [name, FORMAT[printed.format], "" if printed.comparable else printed.cases]
@@ -207,32 +220,9 @@ def beside_chart(rows: Sequence[Beside], names: Mapping[str, str], *, dark: bool
             who = f"{names.get(own.model, model_name(own.model))}, {own.n_cases:,} cases"
             series = "same" if row.same_model else "other"
             marks.append(Mark(place, own.value, own.low, own.high, series, panel, who))
-    panels: dict[str, str] = {**dict(QUESTION_TYPE.items()), **_DOCTORS}
+    panels: dict[str, str] = {**dict(QUESTION_TYPE.items()), **HISTORY_DOCTORS}
     axis = Axis("Share", (0, 1.02), ".1f", 0.2)
     return dots(marks, _SERIES, _COLOURS, axis, places=places, panels=panels, legend=True, dark=dark)
-
-
-def beside_table(rows: Sequence[Beside], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return printed figures with ours and the difference, with plain heads."""
-    return pd.DataFrame(
-        {
-            "Model": _words(row)[0],
-            "Figure": _words(row)[1],
-            "Table": row.printed.table,
-            "Printed of": row.printed.cases,
-            "Published": row.printed.value,
-            "Published, low": row.printed.low,
-            "Published, high": row.printed.high,
-            "Ours": names.get(row.own.model, model_name(row.own.model)) if row.own else None,
-            "Same model": row.same_model,
-            "Value": row.own.value if row.own else None,
-            "Low": row.own.low if row.own else None,
-            "High": row.own.high if row.own else None,
-            "Cases": row.own.n_cases if row.own else None,
-            "Difference": row.difference,
-        }
-        for row in rows
-    ).astype({"Cases": "Int64", **dict.fromkeys(("Published, low", "Published, high", "Value", "Low", "High"), float)})
 
 
 if __name__ == "__main__":

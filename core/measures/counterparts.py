@@ -29,6 +29,11 @@ PUBLICATIONS: Final[dict[Publication, str]] = {
 }
 HISTORY_SETS: Final = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
 """Data sets of Liao et al. → their names."""
+HISTORY_DOCTORS: Final = {
+    "upper_bound": "Upper bound", "lower_bound": "Lower bound", "chatgpt_long": "ChatGPT, long prompt",
+    "chatgpt_short": "ChatGPT, short prompt", "vicuna": "Vicuna", "vicuna_ft": "Vicuna, fine-tuned",
+}  # fmt: skip
+"""Doctors of Liao et al. → their names."""
 DERMATOLOGY: Final = (RELEASE_DATASETS["derm_public"], RELEASE_DATASETS["derm_private"])
 """The data sets of which the preprint's 140 cases are a part."""
 _PREPRINT_FORMATS: Final[dict[str, Format]] = {

@@ -11,6 +11,7 @@ from core.figures.marks import Mark, dots
 from core.figures.scatter import Spot, scatter
 from core.figures.shares import Segment, stacked
 from core.figures.style import GREY, RISE, Axis
+from core.measures.counterparts import HISTORY_SETS
 from core.measures.history.measures import LENGTHS
 from core.measures.history.summary import (
     MEASURES,
@@ -48,7 +49,6 @@ from pages.kit.view import View
 from pages.quality.history.solving import ask_solver, draw_accuracy, draw_solving
 from pages.quality.history.tables import (
     MEASURE,
-    PUBLISHED_SETS,
     THIRDS,
     VIRTUE_RULES,
     VIRTUES,
@@ -228,9 +228,9 @@ def ask_published() -> list[PublishedRow]:
     """Ask which published figures stand beside ours, and return them."""
     dataset = choose(
         "Published figures",
-        [*PUBLISHED_SETS, "none"],
+        [*HISTORY_SETS, "none"],
         "history_published",
-        names={**PUBLISHED_SETS, "none": "None"},
+        names={**HISTORY_SETS, "none": "None"},
         shape="segments",
         help="Liao et al. (arXiv 2309.02077), tables 2 and 3: other cases, and items made by a model, so that only "
         "their order compares. Repetition is printed for all of their data sets together.",

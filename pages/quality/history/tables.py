@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from core.datasets import published
-from core.frameworks.base import publisher
+from core.measures.counterparts import HISTORY_DOCTORS, HISTORY_SETS, printed_figures
 from core.measures.history.measures import LENGTHS
 from core.measures.history.summary import Figure, ItemGroup, MeasureRow
 from core.store.conditions import Condition
@@ -37,18 +36,6 @@ MEASURE: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 """Measure → its name and what it means, in the order of tables."""
 VIRTUES = ("honesty", "strictness", "colloquialism")
-PUBLISHED_SETS = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
-PUBLISHED_DOCTORS = {
-    "upper_bound": "Upper bound", "lower_bound": "Lower bound", "chatgpt_long": "ChatGPT, long prompt",
-    "chatgpt_short": "ChatGPT, short prompt", "vicuna": "Vicuna", "vicuna_ft": "Vicuna, fine-tuned",
-}  # fmt: skip
-PUBLISHED_MEASURES = {
-    "patient_recall": "patient_recall", "patient_precision": "patient_precision", "patient_f1": "patient_f1",
-    "patient_len": "patient_words", "doctor_recall": "doctor_recall", "doctor_precision": "doctor_precision",
-    "doctor_f1": "doctor_f1", "doctor_len": "doctor_words", "turn": "doctor_turns", "accuracy": "accuracy",
-    "rouge_1": "repetition_1", "rouge_2": "repetition_2", "rouge_l": "repetition_l",
-}  # fmt: skip
-"""Label of a published metric → our measure."""
 VIRTUE_RULES = (
     "- **Honesty.** A statement is a sentence of the patient that says something (no courtesy, no “I don’t know”); a "
     "bare yes or no states what was asked. It is supported where the case holds at least half of its telling words.\n"
@@ -78,13 +65,9 @@ class PublishedRow:
 def published_rows(dataset: str) -> list[PublishedRow]:
     """Return the paper's doctors on a data set; repetition is printed for all of them together."""
     found: dict[str, dict[str, float]] = {}
-    for row in published.rows(publisher("history").name):
-        printed = (row["table"], row["dataset"]) in (("2", dataset), ("3", ""))
-        if printed and row["model"] and row["metric"] in PUBLISHED_MEASURES:
-            measure = PUBLISHED_MEASURES[row["metric"]]
-            unit = 1 if measure in LENGTHS else 100
-            found.setdefault(row["model"], {})[measure] = float(row["value"]) / unit
-    return [PublishedRow(PUBLISHED_DOCTORS[m], PUBLISHED_SETS[dataset], values) for m, values in found.items()]
+    for one in printed_figures("history", dataset):
+        found.setdefault(one.model, {})[one.what] = one.value
+    return [PublishedRow(HISTORY_DOCTORS[m], HISTORY_SETS[dataset], values) for m, values in found.items()]
 
 
 def overview_table(
