@@ -39,7 +39,6 @@ from pages.kit.visitor import only
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """How a model is asked, in words."""
-_CASE = "memorisation_case"
 _RECORDED = "Share: of the cases that were completed, with Wilson’s 95 % interval. Failed calls are in no figure."
 
 
@@ -208,7 +207,7 @@ def _draw_cases(found: Sequence[StoredCompletion]) -> None:
         }
         for one in found
     )
-    wanted = choose_case(table, "memorisation_rows", _CASE, download="")
+    wanted = choose_case(table, "memorisation_rows", "memorisation_case", download="")
     one = next((one for one in found if one.case_key == wanted), found[0])
     with st.container(border=True):
         mark = ":red-badge[likely training data]" if flagged(one) else ""

@@ -10,7 +10,6 @@ INK = {False: "#1A2B2B", True: "#E3ECEB"}
 """Lines and words that must stand out from the ground, by whether it is dark."""
 FAINT = {False: "#D5E0DF", True: "#2B3B3C"}
 """Lines of the grid."""
-GROUND = {False: "#FFFFFF", True: "#0E1718"}
 GREY = "#8C8C8C"
 """What is published or unclear, and what only helps to read."""
 RISE, FALL = "#0072B2", "#D55E00"

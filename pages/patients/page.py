@@ -11,7 +11,6 @@ from core.measures.base import Row
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.patients.rates import ALL, PAPER, terms_against_experts, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
-from core.spreadsheets import csv_of
 from core.store.database import Store
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
 from core.store.selection import Selection
@@ -26,7 +25,7 @@ from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import Reading
 from pages.kit.tables import draw_table, offer_csv, percents
-from pages.patients.rates import draw_rates, number, persona_name, read_right
+from pages.patients.rates import draw_rates, persona_name, read_right
 
 _PAGE = 50  # hits on one page of the list
 _PAGE_NAME = "patients_page"  # where that page stands in the address
@@ -172,20 +171,12 @@ def draw_hits(view: PatientView) -> None:
     table = hits_table(shown, view)
     chosen = choose_case(table, "patients-hits", "patients_hit", columns, ids=ids, download="")
 
-    def every_hit() -> bytes:
+    def every_hit() -> pd.DataFrame:
         with Store().read() as cursor:
             found = hits(cursor, PATIENT_MARKS, view.kinds, view.wanted, words=words or None, limit=None)[1]
-        return csv_of(hits_table(found, view, whole=True))
+        return hits_table(found, view, whole=True)
 
-    st.download_button(
-        "Download all of them as CSV",
-        every_hit,
-        "patient-hits.csv",
-        "text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key="patients_hits_csv",
-    )
+    offer_csv(every_hit, "patient_hits", "Download all of them as CSV", key="patients_hits_csv")
     if chosen is None:
         return
     hit = shown[ids.index(chosen)]
@@ -290,9 +281,9 @@ def draw_experts(_: PatientView) -> None:
                 "Experts found a term": row["both"] + row["experts_only"],
                 "The rule did": row["both"] + row["rule_only"],
                 "Both": row["both"],
-                "Precision": number(row["precision"]),
-                "Recall": number(row["recall"]),
-                "Cohen’s kappa": number(row["kappa"]),
+                "Precision": row["precision"],
+                "Recall": row["recall"],
+                "Cohen’s kappa": row["kappa"],
                 "No text": row["no_text"],
             }
             for row in rows

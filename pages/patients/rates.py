@@ -59,11 +59,6 @@ def read_right(about: About) -> str:
     return f"{right} of {read} read were right" if read else "none to read"
 
 
-def number(value: float) -> float | None:
-    """Return a number, or ``None`` for what is none."""
-    return None if value != value else value
-
-
 def draw_rates(
     wanted: Selection,
     kinds: Sequence[Kind],
@@ -97,8 +92,26 @@ def draw_rates(
     names = group_names(found, by, known.get(by, {}))
     found.sort(key=lambda row: list(names).index(group_of(row)))
     draw_chart(found, names, pooled=pooled)
-    table = rates_table(found, names, _BY[by])
-    if not table.empty:
+    if found:
+        table = pd.DataFrame(
+            {
+                _BY[by]: names[group_of(row)],
+                "Kind": ABOUT[row["kind"]].name,
+                "With a hit": row.estimate,
+                "Low": row.low,
+                "High": row.high,
+                "Hits per 100 replies": row["per_100"],
+                "Per 100, low": row["per_100_low"],
+                "Per 100, high": row["per_100_high"],
+                "Conversations": row["n"],
+                "Hit": row["with_hit"],
+                "Cases": row["cases"],
+                "Hits": row["hits"],
+                "Replies": row["replies"],
+                "Hits right when read": f"{row['read_right']} of {row['read']}" if row["read"] else None,
+            }
+            for row in found
+        )
         formats = st.column_config.NumberColumn
         columns = {
             _BY[by]: st.column_config.TextColumn(width=270),
@@ -211,28 +224,3 @@ def rates_chart(
     )
     inks = {str(group): colour for group, colour in colours.items()}
     return dots(marks, series, inks, axis, places=places, legend=not by_group, dark=dark)
-
-
-def rates_table(rows: Sequence[Row], names: Mapping[Group, str], head: str) -> pd.DataFrame:
-    """Return rates (0 to 1) with their intervals; ``head`` names what was grouped by."""
-    return pd.DataFrame(
-        [
-            {
-                head: names[group_of(row)],
-                "Kind": ABOUT[row["kind"]].name,
-                "With a hit": row.estimate,
-                "Low": row.low,
-                "High": row.high,
-                "Hits per 100 replies": number(row["per_100"]),
-                "Per 100, low": number(row["per_100_low"]),
-                "Per 100, high": number(row["per_100_high"]),
-                "Conversations": row["n"],
-                "Hit": row["with_hit"],
-                "Cases": row["cases"],
-                "Hits": row["hits"],
-                "Replies": row["replies"],
-                "Hits right when read": f"{row['read_right']} of {row['read']}" if row["read"] else None,
-            }
-            for row in rows
-        ]
-    )
