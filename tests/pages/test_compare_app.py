@@ -65,8 +65,8 @@ def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("two_models")
-def test_two_models_are_compared_in_every_arm(open_page: Open) -> None:
-    app = open_page("compare")
+def test_two_models_are_compared_in_every_arm_in_one_and_case_by_case(open_page: Open) -> None:
+    app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_case="ours/3")
     assert trouble(app) == []
     table = frame(app, "Adjusted p")
     assert list(table["Arm"]) == ["Vignette · Multiple choice", "Multi-turn · Free response"]
@@ -78,12 +78,7 @@ def test_two_models_are_compared_in_every_arm(open_page: Open) -> None:
     assert list(table["Equal"]) == [6, 2]
     (chart,) = app.get("plotly_chart")
     assert all("error_x" in trace for trace in json.loads(chart.proto.spec)["data"] if trace.get("x"))
-
-
-@pytest.mark.usefixtures("two_models")
-def test_one_arm_shows_outcomes_mcnemar_and_what_else_differs(open_page: Open) -> None:
-    app = open_page("compare", cmp_arm="Multi-turn · Free response")
-    assert trouble(app) == []
+    # one arm: outcomes, McNemar's test and what else differs
     outcomes = app.table[0].value
     assert outcomes.to_numpy().tolist() == [[1, 1, 2], [3, 1, 4], [4, 2, 6]]
     # two-sided binomial test of 1 in 4: 2 · (1 + 4) / 2**4
@@ -92,6 +87,15 @@ def test_one_arm_shows_outcomes_mcnemar_and_what_else_differs(open_page: Open) -
     settings = frame(app, "")
     assert set(settings[""]) == {"Prompts (name and hash)", "Cap of the conversation"}
     assert "The same on both sides: patient, grader" in words(app)
+    # its flipped cases, one of them side by side
+    assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
+    said = [m.markdown[0].value for m in app.chat_message]
+    assert "It is case 3 of first" in "\n".join(said)
+    assert "It is case 3 of second" in "\n".join(said)
+    assert "Answer of first" in words(app)
+    assert "Answer of second" in words(app)
+    gone = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
+    assert list(frame(gone, "Change")["Case"]) == ["ours/1"]
 
 
 def sides(app: AppTest) -> list[str]:
@@ -125,20 +129,6 @@ def test_a_side_that_an_address_leaves_out_is_always_the_same(open_page: Open, d
     assert sides(open_page("compare", **both)) == ["mistral_v2_7b", "mistral_v1_7b"]
     same = open_page("compare", cmp_first="Mistral v2 7B")
     assert "Choose two that differ." in words(same)
-
-
-@pytest.mark.usefixtures("two_models")
-def test_flipped_cases_are_listed_and_open_side_by_side(open_page: Open) -> None:
-    app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_case="ours/3")
-    assert trouble(app) == []
-    assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
-    said = [m.markdown[0].value for m in app.chat_message]
-    assert "It is case 3 of first" in "\n".join(said)
-    assert "It is case 3 of second" in "\n".join(said)
-    assert "Answer of first" in words(app)
-    assert "Answer of second" in words(app)
-    gone = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
-    assert list(frame(gone, "Change")["Case"]) == ["ours/1"]
 
 
 @pytest.mark.usefixtures("two_models")
@@ -203,19 +193,7 @@ def test_runs_with_a_persona_are_not_pooled_under_their_doctor(open_page: Open, 
     assert list(frame(terse, "Adjusted p")["openai/a · persona terse"])[-1] == 0.0
 
 
-def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_page: Open, database: Path) -> None:
-    store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
-    app = open_page("compare", cmp_what="Patient personas")
-    arms = app.selectbox(key="cmp_persona_arm")
-    assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
-    assert arms.value == ("multi_turn", "frq")
-    shown = words(app)
-    assert r"Other persona minus Patient\: plain" in shown
-    assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
-
-
-def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
+def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3})
     store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
     store = Store()
@@ -230,6 +208,13 @@ def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page
     assert trouble(app) == []
     assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
     assert "Left out, being run on other cases: stoic." in words(app)
+    # first compared where the patient speaks
+    arms = app.selectbox(key="cmp_persona_arm")
+    assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
+    assert arms.value == ("multi_turn", "frq")
+    shown = words(app)
+    assert r"Other persona minus Patient\: plain" in shown
+    assert [m.label for m in app.metric][:2] == [r"Patient\: plain", r"Patient\: terse"]
 
 
 def test_runs_with_pictures_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:
