@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from core.agents.base import CallFailed, Dialogue, Probe, Said, Saying, Scene, Turn
 from core.case import Case
 from core.errors import ProviderError
-from core.events import Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
+from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
 from core.frameworks.base import Branch, Framework, Trial
 from core.images import kept
 from core.persona import PLAIN, Persona
 
-FINAL_DIAGNOSIS = "Final Diagnosis"
-"""The words by which a doctor ends a conversation."""
 Belief = tuple[tuple[str, float], ...] | None
 
 

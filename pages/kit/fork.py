@@ -6,10 +6,9 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Event, Utterance
+from core.events import FINAL_DIAGNOSIS, Event, Utterance
 from core.frameworks.base import Framework
 from core.frameworks.casting import CastNames, is_model
-from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from core.persona import parse_persona

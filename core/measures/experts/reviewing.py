@@ -55,10 +55,8 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     if len(ordered) < plan.number:
         what = "on which graders or rules disagree" if plan.sampling == "disagreement" else "that fit"
         raise UsageError(f"There are {len(ordered):,} items {what}, and {plan.number:,} are asked for: ask for fewer.")
-    if plan.sampling in ("specialty", "dataset"):
-        chosen = _by_stratum(ordered, plan, rng)
-    else:
-        chosen = rng.sample(ordered, plan.number)
+    by_stratum = plan.sampling in ("specialty", "dataset")
+    chosen = _by_stratum(ordered, plan, rng) if by_stratum else rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
     # the shared items go to pairs of annotators in turn, the others to whoever has the fewest
     pairs = list(combinations(plan.annotators, 2))
@@ -138,30 +136,29 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
         mine = [cases[one.item] for one in own_order(items, annotator, plan.seed)]
         if mine:
             run_id = baseline_run(review, annotator)
+            header = RunHeader(
+                run_id=run_id,
+                fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
+                protocol=framework().name,
+                doctor=f"human/{annotator}",
+                patient=REFERENCE["patient"],
+                grader=ReferenceGrader.name,
+                summariser=REFERENCE["summariser"],
+                prompt_pack=NO_PROMPT,
+                prompt_hash=NO_PROMPT,
+                case_set=plan.case_set,
+                case_set_hash=case_set_hash(mine),
+                arms=[("vignette", question_type) for question_type in plan.question_types],
+                trials=1,
+                seed=plan.seed,
+                settings={"review": review.name},
+                code_version=__version__,
+                source="local",
+                created_at=review.created_at,
+                cases=mine,
+            )
             with JournalWriter(journal_path(run_id, store.journals)) as journal:
-                journal.append(
-                    RunHeader(
-                        run_id=run_id,
-                        fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
-                        protocol=framework().name,
-                        doctor=f"human/{annotator}",
-                        patient=REFERENCE["patient"],
-                        grader=ReferenceGrader.name,
-                        summariser=REFERENCE["summariser"],
-                        prompt_pack=NO_PROMPT,
-                        prompt_hash=NO_PROMPT,
-                        case_set=plan.case_set,
-                        case_set_hash=case_set_hash(mine),
-                        arms=[("vignette", question_type) for question_type in plan.question_types],
-                        trials=1,
-                        seed=plan.seed,
-                        settings={"review": review.name},
-                        code_version=__version__,
-                        source="local",
-                        created_at=review.created_at,
-                        cases=mine,
-                    )
-                )
+                journal.append(header)
     fold(store)
 
 

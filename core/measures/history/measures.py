@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
-from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.events import FINAL_DIAGNOSIS
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
 from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items

@@ -9,8 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from core.events import COUNTED, Format, QuestionType, Rule, Verdict
-from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Rule, Verdict
 from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select, staffed, tally
 from core.store.tables import shared_texts
 

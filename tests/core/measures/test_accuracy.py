@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
+from tests.support.stores import copy_of
 
 FRQ = ("multi_turn", "frq")
 
@@ -29,8 +32,7 @@ def frq(verdict: Verdict) -> tuple[Event, Event]:
     return answered(), graded(verdict)
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Case 1: right, wrong and a provider's error. Case 2: right twice, once no diagnosis. Case 3: never valid."""
     cases = [a_case(1), a_case(2, specialty="Cardiology", single_diagnosis=False), a_case(3, dataset="other")]
     outcomes: dict[int, list[Verdict]] = {
@@ -42,7 +44,11 @@ def filled(store: Store) -> Store:
     lines.append(trial("run", 3, 1, invalid("refused")))
     write_journal(store.journals, "run", a_header(cases=cases, arms=[FRQ], trials=3), *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def only(rows: list[AccuracyRow]) -> AccuracyRow:

@@ -12,6 +12,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import conversation_endings
 from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
+from tests.support.stores import copy_of
 
 COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 
@@ -26,8 +27,7 @@ def talk(case: int, number: int, reason: str, turns: int, last: str):
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/{case}", trial=number)
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Case 1: concluded, and at the cap. Case 2: no question twice, once in other letters. Case 3: no conversation."""
     cases = [a_case(1), a_case(2, specialty="Cardiology"), a_case(3)]
     write_journal(
@@ -44,7 +44,11 @@ def filled(store: Store) -> Store:
     watched = a_trial([Ended(reason="error", doctor_turns=1)], trial_id="live/1/0", run_id="live")
     write_journal(store.journals, "live", live, watched)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def read(store: Store):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.events import Called, CallRecord
@@ -17,12 +19,12 @@ from core.store.runs import run, run_cases, runs
 from core.store.selection import Selection
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
 from tests.core.store.old import made_by_steps
+from tests.support.stores import copy_of
 
 TRIAL = "run/1/0"
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Run ``run``: two cases × two trials, two trials done. Run ``later``: another model, one trial that failed."""
     second = a_trial(
         [*a_stream("run/2/0")[:-1], invalid("refused", "vignette", "frq"), a_stream()[-1]],
@@ -39,7 +41,11 @@ def filled(store: Store) -> Store:
         a_trial(a_stream()[:4], trial_id="later/1/0", run_id="later"),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def test_a_conversation_is_read_back_as_the_events_that_happened(filled: Store) -> None:

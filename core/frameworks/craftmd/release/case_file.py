@@ -21,9 +21,8 @@ from core.agents.mcq import judge_loose, judge_strict
 from core.case import FINAL_QUESTION, Case, read_demographics
 from core.datasets.readers import FORMATS
 from core.errors import UsageError
-from core.events import Verdict
+from core.events import FINAL_DIAGNOSIS, Verdict
 from core.frameworks.base import Arm
-from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.frameworks.release import BadFileError, Fault, McqVerdicts, OwnCase, ReleasedTrial
 from core.images import Image
 

@@ -17,14 +17,13 @@ from core.store.selection import Selection
 from core.text.case_items import ItemSet
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item, save_items
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two weeks. He takes aspirin."
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
+def fill(store: Store) -> None:
     """Two trials each of two cases: the small dialogues "cough" and "hasty"."""
-    store = Store(tmp_path / "results.duckdb")
     trials = [
         a_trial(
             [
@@ -42,7 +41,11 @@ def store(tmp_path: Path) -> Store:
     ]
     write_journal(store.journals, "run", a_header(cases=[the_case(1), the_case(2)]), *trials)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def the_case(number: int) -> Case:

@@ -24,6 +24,7 @@ from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing
+from tests.support.stores import copy_of
 
 NONE = '{"terms": []}'
 PAPULES = JudgedTerm(5, "papules", 13, 20)
@@ -55,9 +56,13 @@ def kept(store: Store) -> dict[str, Judgement]:
         return {one.trial_id: one for one in judgements(cursor, Selection())}
 
 
+def fill(store: Store) -> None:
+    stored(store.path)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return stored(tmp_path / "db.duckdb")
+    return copy_of(fill, tmp_path)
 
 
 def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:

@@ -17,11 +17,16 @@ from core.store.database import Store
 from core.store.queries.patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
+from tests.support.stores import copy_of
+
+
+def fill(store: Store) -> None:
+    stored(store.path, persona="terse")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return stored(tmp_path / "results.duckdb", persona="terse")
+    return copy_of(fill, tmp_path)
 
 
 def rates(store: Store, kind: Kind) -> dict[str, Row]:
