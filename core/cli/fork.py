@@ -37,13 +37,12 @@ def fork(
     given = {name: value for name, value in settings.items() if value is not None}
     origin.framework.read_settings(given)
     plan = ForkPlan(
-        parent=trial_id,
         turn=turn,
         text=say,
         names=names,
         settings=origin.settings_with(**given),
         prompts=prompts or "",
-        arms=parse_arms(arms, origin.protocol),
+        arms=parse_arms(arms, origin.run.protocol),
         seed=seed,
     )
     if human_seats(names):

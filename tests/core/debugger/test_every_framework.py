@@ -352,7 +352,7 @@ def start(trial: TrialRecord, turn: int, text: str | None = None) -> Session:
     """Fork a trial at a message, with its own cast, settings and questions."""
     origin = stored_origin(trial.trial_id)
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in trial.header.arms)  # type: ignore[misc]
-    plan = ForkPlan(trial.trial_id, turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
+    plan = ForkPlan(turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
     return start_fork(plan, origin)
 
 

@@ -58,7 +58,7 @@ def over(session: Session) -> Session:
 
 
 def fork(parent: str, turn: int, text: str | None = None, **more: Any) -> Session:
-    return over(start_fork(ForkPlan(parent, turn, text, **more)))
+    return over(start_fork(ForkPlan(turn, text, **more), stored_origin(parent)))
 
 
 def started(session: Session) -> Started:
@@ -205,7 +205,7 @@ def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> N
         assert time.monotonic() < deadline
         time.sleep(0.02)
     origin = running_origin(session)
-    plan = ForkPlan(session.key, 1, "I cannot sleep.", names=CastNames("reference/bayes"))
+    plan = ForkPlan(1, "I cannot sleep.", names=CastNames("reference/bayes"))
     branch = over(start_fork(plan, origin))
     assert session.running
     assert [turn.text for turn in branch.dialogue[:2]] == [session.dialogue[0].text, "I cannot sleep."]
@@ -246,7 +246,6 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"parent": "0" * 20}, "no stored conversation"),
         ({"turn": 99}, "choose one from 0 to"),
         ({"turn": -1}, "choose one from 0 to"),
         ({"text": " \n "}, "edited message is empty"),
@@ -259,11 +258,16 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_cannot_be_run_is_said_in_a_sentence(parent: Session, changes: dict[str, Any], says: str) -> None:
-    plan = replace(ForkPlan(parent.key, 3, OTHER_REPLY), **changes)
+    plan, origin = replace(ForkPlan(3, OTHER_REPLY), **changes), stored_origin(parent.key)
     with pytest.raises(UsageError, match=says):
-        start_fork(plan)
+        start_fork(plan, origin)
     with Store().read() as cursor:
         assert [run.source for run in runs(cursor)] == ["live"]
+
+
+def test_what_is_not_stored_cannot_be_forked() -> None:
+    with pytest.raises(UsageError, match="no stored conversation"):
+        stored_origin("0" * 20)
 
 
 def imported(*, with_case: bool = True) -> None:
@@ -282,7 +286,7 @@ def test_a_releases_doctor_must_be_replaced() -> None:
     assert origin.prompts == "craftmd"
     names = CastNames(origin.names.doctor)
     with pytest.raises(UsageError, match=r"The doctor of this conversation, some_label, is no model .* another doctor"):
-        start_fork(ForkPlan("run/1/0", 1, names=names))
+        start_fork(ForkPlan(1, names=names), origin)
     branch = fork("run/1/0", 1)
     assert [turn.text for turn in branch.dialogue[:2]] == ["Hello, what brings you in?", "A lump on my NECK."]
     noted = started(branch).parent
@@ -294,7 +298,7 @@ def test_a_releases_doctor_must_be_replaced() -> None:
 def test_a_conversation_whose_case_is_missing_cannot_go_on() -> None:
     imported(with_case=False)
     with pytest.raises(UsageError, match="The case ours/1 of this conversation is not in the database"):
-        start_fork(ForkPlan("run/1/0", 1))
+        fork("run/1/0", 1)
 
 
 def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
@@ -303,4 +307,4 @@ def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial(silent))
     fold(store)
     with pytest.raises(UsageError, match="holds no message"):
-        start_fork(ForkPlan("run/1/0", 0))
+        fork("run/1/0", 0)
