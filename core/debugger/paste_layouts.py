@@ -66,7 +66,7 @@ def find_choices(text: str) -> FoundChoices | None:
 def is_header(line: str) -> bool:
     """Say whether a line only announces the choices."""
     found = _HEADER.match(line)
-    return bool(found) and not found["rest"].strip() if found else False
+    return found is not None and not found["rest"].strip()
 
 
 def _found(
@@ -190,10 +190,8 @@ def _after_header(lines: Sequence[str]) -> FoundChoices | None:
     for number in range(len(lines) - 1, -1, -1):
         found = _HEADER.match(lines[number])
         if found and ":" in lines[number] and found["rest"].strip():
-            parts = (
-                re.split(r"\s*[;|]\s*", found["rest"]) if re.search("[;|]", found["rest"]) else found["rest"].split(",")
-            )
-            parts = [part for part in parts if part.strip()]
+            separator = r"\s*[;|]\s*" if re.search("[;|]", found["rest"]) else ","
+            parts = [part for part in re.split(separator, found["rest"]) if part.strip()]
             if len(parts) > 1:
                 return _found(lines, number, number + 1, [(part, False) for part in parts])
     return None
@@ -335,8 +333,11 @@ _LISTED = re.compile(r"""['"]([A-J])['"]\s*:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a row holds; each part empty or ``None`` where it does not."""
+class Pasted:
+    """What was recognised, each part empty or ``None`` where it was not; ``notes`` are sentences for the user.
+
+    A ``specialty`` is named by a pasted row only.
+    """
 
     vignette: str
     question: str
@@ -346,7 +347,7 @@ class Row:
     notes: tuple[str, ...]
 
 
-def read_row(text: str) -> Row | None:
+def read_row(text: str) -> Pasted | None:
     """Return the first row of pasted JSON or CSV, or ``None`` where the text is neither."""
     rows = _json_rows(text) or _csv_rows(text)
     if not rows:
@@ -357,7 +358,7 @@ def read_row(text: str) -> Row | None:
     choices = _choices(row)
     answer, note = _answer(row, choices)
     notes += [note] if note else []
-    return Row(vignette, question, choices, answer, known_specialty(str(row.get("category") or "")), tuple(notes))
+    return Pasted(vignette, question, choices, answer, known_specialty(str(row.get("category") or "")), tuple(notes))
 
 
 def _json_rows(text: str) -> list[dict[str, Any]]:
