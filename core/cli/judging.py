@@ -149,7 +149,7 @@ def _tell(outcome: JudgingOutcome | Solved, new: int, verb: str, lack: str, repo
     """Print what such a job kept, took and lacks, and return the exit status."""
     if outcome.kept:
         print(f"{outcome.kept:,} were {verb} before and left alone.")
-    print_use(outcome)
+    print_use(outcome.calls, outcome.tokens, outcome.cost_usd)
     if outcome.failed:
         print(f"{outcome.failed:,} conversations {lack}. Most often: {outcome.failure}", file=sys.stderr)
     if outcome.stopped is not None:

@@ -94,10 +94,10 @@ def print_estimate(size: Estimate, *, dry_run: bool) -> None:
     print("\n".join(filter(None, [*lines, size.prices])), file=sys.stdout if dry_run else sys.stderr, flush=True)
 
 
-def print_use(outcome: Any) -> None:
+def print_use(calls: int, tokens: int, cost_usd: float) -> None:
     """Print what a job's calls took, if it made any."""
-    if outcome.calls:
-        print(f"{outcome.calls:,} calls, {outcome.tokens:,} tokens, ${outcome.cost_usd:,.2f} where prices are known.")
+    if calls:
+        print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
 
 
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
