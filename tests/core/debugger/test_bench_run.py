@@ -53,7 +53,7 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
     ]
     assert all(row.correct() == (3, 3) for row in rows)
     for number in range(3):  # kept in the order of the arms, in whichever they were done
-        came = [(e.format, e.question_type) for e in run.events(number) if isinstance(e, Answered)]
+        came = [(e.format, e.question_type) for e in run.snapshot()[number] if isinstance(e, Answered)]
         assert came == list(ARMS)
 
     loaded = load_bench(run.run_id)
@@ -98,7 +98,7 @@ def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeP
     partial = run.matrix()
     assert [row.cells[0].state for row in partial] == ["graded"] * 3 + ["waiting", "graded"]
     assert partial[3].correct() == (0, 0)
-    assert any(isinstance(event, Utterance) for event in run.events(0))
+    assert any(isinstance(event, Utterance) for event in run.snapshot()[0])
     assert run.running
     go_on.set()
     run.join(60)
