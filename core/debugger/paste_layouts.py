@@ -17,6 +17,7 @@ from core.datasets.readers.item import known_specialty
 
 _LETTERS = "ABCDEFGHIJ"
 _MOST = len(_LETTERS)
+_NAMES = (_LETTERS, _LETTERS.lower(), [str(number) for number in range(1, _MOST + 1)])
 _DECORATION = r"(?:(?:\*{1,3}|__|[✓✔✅→➔►]|[=-]?>)\s*)"
 _LINE = re.compile(
     rf"^(?P<mark>{_DECORATION})?(?:[-•–▪◦·]\s+)?(?P<bold>\*\*|__)?[(\[]?(?P<name>[A-Ja-j]|10|[1-9])"
@@ -161,7 +162,7 @@ def _on_one_line(lines: Sequence[str]) -> FoundChoices | None:
         line = lines[number]
         asked = line.rfind("?") + 1
         marks = _sequence([m for m in _INLINE.finditer(line) if m.start() >= asked])
-        if len(marks) < (2 if asked or not line[: marks[0].start()].strip() else 3) if marks else True:
+        if not marks or len(marks) < (2 if asked or not line[: marks[0].start()].strip() else 3):
             continue
         ends = [mark.start() for mark in marks[1:]] + [len(line)]
         items = [(line[m.end() : end], bool(m["mark"])) for m, end in zip(marks, ends, strict=True)]
@@ -176,7 +177,7 @@ def _on_one_line(lines: Sequence[str]) -> FoundChoices | None:
 def _sequence(marks: list[re.Match[str]]) -> list[re.Match[str]]:
     """Return the longest chain A, B, C … (or 1, 2, 3 …) of one style that starts with the first."""
     best: list[re.Match[str]] = []
-    for names in (_LETTERS, _LETTERS.lower(), tuple(str(n) for n in range(1, _MOST + 1))):
+    for names in _NAMES if len(marks) > 1 else ():
         for close in ".:)]":
             chain: list[re.Match[str]] = []
             for mark in marks:
