@@ -107,10 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
         status = typer.main.get_command(app).main(arguments, prog_name="python -m core", standalone_mode=False)
     except TyperException as error:
         return _complain(error.format_message().rstrip(".") + " (--help tells more).", 2)
-    except UsageError as error:
-        return _complain(str(error), 2)
     except AnamnesisError as error:
-        return _complain(str(error), 1)
+        return _complain(str(error), 2 if isinstance(error, UsageError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("Interrupted.", 1)
     except BrokenPipeError:

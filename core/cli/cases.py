@@ -31,8 +31,6 @@ app = typer.Typer(no_args_is_help=True, help="Bring in cases from files.", rich_
 
 
 def _command_of(release: Release) -> Callable[..., int]:
-    """Return the command that imports a release."""
-
     def command(
         source: Annotated[
             str, typer.Argument(metavar="PATH|URL", help="Folder, .zip or .tar.* of the authors' repository.")

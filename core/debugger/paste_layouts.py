@@ -77,7 +77,10 @@ def _found(
     while before and (not before[-1].strip() or is_header(before[-1])):
         before.pop()
     cleaned = [_clean(text, marked) for text, marked in items]
-    texts = _without_common_stop([text for text, _ in cleaned])
+    texts = [text for text, _ in cleaned]
+    # the full stop that all choices end with, on one line all but the last
+    if all(text.endswith(".") for text in texts[:-1]):
+        texts = [text.removesuffix(".") for text in texts]
     stars = [text for text, (_, marked) in zip(texts, cleaned, strict=True) if marked]
     starred = stars[0] if len(stars) == 1 else None
     return FoundChoices("\n".join(before).strip(), tuple(texts), starred, "\n".join(lines[end:]).strip(), bare)
@@ -94,11 +97,6 @@ def _clean(text: str, marked: bool) -> tuple[str, bool]:
         text, marked = text[: end.start()], True
     text = text.strip().rstrip(",;").strip()
     return (text.removesuffix('"').strip() if text.count('"') == 1 else text), marked
-
-
-def _without_common_stop(texts: list[str]) -> list[str]:
-    """Strip the full stop that all choices (on one line: all but the last) end with."""
-    return [text.removesuffix(".") for text in texts] if all(t.endswith(".") for t in texts[:-1]) else texts
 
 
 def _item(number: int, line: str) -> _Item | None:
@@ -309,11 +307,9 @@ def meant(answer: str, choices: Sequence[str]) -> tuple[str | None, str | None]:
 def _named(answer: str, choices: Sequence[str]) -> str | None:
     """Return the choice whose name the answer is, or begins with where words of explanation follow."""
     plain = _plain(answer)
-    for choice in choices:
-        if _plain(choice) == plain:
-            return choice
     begun = [choice for choice in choices if re.match(rf"{re.escape(_plain(choice))}(?:[.,;:]| [(–-])", plain)]
-    return max(begun, key=len) if begun else None
+    same = (choice for choice in choices if _plain(choice) == plain)
+    return next(same, max(begun, key=len, default=None))
 
 
 def _plain(text: str) -> str:

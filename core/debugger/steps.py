@@ -356,7 +356,6 @@ class _Reader:
         self._add(kind, role, player, shown, turn=turn, about=about, **outcome)
 
     def _called(self, kind: StepKind, call: CallRecord, **outcome: Any) -> Step:
-        """Add the step of a model's call."""
         parts, changed = parts_of(call), self._prompts.changed
         then = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
         came: dict[str, Any] = {"response": call.response, "note": _UNRECORDED if parts and not call.parts else then}
