@@ -67,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own" / "a.duckdb"))
     (tmp_path / "models.local.toml").touch()
     monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
+    # as where the environment is active: another `python3` may be a script that looks for one, which takes its time
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PWD", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts").symlink_to(ROOT / "prompts")
