@@ -111,7 +111,6 @@ PHRASES: dict[Topic, str] = {
 
 _MOST_KEYS = 4
 """A profile's own keys are joined up to this many; beyond, the topic's phrase is shorter."""
-_SPLIT_WORD = re.compile(r"\S+")
 _COMPLAINT = re.compile(
     r"\b((?:(?:abdominal|back|breast|chest|ear|eye|epigastric|facial|flank|hip|joint|knee|leg|neck|pelvic|shoulder|"
     r"testicular|throat) )?(?:ache|bleeding|bruising|burning|confusion|constipation|cough|cramps|diarrhea|discharge|"
@@ -165,9 +164,7 @@ def join_values(texts: Sequence[str], held: frozenset[str] | None) -> str:
         else:
             parts.append(text)
     literal = (
-        part
-        if held is None
-        else " ".join(word for word in _SPLIT_WORD.findall(part) if held.issuperset(words_of(word)))
+        part if held is None else " ".join(word for word in part.split() if held.issuperset(words_of(word)))
         for part in parts
     )
     return "; ".join(part for part in literal if part)

@@ -192,7 +192,8 @@ def _lay(said: _Said, speaking: Speaking, *, of_opening: bool) -> str:
     if is_negated(text):
         return speaking.says(text)
     if of_opening and not re.match(r"[A-Z]|(?:he|she|it|they|there)\b", text):
-        return speaking.has(f"{_article(said) or _own_article(text)}{text}")
+        own = "a " if re.match(r"(?:past medical )?history\b|\d+[- ]pack", text, _I) else ""
+        return speaking.has(f"{_article(said) or own}{text}")
     relative = _RELATIVE.match(said.sentence)
     if relative and speaking.sex and relative[speaking.sex]:
         return speaking.quotes(text)  # of two women, "she" could be either
@@ -204,10 +205,6 @@ def _article(said: _Said) -> str:
     plain = " ".join(said.sentence.split())
     found = re.search(r"\b(an?|the|some|his|her) $", plain[: max(plain.find(said.text), 0)], _I)
     return f"{found[1]} " if found else ""
-
-
-def _own_article(text: str) -> str:
-    return "a " if re.match(r"(?:past medical )?history\b|\d+[- ]pack", text, _I) else ""
 
 
 def _span(text: str) -> str:

@@ -90,45 +90,39 @@ def _spelt_out(age: str) -> str:
     return f"{found[1]} {found[2]}{'' if found[1].lower() in ('1', 'one') else 's'} old"
 
 
-_TOUCHES = {
-    "duration": Words(cues("onset", of=("touched",))),
-    "past history": Words(cues("past history", of=("statement", "touched"))),
-    "family history": Words(cues("family history", of=("touched",))),
-    "lifestyle": Words(cues("social history", of=("statement", "touched"), without=("exposure",))),
-}
-"""What speaks of a field, however loosely."""
-_VALUES: dict[str, str] = {
-    "duration": "for some time, not known exactly",
-    "past history": "no other illness known",
-    "family history": "no particular illness in the family known",
-    "lifestyle": "ordinary daily routine",
-}
-_OWN_WORDS: dict[str, tuple[str, str]] = {
-    "duration": (
-        "For some time now, I couldn't say exactly how long.", "For some time now, we couldn't say exactly how long."
+_TIME = Words(cues("onset", of=("touched",)))
+_MADE_UP = (
+    (
+        "duration", _TIME, "for some time, not known exactly",
+        "For some time now, I couldn't say exactly how long.", "For some time now, we couldn't say exactly how long.",
     ),
-    "past history": (
-        "Apart from this I don't know of any illness of mine.", "Apart from this we don't know of any illness."
+    (
+        "past history", Words(cues("past history", of=("statement", "touched"))), "no other illness known",
+        "Apart from this I don't know of any illness of mine.", "Apart from this we don't know of any illness.",
     ),
-    "family history": (
-        "I don't know of any particular illness in my family.", "We don't know of any particular illness in the family."
+    (
+        "family history", Words(cues("family history", of=("touched",))), "no particular illness in the family known",
+        "I don't know of any particular illness in my family.",
+        "We don't know of any particular illness in the family.",
     ),
-    "lifestyle": (
-        "My days are quite ordinary, nothing special.", "The daily routine at home is quite ordinary, nothing special."
+    (
+        "lifestyle", Words(cues("social history", of=("statement", "touched"), without=("exposure",))),
+        "ordinary daily routine",
+        "My days are quite ordinary, nothing special.", "The daily routine at home is quite ordinary, nothing special.",
     ),
-}  # fmt: skip
+)  # fmt: skip
+"""Field, what speaks of it, however loosely, and what is made up: its value, and as a patient and a carer say it."""
 
 
 def imputed_facts(case: Case, told: Iterable[str], speaking: Speaking) -> Iterator[Fact]:
     """Yield a made-up fact for each of these fields that ``told`` lacks and nothing in the case touches."""
     known = set(told)
     whole = "\n".join((case.vignette, case.question, case.answer, *case.choices)).lower()
-    for field, words in _TOUCHES.items():
-        if field not in known and not words.are_in(whole):
-            lay = _OWN_WORDS[field][speaking.caregiver]
-            yield Fact(key=field, value=_VALUES[field], lay=lay, imputed=True)
+    for field, touches, value, patients, carers in _MADE_UP:
+        if field not in known and not touches.are_in(whole):
+            yield Fact(key=field, value=value, lay=carers if speaking.caregiver else patients, imputed=True)
 
 
 def says_how_long(vignette: str) -> bool:
     """Say whether a vignette has words of time, the age aside: nobody may make up a duration beside them."""
-    return _TOUCHES["duration"].are_in(vignette.lower())
+    return _TIME.are_in(vignette.lower())

@@ -115,30 +115,24 @@ def pieces_of(vignette: str) -> Iterator[Piece]:
         if kind is None and shown is not None and not _REPORTED.search(sentence):
             kind = "examination" if shown == "vital signs" else shown  # what follows an examination goes on with it
         shown = kind
-        body = sentence.rstrip(" .?!")
         if kind is not None:
-            yield from _shown(body, kind)
+            yield from _shown(sentence.rstrip(" .?!"), kind)
         else:
-            yield from _told(body, first=number == 0)
-
-
-def told_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
-    """Yield the findings of one sentence that tells a history; the first of a vignette says who comes and why."""
-    yield from _told(sentence.rstrip(" .?!"), first=first)
+            yield from told_pieces(sentence, first=number == 0)
 
 
 def _shown(body: str, kind: Topic) -> Iterator[Piece]:
     body = _HEADING.sub("", body)
     for clause in _CLAUSES.split(body):
-        members = _VITAL.split(clause) if kind == "vital signs" else _members(clause)
-        for member in members:
-            text = _tidy(member)
-            if text:
+        for member in _VITAL.split(clause) if kind == "vital signs" else _members(clause):
+            if text := _tidy(member):
                 found = topic_by_words(text)
                 yield Piece(text, found if found in SHOWN and found is not None else kind)
 
 
-def _told(body: str, *, first: bool) -> Iterator[Piece]:
+def told_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
+    """Yield the findings of one sentence that tells a history; the first of a vignette says who comes and why."""
+    body = sentence.rstrip(" .?!")
     who = _WHO.match(body) if first else None
     if who:
         yield Piece(who["who"], "demographics")
@@ -156,36 +150,30 @@ def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
     if inner and inner.start() > 0:
         yield from _clause(clause[: inner.start()], first=first)
         yield from _clause("no " + clause[inner.end() :], first=False)
-        return
-    denial = DENIAL.match(clause.strip())
-    if denial:
+    elif denial := DENIAL.match(clause.strip()):
         by = denial[1].lower()
         word = "never" if "never" in by else "no"
         if re.match(r"(?:does|did|do|is|are|was|were)\b", by) and "not" in by:
             word = by
         for member in _LIST.split(clause.strip()[denial.end() :]):
-            text = _tidy(re.sub(r"^(?:any|no|had|has)\s+", "", member.strip(), flags=_I))
-            if text:
+            if text := _tidy(re.sub(r"^(?:any|no|had|has)\s+", "", member.strip(), flags=_I)):
                 piece = f"{word} {text}"
-                found = topic_by_words(piece)
-                yield Piece(piece, found or "negatives")
-        return
-    if first:
+                yield Piece(piece, topic_by_words(piece) or "negatives")
+    elif first:
         lasting = _LASTING.search(clause)
         if lasting:
             clause = f"{clause[: lasting.start()]} {clause[lasting.end() :]}"
         yield from _positive(clause, "chief complaint")
         if lasting:
             yield Piece(_tidy(lasting[1] or lasting[2]), "onset")
-        return
-    yield from _positive(clause, "associated symptoms")
+    else:
+        yield from _positive(clause, "associated symptoms")
 
 
 def _positive(clause: str, otherwise: Topic) -> Iterator[Piece]:
     plain = _LEAD.sub("", _LEAD.sub("", clause.strip()))  # "he" and "has had" are two
     for member in _members(plain):
-        text = _tidy(member)
-        if text:
+        if text := _tidy(member):
             found = topic_by_words(text)
             is_symptom = found is None or (otherwise == "chief complaint" and found in ("character", "onset"))
             yield Piece(text, otherwise if is_symptom else found or otherwise)

@@ -23,11 +23,11 @@ from core.text.asked_facts import (
     about_family,
     asked_things,
     by_topic,
-    has_topic,
     holds,
     is_open,
     nearest_fact,
     plain_question,
+    topics_of,
 )
 from core.text.findings import Understanding, understanding
 from core.text.patient_terms import is_sayable
@@ -172,7 +172,7 @@ class ReferencePatient:
         if asked:
             return all(self._reader.kind_of(finding) == "symptom" for finding in asked)
         plain = plain_question(question)
-        return not is_open(plain) and not has_topic(plain) and bool(_NOTICING.search(plain))
+        return not is_open(plain) and not topics_of(plain) and bool(_NOTICING.search(plain))
 
     def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
         """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
