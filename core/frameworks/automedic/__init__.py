@@ -16,15 +16,16 @@ from core.agents.calls import Voice
 from core.case import Case, Profile
 from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of
-from core.frameworks.automedic.doctor import ReferenceTagDoctor
-from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
     HumanRater,
     HumanStaff,
     HumanTagDoctor,
+    LLMAutoMedicPatient,
+    LLMStaff,
+    LLMTagDoctor,
     Rating,
     Staff,
     TagDoctor,
@@ -32,7 +33,6 @@ from core.frameworks.automedic.roles import (
     tagged,
     view_of,
 )
-from core.frameworks.automedic.staff import ReferenceStaff
 from core.frameworks.automedic.tags import (
     GOES,
     ONE_QUERY,

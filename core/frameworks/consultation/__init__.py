@@ -21,22 +21,20 @@ from core.events import Answered, Ended, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Size, Trial
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
-from core.frameworks.consultation.doctor import (
+from core.frameworks.consultation.roles import (
     BY_NAME,
     Bound,
+    Briefing,
+    ConsultationPatient,
     Inquirer,
+    ItemsPatient,
+    LLMConsultationPatient,
     LLMInquirer,
     LLMSolver,
     OracleDoctor,
     ReferenceInquirer,
     ReferenceSolver,
     Solver,
-)
-from core.frameworks.consultation.patient import (
-    Briefing,
-    ConsultationPatient,
-    ItemsPatient,
-    LLMConsultationPatient,
     briefing_of,
 )
 from core.frameworks.conversation import Talk, concluded, scene_of, started

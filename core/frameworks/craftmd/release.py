@@ -1,7 +1,8 @@
-"""Reads one case file of the release: five trials with conversation, answers and grades, and the case if it brings one.
+"""The authors' repository: where cases, results and annotations lie, what the papers call its models, and a case file.
 
-What is missing in a trial (a null, a list in place of a text, no evaluation, the whole trial) is invalid with its
-reason, never wrong. What makes the file itself unusable raises ``BadFileError``: nothing of it is taken.
+A case file holds five trials with conversation, answers and grades, and the case if it brings one. What is missing in a
+trial (a null, a list in place of a text, no evaluation, the whole trial) is invalid with its reason, never wrong. What
+makes the file itself unusable raises ``BadFileError``: nothing of it is taken.
 
 The results on the NEJM Image Challenge (Johri et al. 2025, Methods) are numbered by a list of their own: their
 ``case_1`` is not the ``case_1`` of the data set's file. They bring their cases, with the picture that was shown.
@@ -11,20 +12,36 @@ from __future__ import annotations
 
 import base64
 import binascii
+import csv
+import io
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
 
 import orjson
 
 from core import images
 from core.agents.mcq import judge_loose, judge_strict
 from core.case import FINAL_QUESTION, Case, read_demographics
-from core.datasets.readers import FORMATS
-from core.errors import UsageError
+from core.datasets.readers import FORMATS, read_cases
+from core.datasets.reading import Reading
+from core.errors import AnamnesisError, UsageError
 from core.events import Verdict
 from core.frameworks.base import Arm
-from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.frameworks.release import BadFileError, Fault, McqVerdicts, OwnCase, ReleasedTrial
+from core.frameworks.conversation import concluded
+from core.frameworks.release import (
+    BadFileError,
+    Fault,
+    Layout,
+    McqVerdicts,
+    ModelFolder,
+    OwnCase,
+    Release,
+    ReleasedModel,
+    ReleasedTrial,
+)
 from core.images import Image
 
 TRIALS = 5
@@ -47,27 +64,187 @@ _NO_FAULTS: tuple[Fault | None, ...] = (None,) * len(ARMS)
 _STR = {str}
 _ROLES = ["assistant", "user"] * 200
 _TURNS = ("doctor", "patient") * 200
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
+_PICTURE_PART = b'"image_url"'
+_TEXTS = ("case_vignette", "correct_ans")
+
+NAME = "craftmd"
+CASES_FILE = "data/usmle_and_derm_dataset.csv"
+_QUALITY_CONTROL = "case_vignette_qc.csv"
+_ANNOTATIONS = "expert_annotations"
+_CASE_FILE = re.compile(r"case_\d+\.json")
+_QC_COLUMNS = ("case_id", "only_possible_answer", "single_most_likely_answer")
+_QC_NAME = re.compile(r"(public|private)_case(\d+)")
+_OFFSET = {"public": -1, "private": 99}
+"""The annotators' file names cases public_case01… and private_case01…; the data set case_0… and case_100…."""
+_SPECIALTY = re.compile(r"(You are an AI doctor)(?: specializing in [^.]+)?\.")
 
 
-def read_case_file(data: bytes, case_id: str, case: Case | None, max_messages: int | None) -> list[ReleasedTrial]:
-    """Return the trials of a case file; ``case`` is the data set's case of that id, if it has one.
+def _model(label: str, max_messages: int | None = 30, own_cases: bool | None = False) -> ReleasedModel:
+    """Describe results; the cap of messages counts the doctor's prompt, ``None`` is no cap."""
+    return ReleasedModel(label, {"max_messages": max_messages}, own_cases)
 
-    ``max_messages`` is the cap that the conversations were held under, with the doctor's prompt; ``None`` is none.
+
+# 30 messages for open models, none for GPT models (SPEC of the release). The conversations of Mistral v0.2 end at 26:
+# 144 of them with an open question, and none is longer.
+_MODELS = {
+    "gpt3_1106": _model("gpt_3_5", None),
+    "gpt4_1106": _model("gpt_4", None),
+    "gpt4v": _model("gpt_4v", None, own_cases=True),
+    "mistral-v1": _model("mistral_v1_7b"),
+    "mistral-v2": _model("mistral_v2_7b", 26),
+}
+
+
+class AuthorsRelease(Release):
+    """``data/`` with the case file, ``results/MODEL/case_N.json``, and what experts said of both."""
+
+    name, own_cases, version, arms, trials = NAME, OWN_CASES, 2, ARMS, TRIALS
+    about = "the CRAFT-MD authors' release"
+    cast: ClassVar = {"patient": "gpt_4", "grader": "gpt_4", "summariser": "gpt_3_5"}  # Johri et al. 2025, Methods
+
+    def wanted(self, member: PurePosixPath) -> bool:
+        """Say whether a member of an archive is the case file, a file of results or an annotation."""
+        parts = member.parts
+        if parts[-2:] == tuple(CASES_FILE.split("/")):
+            return True
+        if len(parts) < 3 or parts[-3] != "results":
+            return False
+        return parts[-2] == _ANNOTATIONS or _CASE_FILE.fullmatch(parts[-1]) is not None
+
+    def find(self, folder: Path, name: str) -> Layout:
+        """Find the repository in ``folder`` or in a folder directly in it."""
+        candidates = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())]
+        root = next((p for p in candidates if (p / CASES_FILE).is_file()), None)
+        if root is None:
+            if any((p / "results").is_dir() for p in candidates):
+                raise AnamnesisError(
+                    f"{name} holds results, but not {CASES_FILE}, which has their cases: add it; nothing was imported."
+                )
+            raise AnamnesisError(
+                f"{name} holds no {CASES_FILE} and no results: name a copy of the CRAFT-MD authors' repository."
+            )
+        models = tuple(_models(root / "results"))
+        if not models:
+            raise AnamnesisError(f"{name} holds no results/MODEL/case_N.json: there is nothing to import.")
+        annotations = root / "results" / _ANNOTATIONS
+        kept = sorted(p for p in annotations.iterdir() if p.is_file()) if annotations.is_dir() else []
+        return Layout(self, root, models, tuple(kept))
+
+    def cases(self, layout: Layout) -> Reading:
+        """Read the case file, and mark which cases allow one single diagnosis as far as annotators looked at them."""
+        reading = read_cases(layout.root / CASES_FILE, NAME, NAME)
+        labels = next((p for p in layout.documents if p.name == _QUALITY_CONTROL and not p.is_symlink()), None)
+        single = single_diagnosis(labels.read_bytes()) if labels else {}
+        ids = [case.case_key.partition("/")[2] for case in reading.cases]
+        reading.cases = [
+            case.model_copy(update={"single_diagnosis": single[name]}) if name in single else case
+            for case, name in zip(reading.cases, ids, strict=True)
+        ]
+        return reading
+
+    def read(self, data: bytes, case_id: str, case: Case | None, model: ReleasedModel) -> list[ReleasedTrial]:
+        """Return the five trials of a case file; ``case`` is the data set's case of that id, if it has one."""
+        stored = stored_object(data, case_id)
+        if case is None:
+            raise BadFileError("the data set file has no such case")
+        answer = stored.get("correct_ans")
+        if isinstance(answer, str) and answer.strip().lower() != case.answer.lower():
+            raise BadFileError(f"it was graded against {answer!r}, but the data set's answer is {case.answer!r}")
+        extra = next((key for key in stored if key.startswith("trial_") and key not in TRIAL_NAMES), None)
+        if extra is not None:
+            raise BadFileError(f"it holds {extra}, but the release has {TRIALS} trials a case, trial_0 to trial_4")
+        if not any(name in stored for name in TRIAL_NAMES):
+            raise BadFileError("it holds no trial")
+        # 11 answers of the release have a space at an end, which the paper's rule for choices looks for as well
+        reader = _TrialReader(case, model.settings["max_messages"], answer if isinstance(answer, str) else case.answer)
+        return [reader.read(number, stored.get(name)) for number, name in enumerate(TRIAL_NAMES)]
+
+    def brings_own_cases(self, files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
+        """Say whether files (contents, case id, the data set's case of that id) bring cases of their own.
+
+        They do where one shows a picture, or where every one that can be compared has another vignette and another
+        answer than the data set.
+        """
+        compared = False
+        for data, case_id, case in files:
+            if _PICTURE_PART in data:
+                return True
+            try:
+                stored = stored_object(data, case_id)
+            except BadFileError:
+                continue
+            if case is None or not all(isinstance(stored.get(name), str) for name in _TEXTS):
+                continue
+            vignette, answer = (_plain(stored[name]) for name in _TEXTS)
+            if vignette in _plain(f"{case.vignette} {case.question}") or answer == _plain(case.answer):
+                return False
+            compared = True
+        return compared
+
+    def own_case(self, data: bytes, case_id: str) -> OwnCase:
+        """Return the case that a file brings, its picture kept; raises ``BadFileError`` where it lacks a part of it.
+
+        A picture that is broken or too large is a fault in words, and the case goes without it.
+        """
+        stored = stored_object(data, case_id)
+        empty = [name for name in _TEXTS if not _text(stored, name)]
+        if empty:
+            raise BadFileError(f"it brings its own case, but no {' and no '.join(empty)}")
+        choices = stored.get("choices")
+        age, sex = read_demographics(_text(stored, "case_vignette"))
+        addresses = list(dict.fromkeys(_addresses(stored)))
+        kept, faults = _keep(addresses, case_id)
+        case = Case(
+            case_key=f"{OWN_CASES}/{case_id}",
+            dataset=OWN_CASES,
+            specialty="Other",
+            vignette=_text(stored, "case_vignette"),
+            question=_text(stored, "question") or FINAL_QUESTION,
+            choices=tuple(c for c in choices if isinstance(c, str)) if isinstance(choices, list) else (),
+            answer=_text(stored, "correct_ans"),
+            age=age,
+            sex=sex,
+            images=kept,
+            source=FORMATS["craftmd"].source,
+        )
+        return OwnCase(case, int(case_id.removeprefix("case_")), bool(addresses), faults)
+
+    def template_of(self, prompt: str) -> str:
+        """Return a prompt with a mark in place of its specialty, also where it names none (the specialty Other)."""
+        return _SPECIALTY.sub(r"\1 specializing in {specialty}.", prompt, count=1).strip()
+
+
+def _models(results: Path) -> Iterator[ModelFolder]:
+    """Yield the folders with case files; one that the papers do not name keeps its name."""
+    for folder in sorted(results.iterdir()) if results.is_dir() else []:
+        if not folder.is_dir() or folder.name == _ANNOTATIONS:
+            continue
+        with os.scandir(folder) as entries:
+            ids = [entry.name.removesuffix(".json") for entry in entries if _CASE_FILE.fullmatch(entry.name)]
+        if ids:
+            label = "llama_2_7b" if folder.name.lower().replace("-", "").startswith("llama2") else folder.name
+            model = _MODELS.get(folder.name) or _model(label, own_cases=None)
+            ordered = sorted(ids, key=lambda name: int(name.removeprefix("case_")))
+            yield ModelFolder(folder, f"{NAME}-{folder.name}", model, tuple(ordered))
+
+
+def single_diagnosis(data: bytes) -> dict[str, bool]:
+    """Return the data set's case id → whether one diagnosis is the only possible or single most likely one.
+
+    Rows with another kind of name are left out; a wrong header raises ``AnamnesisError``.
     """
-    stored = stored_object(data, case_id)
-    if case is None:
-        raise BadFileError("the data set file has no such case")
-    answer = stored.get("correct_ans")
-    if isinstance(answer, str) and answer.strip().lower() != case.answer.lower():
-        raise BadFileError(f"it was graded against {answer!r}, but the data set's answer is {case.answer!r}")
-    extra = next((key for key in stored if key.startswith("trial_") and key not in TRIAL_NAMES), None)
-    if extra is not None:
-        raise BadFileError(f"it holds {extra}, but the release has {TRIALS} trials a case, trial_0 to trial_4")
-    if not any(name in stored for name in TRIAL_NAMES):
-        raise BadFileError("it holds no trial")
-    # 11 answers of the release have a space at an end, which the paper's rule for choices looks for as well
-    reader = _TrialReader(case, max_messages, answer if isinstance(answer, str) else case.answer)
-    return [reader.read(number, stored.get(name)) for number, name in enumerate(TRIAL_NAMES)]
+    rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig", errors="replace")))
+    if not set(_QC_COLUMNS) <= set(rows.fieldnames or ()):
+        raise AnamnesisError(f"The quality-control file needs the columns {', '.join(_QC_COLUMNS)} in its first line.")
+    found: dict[str, bool] = {}
+    for row in rows:
+        name = _QC_NAME.fullmatch((row["case_id"] or "").strip())
+        if name:
+            single = any((row[column] or "").strip().lower() == "yes" for column in _QC_COLUMNS[1:])
+            found[f"case_{int(name[2]) + _OFFSET[name[1]]}"] = single
+    return found
 
 
 def stored_object(data: bytes, case_id: str) -> dict[str, Any]:
@@ -148,14 +325,9 @@ class _TrialReader:
         else:
             # derive why a conversation ended (CRAFT-MD, Methods); the cap counts the doctor's prompt
             last = trial.texts[-1] if len(trial.texts) > 1 and trial.roles[-1] == "doctor" else "?"
-            if FINAL_DIAGNOSIS in last:
-                trial.end_reason = "final_diagnosis"
-            elif "?" not in last:
-                trial.end_reason = "no_question"
-            elif self._max_messages is not None and len(trial.texts) + 1 >= self._max_messages:
-                trial.end_reason = "turn_cap"
-            else:
-                trial.end_reason = "error"
+            capped = self._max_messages is not None and len(trial.texts) + 1 >= self._max_messages
+            trial.end_reason = concluded(last) or ("turn_cap" if capped else "error")
+            if trial.end_reason == "error":
                 trial.end_detail = "the release's record stops at a question, before the cap of messages"
 
     def _read_messages(self, trial: ReleasedTrial, spoken: list[dict[str, Any]]) -> None:
@@ -229,64 +401,6 @@ def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault
     return "ungradable", "the release holds a list [text, cost] in place of a response"
 
 
-OWN_CASES = "craftmd-images"
-"""The data set of the cases that results bring themselves, as those on pictures do."""
-_PICTURE_PART = b'"image_url"'
-_TEXTS = ("case_vignette", "correct_ans")
-
-
-def bring_own_cases(files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
-    """Say whether files (contents, case id, the data set's case of that id) bring cases of their own.
-
-    They do where one shows a picture, or where every one that can be compared has another vignette and another
-    answer than the data set.
-    """
-    compared = False
-    for data, case_id, case in files:
-        if _PICTURE_PART in data:
-            return True
-        try:
-            stored = stored_object(data, case_id)
-        except BadFileError:
-            continue
-        if case is None or not all(isinstance(stored.get(name), str) for name in _TEXTS):
-            continue
-        vignette, answer = (_plain(stored[name]) for name in _TEXTS)
-        if vignette in _plain(f"{case.vignette} {case.question}") or answer == _plain(case.answer):
-            return False
-        compared = True
-    return compared
-
-
-def own_case(data: bytes, case_id: str) -> OwnCase:
-    """Return the case that a file brings, its picture kept; raises ``BadFileError`` where it lacks a part of it.
-
-    A picture that is broken or too large is a fault in words, and the case goes without it.
-    """
-    stored = stored_object(data, case_id)
-    empty = [name for name in _TEXTS if not _text(stored, name)]
-    if empty:
-        raise BadFileError(f"it brings its own case, but no {' and no '.join(empty)}")
-    choices = stored.get("choices")
-    age, sex = read_demographics(_text(stored, "case_vignette"))
-    addresses = list(dict.fromkeys(_addresses(stored)))
-    kept, faults = _keep(addresses, case_id)
-    case = Case(
-        case_key=f"{OWN_CASES}/{case_id}",
-        dataset=OWN_CASES,
-        specialty="Other",
-        vignette=_text(stored, "case_vignette"),
-        question=_text(stored, "question") or FINAL_QUESTION,
-        choices=tuple(c for c in choices if isinstance(c, str)) if isinstance(choices, list) else (),
-        answer=_text(stored, "correct_ans"),
-        age=age,
-        sex=sex,
-        images=kept,
-        source=FORMATS["craftmd"].source,
-    )
-    return OwnCase(case, int(case_id.removeprefix("case_")), bool(addresses), faults)
-
-
 def _keep(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[str, ...]]:
     """Keep the pictures of a file: those in the file itself as files, others by their address only."""
     kept: dict[Image, None] = {}
@@ -339,3 +453,6 @@ def _text(stored: dict[str, Any], name: str) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).lower()
+
+
+RELEASE = AuthorsRelease()
