@@ -29,7 +29,7 @@ from core.text.asked_facts import (
     plain_question,
     topics_of,
 )
-from core.text.findings import Understanding, understanding
+from core.text.findings import understanding
 from core.text.patient_terms import is_sayable
 from core.text.persons import speaking_of
 from core.text.profile_rules import vignette_profile
@@ -107,9 +107,6 @@ class ReferencePatient:
 
     name = "reference/profile"
 
-    def __init__(self, reader: Understanding | None = None) -> None:
-        self._reader = reader or understanding()
-
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
         return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
@@ -145,12 +142,12 @@ class ReferencePatient:
             return _Chosen(lay, personal=True, asked_for=False)
         if not _MORE.search(question):
             facts = about_family(question, [*told, *shown])
-            things = asked_things(question, self._reader)
-            stated = self._reader.stated_question(question) is not None
+            things = asked_things(question, understanding())
+            stated = understanding().stated_question(question) is not None
             chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
             if chosen is None and things:
                 # of a pain that is there, whether it is worse on breathing is not known, but that it is there
-                wider = self._reader.asked_findings(question)[1:] if stated else sorted(things[0].findings)
+                wider = understanding().asked_findings(question)[1:] if stated else sorted(things[0].findings)
                 fact = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
                 chosen = _Chosen(fact.lay) if fact else None
             if chosen is None and not stated:
@@ -160,7 +157,7 @@ class ReferencePatient:
                 words = on_topic or (near.lay if near else None)
                 chosen = _Chosen(words) if words else None
             return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
-        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
+        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, understanding()), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
         symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
@@ -168,9 +165,9 @@ class ReferencePatient:
 
     def _is_felt(self, question: str) -> bool:
         """Say whether a question is after what one notices oneself, and not after history or circumstances."""
-        asked = self._reader.asked_findings(question)[:1] or self._reader.asked_findings(plain_question(question))
+        asked = understanding().asked_findings(question)[:1] or understanding().asked_findings(plain_question(question))
         if asked:
-            return all(self._reader.kind_of(finding) == "symptom" for finding in asked)
+            return all(understanding().kind_of(finding) == "symptom" for finding in asked)
         plain = plain_question(question)
         return not is_open(plain) and not topics_of(plain) and bool(_NOTICING.search(plain))
 
@@ -188,7 +185,7 @@ class ReferencePatient:
     def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
         """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
         for thing in things:
-            about = [(fact, holds(fact, thing, self._reader)) for fact in facts]
+            about = [(fact, holds(fact, thing, understanding())) for fact in facts]
             if holding or not any(held for _, held in about):
                 found = [fact for fact, held in about if held is holding]
                 if found:

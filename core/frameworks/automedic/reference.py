@@ -31,9 +31,9 @@ from core.case import Fact, Section, read_demographics, sentences
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, Query, queries_of
 from core.knowledge.base import ASKABLE, Finding, Kind
-from core.knowledge.bayes import Array, DiseaseModel, Evidence, disease_model
+from core.knowledge.bayes import Array, Evidence, disease_model
 from core.text.asked_facts import by_topic
-from core.text.findings import Understanding, understanding
+from core.text.findings import understanding
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import is_technical, words
 from core.text.topics import topics_asked
@@ -78,12 +78,9 @@ class ReferenceTagDoctor:
 
     name = ReferenceDoctor.name
 
-    def __init__(
-        self, model: DiseaseModel | None = None, reader: Understanding | None = None, *, asks_staff: bool = True
-    ) -> None:
-        self._model, self._reader = model or disease_model(), reader or understanding()
+    def __init__(self, *, asks_staff: bool = True) -> None:
         self._asks_staff = asks_staff
-        self._finding_of = {worded(f): f.id for f in self._model.findings if f.kind in _SHOWN}
+        self._finding_of = {worded(f): f.id for f in disease_model().findings if f.kind in _SHOWN}
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question with its tag, or end."""
@@ -94,7 +91,7 @@ class ReferenceTagDoctor:
     ) -> AsyncIterator[Saying]:
         """Answer from the evidence in the text, or in demographics and dialogue."""
         if material.text is not None:
-            return ReferenceDoctor(self._model, self._reader).answer(scene, material, question)
+            return ReferenceDoctor().answer(scene, material, question)
         return self._informed(demographics, material.dialogue).answer(scene, material, question)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
@@ -102,14 +99,14 @@ class ReferenceTagDoctor:
         return self._informed(demographics, dialogue).differential(scene, dialogue)
 
     def _informed(self, demographics: Facts, dialogue: Dialogue) -> ReferenceDoctor:
-        return _Informed(self._evidence(demographics, queries_of(dialogue)), self._model, self._reader)
+        return _Informed(self._evidence(demographics, queries_of(dialogue)))
 
     def _next_message(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> str:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
         asked = queries_of(dialogue)
         if not asked:
             return _to("patient", OPENING)
-        posterior = self._model.posterior(self._evidence(demographics, asked), scene.specialty or None)
+        posterior = disease_model().posterior(self._evidence(demographics, asked), scene.specialty or None)
         broad = [text for text in BROAD if self._asks_staff and all(text != q.text for q in asked)]
         heard = sum(q.to == "patient" for q in asked)
         if broad and heard >= _HISTORY_FIRST:
@@ -127,13 +124,13 @@ class ReferenceTagDoctor:
         self, posterior: Array, demographics: Facts, asked: Sequence[Query], rng: random.Random
     ) -> Finding | None:
         """Return the finding that is expected to tell most of those not known or asked for; ``None`` if none does."""
-        of_patient = {f for q in asked if q.to == "patient" for f in self._reader.asked_findings(q.text)[:1]}
+        of_patient = {f for q in asked if q.to == "patient" for f in understanding().asked_findings(q.text)[:1]}
         known = set(self._evidence(demographics, asked).findings) | (
             of_patient | {self._finding_of[q.text] for q in asked if q.text in self._finding_of}
         )
         singly = self._asks_staff and all(any(q.text == text for q in asked) for text in BROAD)
         kinds = (*ASKABLE, *_SHOWN) if singly and not self._in_vain(asked) else ASKABLE
-        gains = self._model.information_gain(posterior, known, kinds)
+        gains = disease_model().information_gain(posterior, known, kinds)
         if not gains or gains[0][0] < _LEAST_GAIN:
             return None
         return rng.choice([finding for gain, finding in gains if gain >= _NEAR_BEST * gains[0][0]])
@@ -146,9 +143,9 @@ class ReferenceTagDoctor:
     def _evidence(self, demographics: Facts, asked: Sequence[Query]) -> Evidence:
         """Return what demographics and replies say; of contradicting words the later ones count."""
         known = " ".join(fact.value for fact in demographics)
-        findings = dict(self._reader.recogniser.read(known))
+        findings = dict(understanding().recogniser.read(known))
         pairs = tuple((q.text, q.reply) for q in asked if q.to == "patient" and q.reply is not None)
-        told = self._reader.evidence_of_dialogue(pairs)
+        told = understanding().evidence_of_dialogue(pairs)
         findings.update(told.findings)
         for q in asked:
             if q.to == "staff" and q.reply is not None:
@@ -161,7 +158,7 @@ class ReferenceTagDoctor:
         available = " ".join(s for s in sentences(reply) if not _UNAVAILABLE.search(s))
         if not available:
             return {}
-        read = dict(self._reader.recogniser.read(available))
+        read = dict(understanding().recogniser.read(available))
         answered, finding = _YES_OR_NO.match(available), self._finding_of.get(query)
         if answered and finding and finding not in read:
             read[finding] = answered[1].lower() == "yes"
@@ -171,8 +168,7 @@ class ReferenceTagDoctor:
 class _Informed(ReferenceDoctor):
     """The reference doctor with its evidence already read."""
 
-    def __init__(self, evidence: Evidence, model: DiseaseModel, reader: Understanding) -> None:
-        super().__init__(model, reader)
+    def __init__(self, evidence: Evidence) -> None:
         self._given = evidence
 
     def _heard(self, dialogue: Dialogue) -> Evidence:
@@ -217,14 +213,8 @@ _OFTEN_COURTEOUS = 0.25
 """Share of queries with a courtesy from which on the doctor is courteous."""
 
 
-class ReferenceAutoMedicPatient:
+class ReferenceAutoMedicPatient(ReferencePatient):
     """Answers and rates by rule."""
-
-    name = ReferencePatient.name
-
-    def __init__(self, patient: ReferencePatient | None = None, reader: Understanding | None = None) -> None:
-        self._patient = patient or ReferencePatient()
-        self._reader = reader or understanding()
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
@@ -232,7 +222,7 @@ class ReferenceAutoMedicPatient:
             return at_once("patient", "dialogue", _NOTHING_KNOWN)
         first = all(turn.role == "doctor" for turn in dialogue)
         seen = (*_WELCOME, *dialogue) if first and self._is_particular(dialogue[-1].text, held) else dialogue
-        return self._patient.reply(held, scene, seen)
+        return super().reply(held, scene, seen)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate by what the queries hold."""
@@ -241,10 +231,8 @@ class ReferenceAutoMedicPatient:
 
     def _is_particular(self, query: str, held: Held) -> bool:
         """Say whether a query is after something other than the complaint."""
-        found = (
-            self._reader.asked_findings(query) or by_topic(query, held.told) or "demographics" in topics_asked(query)
-        )
-        return bool(found)
+        asked = understanding().asked_findings(query) or by_topic(query, held.told)
+        return bool(asked) or "demographics" in topics_asked(query)
 
 
 @dataclass(frozen=True)
@@ -331,9 +319,6 @@ class ReferenceStaff:
 
     name = "reference/staff"
 
-    def __init__(self, reader: Understanding | None = None) -> None:
-        self._reader = reader or understanding()
-
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the staff's own view."""
         found = self.named(dialogue[-1].text, results)
@@ -353,7 +338,7 @@ class ReferenceStaff:
 
     def _particular(self, query: str, telling: frozenset[str], results: Sequence[Fact]) -> list[Fact]:
         """Return the results of the findings, tests and words that a query names, the closest ones only."""
-        asked = set(self._reader.recogniser.read(query))
+        asked = set(understanding().recogniser.read(query))
         ordered = [(told, by_hand) for names, told, by_hand in _ORDERED if names.search(query)]
         by_name = [
             fact
@@ -363,7 +348,7 @@ class ReferenceStaff:
                 for told, by_hand in ordered
             )
         ]
-        by_finding = [f for f in results if asked & set(self._reader.recogniser.read(_text(f)))]
+        by_finding = [f for f in results if asked & set(understanding().recogniser.read(_text(f)))]
         shared = {id(f): len(telling & _telling(_text(f))) for f in results}
         best = max(shared.values(), default=0)
         # of several words one in common is not enough: "joint fluid" does not ask for the fluid of the belly

@@ -15,7 +15,6 @@ from typing import ClassVar, Literal
 from pydantic.fields import FieldInfo
 
 from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
-from core.agents.calls import Voice
 from core.agents.player import Human
 from core.events import Answered, Ended, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
@@ -111,15 +110,20 @@ class Consultation(Framework):
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack, prompt = casting.pack, settings.doctor_prompt or "long"
-        asks = casting.speaker("doctor", names.doctor)
-        doctor: Inquirer | OracleDoctor | Bound = (
-            LLMInquirer(asks, pack, prompt, settings.max_questions)
-            if isinstance(asks, Voice)
-            else asks or BY_NAME.get(names.doctor) or ReferenceInquirer()
+        doctor: Inquirer | OracleDoctor | Bound = casting.filled(
+            "doctor",
+            names.doctor,
+            lambda voice: LLMInquirer(voice, pack, prompt, settings.max_questions),
+            lambda human: human,
+            lambda: BY_NAME.get(names.doctor) or ReferenceInquirer(),
         )
-        replies = casting.speaker("patient", names.patient, Sampling())
-        patient: ConsultationPatient | Human = (
-            LLMConsultationPatient(replies, pack) if isinstance(replies, Voice) else replies or ItemsPatient()
+        patient: ConsultationPatient | Human = casting.filled(
+            "patient",
+            names.patient,
+            lambda voice: LLMConsultationPatient(voice, pack),
+            lambda human: human,
+            ItemsPatient,
+            Sampling(),
         )
         solver: Solver = (
             LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)

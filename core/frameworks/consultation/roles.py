@@ -110,21 +110,16 @@ class Bound:
         return f"reference/{self.side}-bound"
 
 
-class ReferenceInquirer:
+class ReferenceInquirer(ReferenceDoctor):
     """The reference doctor, which takes every message of a patient for the reply to a question."""
-
-    name = ReferenceDoctor.name
-
-    def __init__(self, doctor: ReferenceDoctor | None = None) -> None:
-        self._doctor = doctor or ReferenceDoctor()
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question, or conclude."""
-        return self._doctor.ask(scene, greeted(dialogue))
+        return super().ask(scene, greeted(dialogue))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        return self._doctor.differential(scene, greeted(dialogue))
+        return super().differential(scene, greeted(dialogue))
 
 
 def greeted(dialogue: Dialogue) -> Dialogue:
@@ -155,13 +150,10 @@ class ReferenceSolver:
 
     name = "reference/solver"
 
-    def __init__(self, doctor: ReferenceDoctor | None = None) -> None:
-        self._doctor = doctor or ReferenceDoctor()
-
     async def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer as the reference doctor does."""
         heard = replace(material, dialogue=greeted(material.dialogue))
-        async for item in self._doctor.answer(scene, heard, question):
+        async for item in ReferenceDoctor().answer(scene, heard, question):
             yield item if not isinstance(item, Token) else item.model_copy(update={"role": "solver"})
 
 
@@ -242,15 +234,12 @@ class ItemsPatient:
 
     name = ReferencePatient.name
 
-    def __init__(self, patient: ReferencePatient | None = None) -> None:
-        self._patient = patient or ReferencePatient()
-
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
         item = named_item(dialogue[-1].text, briefing.items)
         if item is not None:
             return at_once("patient", "dialogue", item.lay)
-        return self._patient.reply(briefing.held, scene, dialogue)
+        return ReferencePatient().reply(briefing.held, scene, dialogue)
 
 
 def named_item(question: str, items: Sequence[SpokenItem]) -> SpokenItem | None:

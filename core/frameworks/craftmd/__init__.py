@@ -13,7 +13,6 @@ from typing import ClassVar
 from pydantic import field_validator
 
 from core.agents.base import Cast, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
-from core.agents.calls import Voice
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
@@ -107,10 +106,17 @@ class CraftMD(Framework):
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
         pack = casting.pack
-        asks = casting.speaker("doctor", names.doctor)
-        doctor: Doctor = LLMDoctor(asks, pack) if isinstance(asks, Voice) else asks or ReferenceDoctor()
-        replies = casting.speaker("patient", names.patient, Sampling())
-        patient: Patient = LLMPatient(replies, pack) if isinstance(replies, Voice) else replies or ReferencePatient()
+        doctor: Doctor = casting.filled(
+            "doctor", names.doctor, lambda voice: LLMDoctor(voice, pack), lambda human: human, ReferenceDoctor
+        )
+        patient: Patient = casting.filled(
+            "patient",
+            names.patient,
+            lambda voice: LLMPatient(voice, pack),
+            lambda human: human,
+            ReferencePatient,
+            Sampling(),
+        )
         probe: BeliefProbe | None = None
         if is_model(names.doctor) and isinstance(settings, Settings) and settings.probe:
             thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
