@@ -121,7 +121,7 @@ class AutoMedic(Framework):
             "patient",
             names.patient,
             lambda voice: LLMAutoMedicPatient(voice, pack),
-            HumanRater,
+            lambda human: HumanRater(human.role, human.listen),
             ReferenceAutoMedicPatient,
             Sampling(),
         )

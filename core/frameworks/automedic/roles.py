@@ -139,25 +139,17 @@ def tagged(text: str) -> str:
         return text
     if _DONE.fullmatch(text):
         return END
-    to = "staff" if _STAFF.match(text) else "patient"
-    tag = TAG_OF["staff" if to == "staff" else "patient"]
-    return f"<{tag}>{_STAFF.sub('', text, count=1) if to == 'staff' else text}</{tag}>"
+    to_staff = _STAFF.match(text)
+    tag = TAG_OF["staff" if to_staff else "patient"]
+    return f"<{tag}>{text[to_staff.end() :] if to_staff else text}</{tag}>"
 
 
-@dataclass(frozen=True)
-class HumanRater:
+class HumanRater(Human):
     """The patient by hand, who also rates the doctor."""
-
-    human: Human
-    name = Human.name
-
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Wait for the reply to the last query."""
-        return self.human.reply(held, scene, dialogue)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Wait for a rating from 1 to 5; other words are none."""
-        async for item in self.human.said("rate", RATE, "12345"):
+        async for item in self.said("rate", RATE, "12345"):
             if isinstance(item, Said):
                 found = re.search(r"[1-5]", item.text)
                 yield Rating(int(found[0]) if found else None, item.text)

@@ -33,16 +33,6 @@ CLOSING = "Thank you, that is all I need to know."
 """What the oracle says when every item has been asked for; it holds no question."""
 
 
-class Inquirer(Agent, Protocol):
-    """The doctor under test: asks, and never answers the task."""
-
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message; one without a question mark ends the inquiry."""
-
-    def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
-        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
-
-
 class LLMInquirer(ModelAgent):
     """The model under test as a doctor that only asks; it is told how many questions it has."""
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import field_validator
 
-from core.agents.base import Cast, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
+from core.agents.base import Cast, Dialogue, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
@@ -23,7 +23,7 @@ from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Size, Trial
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
-from core.frameworks.conversation import Talk, concluded, scene_of, started
+from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
@@ -210,28 +210,18 @@ async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | 
     if not talk.dialogue:
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
         talk.dialogue = (Turn("doctor", cast.greeting),)
-    while True:
-        if talk.dialogue[-1].role != "doctor":
-            async for event in talk.say("doctor", "doctor", cast.doctor.ask(scene, talk.dialogue)):
-                yield event
-            if talk.ended:
-                return
-        if len(talk.dialogue) > 1 and (over := _over(talk, cap)):
-            yield talk.over(over)
-            return
-        async for event in talk.say("patient", "patient", cast.patient.reply(held, told, talk.dialogue)):
-            yield event
-        if talk.ended:
-            return
-        async for event in talk.believe(scene, cast.doctor.differential(scene, talk.dialogue), cast.probe):
-            yield event
 
+    def over(dialogue: Dialogue) -> EndReason | None:
+        """Return why the doctor's last message ends the conversation: it concludes, or the cap is reached."""
+        if len(dialogue) == 1 or dialogue[-1].role != "doctor":
+            return None
+        messages = len(dialogue) + 1  # the doctor's prompt counts as one
+        capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
+        return concluded(dialogue[-1].text) or ("turn_cap" if capped else None)
 
-def _over(talk: Talk, cap: int | None) -> EndReason | None:
-    """Return why the doctor's last message ends the conversation: it concludes, or the cap of messages is reached."""
-    messages = len(talk.dialogue) + 1  # the doctor's prompt counts as one
-    capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
-    return concluded(talk.dialogue[-1].text) or ("turn_cap" if capped else None)
+    reply = functools.partial(cast.patient.reply, held, told)
+    async for event in in_turns(talk, scene, cast.doctor, reply, over, cast.probe):
+        yield event
 
 
 def _after_greeting(dialogue: tuple[Turn, ...]) -> int:
