@@ -58,9 +58,10 @@ class JudgedPatient:
         return tuple(one for one in self.verdicts if one.kind == kind)
 
 
-@dataclass(frozen=True)
-class JudgedFact:
+class JudgedFact(BaseModel):
     """What the model says became of a fact: its mark and the turn that told it."""
+
+    model_config = ConfigDict(frozen=True)
 
     id: str
     mark: Mark
@@ -81,31 +82,17 @@ class Judged:
 
 
 class _SplitFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     text: str
     lay: str
     topic: Topic
     told: bool
 
 
-class _MarkedFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    id: str
-    mark: Mark
-    turn: int | None = None
-
-
 class _Marked(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    facts: list[_MarkedFact]
+    facts: list[JudgedFact]
 
 
 class _Split(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     facts: list[_SplitFact]
 
 
@@ -160,8 +147,7 @@ class FactJudge(ModelAgent):
             elif item.value is None:
                 yield Judged(self.name, unreadable=unreadable(self._voice, item), call_ids=item.call_ids)
             else:
-                marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in item.value.facts)
-                yield Judged(self.name, marks, None, item.call_ids)
+                yield Judged(self.name, tuple(item.value.facts), None, item.call_ids)
 
 
 def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
