@@ -264,11 +264,11 @@ class Speaking:
         """Return what the patient has ("a fever") as a sentence."""
         if self.caregiver:
             return self.says(f"{self.subject} {'has' if self.sex else 'have'} {thing}")
-        return _sentence("I have " + _lowered(self.says(thing).rstrip(".")))
+        return _sentence("I have " + lowered(self.says(thing).rstrip(".")))
 
     def because(self, reason: str) -> str:
         """Return why somebody has come ("of a rash", "she cannot sleep")."""
-        said = _lowered(self.says(reason).rstrip("."))
+        said = lowered(self.says(reason).rstrip("."))
         return _sentence(f"{'We have' if self.caregiver else 'I have'} come because {said}")
 
     def quotes(self, text: str) -> str:
@@ -296,7 +296,8 @@ def speaking_of(case: Case) -> Speaking:
     return Speaking(sex, caregiver, age is not None and age < 18)
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
+    """Return a sentence as it goes on another: with a small first letter, unless that is an "I" or an abbreviation."""
     keeps = re.match(r"I\b|I['’]|[A-Z]{2}", text)
     return text if keeps else text[:1].lower() + text[1:]
 

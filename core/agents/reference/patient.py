@@ -31,7 +31,7 @@ from core.text.asked_facts import (
 )
 from core.text.findings import understanding
 from core.text.patient_terms import is_sayable
-from core.text.persons import speaking_of
+from core.text.persons import lowered, speaking_of
 from core.text.profile_rules import vignette_profile
 from core.vocabulary import Words, cues
 
@@ -93,7 +93,9 @@ class _Chosen:
     @property
     def plain(self) -> str:
         """The reply without a persona."""
-        return self.otherwise or (_with_lead(self.lead, self.lay) if self.led else self.lead + self.lay)
+        if self.led and not self.otherwise:
+            return self.lay if _ANSWERS.match(self.lay) else self.lead + lowered(self.lay)
+        return self.otherwise or self.lead + self.lay
 
     def said_as(self, wording: str) -> str:
         """Return the reply with the fact in other words, which the lead, a sentence of its own, cannot negate."""
@@ -113,7 +115,7 @@ class ReferencePatient:
 
     def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
         if scene.persona == PLAIN:
-            return self._choose(held, scene.seed, dialogue, _literally_told).plain
+            return self._choose(held, scene.seed, dialogue, lambda lay, said: lay in said).plain
         # what the plain patient would, as the persona has it (``core.agents.reference.persona_rules``)
         manner = manner_of(scene.persona, held, scene.seed)
         chosen = self._choose(held, scene.seed, dialogue, manner.told)
@@ -178,7 +180,7 @@ class ReferencePatient:
             return _Chosen(affirmed.lay)
         if affirmed:
             also = denied is not None and denied != affirmed and not _ANSWERS.match(denied.lay)
-            but = f" But {_lowered(denied.lay)}" if denied and also else ""
+            but = f" But {lowered(denied.lay)}" if denied and also else ""
             return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
         return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
 
@@ -215,24 +217,10 @@ def _worded(chosen: _Chosen, manner: Manner, dialogue: Dialogue) -> str:
     return chosen.said_as(manner.part(chosen.lay, _said(dialogue)))
 
 
-def _literally_told(lay: str, said: str) -> bool:
-    return lay in said
-
-
 def _complaints(told: Sequence[Fact]) -> list[Fact]:
     """Return what the patient tells unasked, the chief complaint first."""
     start = next((i for i, fact in enumerate(told) if fact.key == "chief complaint"), 0)
     return list(told[start:])
-
-
-def _with_lead(lead: str, lay: str) -> str:
-    if _ANSWERS.match(lay):
-        return lay
-    return lead + _lowered(lay)
-
-
-def _lowered(text: str) -> str:
-    return text if re.match(r"I\b|I'|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 @lru_cache(maxsize=4096)

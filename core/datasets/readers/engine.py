@@ -127,7 +127,13 @@ def read_cases(
 
 def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]) -> Reading:
     """Read rows of a known format."""
-    _check_needs(chosen, rows)
+    missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
+    if missing:  # then no row of it could be read
+        where = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
+        raise AnamnesisError(
+            f"{where}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
+            f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
+        )
     reading = Reading(format=chosen.name, unit=rows.unit)
     work = Work(rows, columns, reading)
     convert = chosen.start(work)
@@ -186,15 +192,4 @@ def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:
     if unknown:
         raise UsageError(
             f"The format {chosen.name} has columns of its own: leave --columns out, or choose --format plain."
-        )
-
-
-def _check_needs(chosen: Format, rows: Rows) -> None:
-    """Raise where a table lacks a column: then no row of it could be read."""
-    missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
-    if missing:
-        where = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
-        raise AnamnesisError(
-            f"{where}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
-            f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
         )

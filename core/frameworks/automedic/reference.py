@@ -220,19 +220,16 @@ class ReferenceAutoMedicPatient(ReferencePatient):
         """Answer the last query."""
         if not held.told:
             return at_once("patient", "dialogue", _NOTHING_KNOWN)
+        query = dialogue[-1].text
+        asked = understanding().asked_findings(query) or by_topic(query, held.told)
+        particular = bool(asked) or "demographics" in topics_asked(query)  # and not the complaint
         first = all(turn.role == "doctor" for turn in dialogue)
-        seen = (*_WELCOME, *dialogue) if first and self._is_particular(dialogue[-1].text, held) else dialogue
-        return super().reply(held, scene, seen)
+        return super().reply(held, scene, (*_WELCOME, *dialogue) if first and particular else dialogue)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate by what the queries hold."""
         counted = count([turn.text for turn in dialogue if turn.role == "doctor"])
         yield Rating(counted.rating, counted.words)
-
-    def _is_particular(self, query: str, held: Held) -> bool:
-        """Say whether a query is after something other than the complaint."""
-        asked = understanding().asked_findings(query) or by_topic(query, held.told)
-        return bool(asked) or "demographics" in topics_asked(query)
 
 
 @dataclass(frozen=True)
@@ -328,7 +325,10 @@ class ReferenceStaff:
         """Return the results that a query names, in the order of the case."""
         sections = {section for section, names in _SECTION_NAMES.items() if names.search(query)}
         whole = {"vital_signs"} & sections
-        telling, ordered = _particulars(query), any(names.search(query) for names, _, _ in _ORDERED)
+        bare = query
+        for names in (*_SECTION_NAMES.values(), *(asked for asked, _, _ in _ORDERED)):
+            bare = names.sub(" ", bare)
+        telling, ordered = _telling(bare), any(names.search(query) for names, _, _ in _ORDERED)
         if not (telling or ordered) or _EXAMPLES.search(query):
             whole = whole | sections
         particular = self._particular(query, telling, [f for f in results if _section(f) not in whole])
@@ -363,13 +363,6 @@ _ASKS_FOR_ALL = re.compile(r"\b(?:results|findings|tests|values|data|report|stud
 def reported(fact: Fact) -> str:
     """Return a result as the staff says it: its name and its value as they stand."""
     return f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}."
-
-
-def _particulars(query: str) -> frozenset[str]:
-    """Return the telling stems of a query besides the names of sections and orders."""
-    for names in (*_SECTION_NAMES.values(), *(asked for asked, _, _ in _ORDERED)):
-        query = names.sub(" ", query)
-    return _telling(query)
 
 
 def _section(fact: Fact) -> Section:

@@ -133,7 +133,7 @@ class CraftMD(Framework):
         yield started(self, trial, branch)
         persona = parse_persona(settings.persona)
         scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (), _after_greeting)
+        talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "doctor" for turn in said) - 1)
         for event in talk.repeated():
             yield event
         if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
@@ -222,10 +222,6 @@ async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | 
     reply = functools.partial(cast.patient.reply, held, told)
     async for event in in_turns(talk, scene, cast.doctor, reply, over, cast.probe):
         yield event
-
-
-def _after_greeting(dialogue: tuple[Turn, ...]) -> int:
-    return sum(turn.role == "doctor" for turn in dialogue) - 1
 
 
 FRAMEWORK = CraftMD()

@@ -418,7 +418,6 @@ def _keep(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[
 
 
 def _bytes_of(address: str, name: str) -> bytes:
-    """Return the contents of a data URL."""
     head, comma, encoded = address.partition(",")
     if not (comma and head.startswith("data:") and head.endswith(";base64")):
         raise UsageError(f"The picture {name!r} has neither its contents in the file nor an address.")
@@ -430,20 +429,16 @@ def _bytes_of(address: str, name: str) -> bytes:
 
 def _addresses(stored: dict[str, Any]) -> Iterator[str]:
     """Yield the addresses of the pictures in the conversations; a picture without one yields an empty text."""
-    for part in _parts(stored):
-        if part.get("type") == "image_url":
-            shown = part.get("image_url")
-            address = shown.get("url") if isinstance(shown, dict) else shown
-            yield address if isinstance(address, str) else ""
-
-
-def _parts(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name in TRIAL_NAMES:
         trial = stored.get(name)
         messages = trial.get("multiturn_conversation") if isinstance(trial, dict) else None
         for message in messages if isinstance(messages, list) else []:
             content = message.get("content") if isinstance(message, dict) else None
-            yield from (part for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
+            for part in content if isinstance(content, list) else []:
+                if isinstance(part, dict) and part.get("type") == "image_url":
+                    shown = part.get("image_url")
+                    address = shown.get("url") if isinstance(shown, dict) else shown
+                    yield address if isinstance(address, str) else ""
 
 
 def _text(stored: dict[str, Any], name: str) -> str:
