@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
 from core.agents.base import Dialogue
@@ -58,10 +58,9 @@ class JudgedPatient:
         return tuple(one for one in self.verdicts if one.kind == kind)
 
 
-class JudgedFact(BaseModel):
+@dataclass(frozen=True)
+class JudgedFact:
     """What the model says became of a fact: its mark and the turn that told it."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     mark: Mark
@@ -88,8 +87,14 @@ class _SplitFact(BaseModel):
     told: bool
 
 
+class _MarkedFact(BaseModel):
+    id: str
+    mark: Mark
+    turn: int | None = None
+
+
 class _Marked(BaseModel):
-    facts: list[JudgedFact]
+    facts: list[_MarkedFact]
 
 
 class _Split(BaseModel):
@@ -147,7 +152,8 @@ class FactJudge(ModelAgent):
             elif item.value is None:
                 yield Judged(self.name, unreadable=unreadable(self._voice, item), call_ids=item.call_ids)
             else:
-                yield Judged(self.name, tuple(item.value.facts), None, item.call_ids)
+                marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in item.value.facts)
+                yield Judged(self.name, marks, None, item.call_ids)
 
 
 def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
