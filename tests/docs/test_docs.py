@@ -15,7 +15,7 @@ import typer
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import app
-from core.datasets.readers.registry import FORMATS
+from core.datasets.readers.engine import FORMATS
 from core.measures.ledger.marks import MEASURED as LEDGER
 from core.measures.patients.rules import ABOUT
 from core.models.settings import SHIPPED, read_settings
