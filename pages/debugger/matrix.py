@@ -22,7 +22,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import forget
 from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, money
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, money
 from pages.kit.tables import offer_csv
 from pages.kit.view import RULES
 from pages.kit.visitor import only
@@ -93,9 +93,8 @@ def draw_resume(run_id: str) -> None:
     if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
         return
     missing = len(trials_of(read_header(path))) - len(done_trials(path))
-    words = "1 trial is missing" if missing == 1 else f"{missing} trials are missing"
     if missing and st.button(
-        f"Go on: {words}",
+        f"Go on: {counted(missing, 'trial is', 'trials are')} missing",
         icon=":material/resume:",
         key="debug_go_on",
         **only("run", help="What was paid for is not asked for again: it goes on with the replies that are missing."),
@@ -234,7 +233,7 @@ def draw_matrix(shown: Shown) -> Cell | None:
             "choices. Strict rule: exactly one choice is named.",
         )
         rows = shown.rows
-        cell = chosen_cell(rows, chosen_rule(), running=was_running)
+        cell = chosen_cell(rows, running=was_running)
         _draw_table(rows, cell, shown.header.run_id)
         if cell is None:
             st.caption("Choose a cell to look into it, also while the run goes on.")
@@ -246,16 +245,16 @@ def draw_matrix(shown: Shown) -> Cell | None:
             st.rerun()  # what stands beside the matrix belongs to the whole page
 
     live()
-    return chosen_cell(shown.rows, chosen_rule(), running=was_running)
+    return chosen_cell(shown.rows, running=was_running)
 
 
-def chosen_cell(rows: Sequence[Row], rule: Rule, *, running: bool = False) -> Cell | None:
+def chosen_cell(rows: Sequence[Row], *, running: bool) -> Cell | None:
     """Return the cell in the address; else, once the run is over, the first wrong answer or the first cell."""
     cells = [cell for row in rows for cell in row.cells]
     wanted = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
     if wanted is not None or running:
         return wanted
-    return next((cell for cell in cells if cell.verdict(rule) in _WRONG), cells[0] if cells else None)
+    return next((cell for cell in cells if cell.verdict(chosen_rule()) in _WRONG), cells[0] if cells else None)
 
 
 def address_of(cell: Cell) -> str:

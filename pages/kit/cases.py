@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.events import Verdict
 from core.store.queries.conversations import Conversation
-from pages.kit.look import END_SHORT, VERDICT, badge, verdict_in_words
+from pages.kit.look import END_SHORT, VERDICT, badge
 from pages.kit.navigation import link
 from pages.kit.tables import draw_table
 
@@ -98,20 +97,21 @@ def draw_trials(talks: Sequence[Conversation], arm: str) -> None:
     for talk in talks:
         with st.container(horizontal=True, vertical_alignment="center"):
             link("transcripts", f"Trial {talk.trial + 1}", "forum", trial=talk.trial_id)
-            st.markdown(verdict_badge(talk.verdicts.get(arm)))
+            verdict = talk.verdicts.get(arm)
+            st.markdown(badge(verdict) if verdict in VERDICT else ":gray-badge[not graded]")
             turns = f"{talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else "no conversation"
             ended = f", {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else ""
             st.caption(f"{turns}{ended}")
 
 
 def excluded_in_words(reasons: Mapping[Any, int]) -> str:
-    """Return verdicts that do not count, with their numbers."""
-    return ", ".join(f"{count:,} {verdict_in_words(reason, count)}" for reason, count in reasons.items() if count)
+    """Return verdicts that do not count, with their numbers; without the remark that they are excluded."""
 
+    def words(reason: Any, count: int) -> str:
+        name = VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else str(reason)
+        return f"{count:,} {name}{'s' if name.endswith('error') and count > 1 else ''}"
 
-def verdict_badge(verdict: Verdict | None) -> str:
-    """Return a verdict as a badge, or a word that there is none."""
-    return badge(verdict) if verdict in VERDICT else ":gray-badge[not graded]"
+    return ", ".join(words(reason, count) for reason, count in reasons.items() if count)
 
 
 def draw_ways_on(trial_id: str, **cell: str) -> None:

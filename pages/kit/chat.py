@@ -69,7 +69,7 @@ def draw_chat(
     broken = ""
     for event in events:
         if isinstance(event, Utterance):
-            with _bubble(event.role):
+            with bubble(event.role):
                 for part in known.shown(event.role, event.text) if known else (Shown("", event.text),):
                     if part.to:
                         _draw_addressed(part, misuses.get(event.turn), words)
@@ -94,7 +94,7 @@ def draw_chat(
             draw_reasoning(reasoning.get(broken))
     if draft is not None and draft.purpose == "dialogue":
         said = known.spoken(draft.role, draft.text) if known else draft.text
-        with _bubble(draft.role):
+        with bubble(draft.role):
             if draft.thought and thoughts is None:
                 draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
             _say(draft.role, said + " ▌")
@@ -133,7 +133,7 @@ def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
 
 def message(role: str, text: str) -> None:
     """Draw one message of the dialogue."""
-    with _bubble(role):
+    with bubble(role):
         _say(role, text)
 
 
@@ -142,7 +142,8 @@ def _say(role: str, text: str, words: str = "") -> None:
     st.markdown(f"{speaker}{marked(text, words)}")
 
 
-def _bubble(role: str) -> DeltaGenerator:
+def bubble(role: str) -> DeltaGenerator:
+    """Return the place of a message of the dialogue."""
     # the name "user" gives the patient's side the shaded bubble
     return st.chat_message("user" if role == "patient" else "assistant", avatar=ROLE_ICON.get(role))
 

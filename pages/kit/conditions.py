@@ -30,8 +30,7 @@ def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> Non
         {"Name": names[one.name], **{_HEADS[part]: _words(one, part) for part in parts}, "Runs": ", ".join(one.runs)}
         for one in shown
     ]
-    remarks = any(one.remarks for one in shown)
-    if remarks:
+    if any(one.remarks for one in shown):
         rows = [{**row, "Notes": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
     with st.expander("What stands behind each name: framework, cases, patient, grader …", icon=":material/tune:"):
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from core.events import Answered, Event, Graded, Utterance, reasoning_of
+from core.events import Answered, Event, Utterance, reasoning_of
 from core.frameworks.base import framework_of
 from core.store.queries.conversations import Conversation
 from pages.kit.chat import draw_answers_reasoning, draw_chat
@@ -148,10 +148,9 @@ def choose_trial(talks: Sequence[Conversation], key: str) -> Conversation:
 
 def draw_answers_of(shown: Reading) -> None:
     """Draw the answers of a conversation, the one after it first."""
-    answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
-    if not answers:
+    if not shown.answers:
         st.caption("No answer: the trial broke off before.")
-    for _, answer in sorted(answers.items(), key=lambda item: item[0][0] != "multi_turn"):
+    for answer in sorted(shown.answers.values(), key=lambda answer: answer.format != "multi_turn"):
         draw_answer(answer, shown)
 
 
@@ -164,8 +163,9 @@ def draw_answer(answer: Answered, shown: Reading) -> None:
         for grade in sorted(grades, key=lambda g: g.rule):
             note = f":gray[{RULE_SHORT[grade.rule]}] " if len(grades) > 1 else ""
             badges.append(f"{note}{badge(grade.verdict)}")
+        judges = "; ".join(f"{RULE[grade.rule]}: judged by {plain(grade.grader)}" for grade in grades)
         verdicts = " · ".join(badges) or ":gray-badge[Not graded]"
-        st.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{verdicts}", help=_judges(grades) or None)
+        st.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{verdicts}", help=judges or None)
         short = response if len(response) <= _LONG else f"{response[:_LONG]}…"
         st.markdown(plain(short) if response else f":gray[{plain(answer.detail or 'no answer')}]")
         read = list(dict.fromkeys(grade.extracted for grade in grades if grade.extracted))
@@ -175,7 +175,3 @@ def draw_answer(answer: Answered, shown: Reading) -> None:
             with st.popover("The whole answer", type="tertiary"):
                 st.markdown(plain(response))
         draw_answers_reasoning(answer, grades, reasoning_of(shown.events))
-
-
-def _judges(grades: Sequence[Graded]) -> str:
-    return "; ".join(f"{RULE[grade.rule]}: judged by {plain(grade.grader)}" for grade in grades)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from core.case import Case
 from core.datasets.published import printed_sets
-from core.events import Event, Graded
-from core.frameworks.base import frameworks
+from core.events import Answered, Event, Graded
+from core.frameworks.base import Arm, frameworks
 from core.measures.accuracy import read_scores
 from core.questions import AsksFor
 from core.store.conditions import Condition
@@ -32,6 +32,11 @@ class Reading:
     case: Case | None
     events: list[Event]
     grades: list[Graded]
+
+    @property
+    def answers(self) -> dict[Arm, Answered]:
+        """Its answers by what was asked; of several the newest."""
+        return {(e.format, e.question_type): e for e in self.events if isinstance(e, Answered)}
 
 
 @cached_query("Reading the answers…", entries=4)
@@ -66,14 +71,12 @@ def care_conditions() -> list[Condition]:
     return [one for name in sorted(CARED_FOR) for one in conditions(framework=name)]
 
 
-def case_sets() -> dict[str, int]:
-    """Return case set → how many of its cases campaigns and releases have played, the largest first."""
-    return ask(case_sets_played)
-
-
 def known_case_sets() -> dict[str, int]:
-    """Return case set → cases played, the largest first; those with published figures are always there."""
-    found = case_sets()
+    """Return case set → cases that campaigns and releases have played, the largest first.
+
+    Those with published figures are always there.
+    """
+    found = ask(case_sets_played)
     return {**found, **{name: 0 for name in printed_sets() if name not in found}}
 
 

@@ -36,8 +36,8 @@ def draw_table(
     already. ``ids`` tell the rows from others where their words change by themselves. ``styled`` colours the rows that
     are shown. Without a word for its ``download`` there is none.
     """
-    settings = {**three_decimals(table), **(columns or {})}
-    tall = height or ("content" if len(table) <= _WHOLE else "auto")
+    # fractions line up
+    decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
     shown = table.head(MOST_ROWS)
     # a choice of a row belongs to these rows: other rows are another table
     known_by = ids or (shown.iloc[:, :1] if on_row is None else shown).to_numpy().ravel()
@@ -62,9 +62,9 @@ def draw_table(
         shown if styled is None else styled(shown),
         hide_index=True,
         key=key,
-        column_config=settings,
+        column_config={**decimals, **(columns or {})},
         placeholder="–",
-        height=tall,
+        height=height or ("content" if len(table) <= _WHOLE else "auto"),
         alt=alt,
         on_select=choosing,
         selection_mode=["single-row", "single-cell"],
@@ -102,11 +102,6 @@ def draw_as_table(
     """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
         draw_table(table, name, columns, on_row=on_row)
-
-
-def three_decimals(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the settings of a shown table by which its fractions line up."""
-    return dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
 
 
 def percents(*names: str) -> dict[str, Any]:

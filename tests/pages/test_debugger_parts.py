@@ -24,9 +24,8 @@ from core.store.queries.facts import facts_saved
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import changed_prompts, one_side
-from pages.kit.case.belief import belief_chart, belief_frame, belief_sentences
 from pages.kit.case.facts import facts_frame, facts_from, facts_table, ledger_of
-from pages.kit.case.why import attribution_of, wrong_in
+from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running

@@ -36,13 +36,13 @@ def draw_pictures(case: Case, key: str, *, shown: bool | None = None) -> None:
     st.caption(f"Pictures are for the doctor alone{told}.")
 
 
-def draw_pictures_folded(case: Case, key: str, *, shown: bool | None = None) -> None:
-    """Draw the pictures of a case, folded up, where it has any; ``key`` and ``shown`` as for ``draw_pictures``."""
+def draw_pictures_folded(case: Case, key: str) -> None:
+    """Draw the pictures of a case, folded up, where it has any; ``key`` as for ``draw_pictures``."""
     if not case.images:
         return
     label = "The picture of the case" if len(case.images) == 1 else f"The {len(case.images)} pictures of the case"
     with st.expander(label, icon=":material/image:"):
-        draw_pictures(case, key, shown=shown)
+        draw_pictures(case, key)
 
 
 def _draw(image: Image, name: str, key: str, case: Case) -> None:
