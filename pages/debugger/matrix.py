@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
-from pandas.io.formats.style import Styler
 
 from core import access
 from core.case import Case
@@ -316,8 +315,13 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
         if not held or list(held["selection"]["cells"]) != here:
             st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": here}}
             st.session_state["debug_matrix_set"] = here
+    frame = matrix_frame(rows, chosen_rule())
+    trials = [column for column in frame.columns if column.startswith("Trial ")]
+    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][is_dark()] for verdict in MARK}
     st.dataframe(
-        styled(matrix_frame(rows, chosen_rule()), dark=is_dark()),
+        frame.style.map(
+            lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
+        ),
         hide_index=True,
         key=key,
         on_select=pick,
@@ -331,15 +335,6 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
             "Correct": st.column_config.TextColumn(help="Trials answered correctly, of those that count.", width=60),
             **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
         },
-    )
-
-
-def styled(frame: pd.DataFrame, *, dark: bool) -> Styler:
-    """Return the matrix with its verdicts in colour."""
-    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][dark] for verdict in MARK}
-    trials = [column for column in frame.columns if column.startswith("Trial ")]
-    return frame.style.map(
-        lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
     )
 
 

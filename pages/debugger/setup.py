@@ -6,7 +6,6 @@ from functools import partial
 
 import streamlit as st
 
-from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
@@ -20,7 +19,6 @@ from core.frameworks.base import ALL_ARMS, Campaign, framework
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
-from core.prompts import PromptPack
 from core.sections import sections_of
 from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
@@ -235,12 +233,14 @@ def _draw_sections(vignette: str, about: str) -> None:
     if not found:
         return
 
-    def ask(voice: Voice, pack: PromptPack) -> object:
-        return split_by_model(voice, pack, vignette)
-
     with st.expander(f"Sections of the vignette ({len({section for section, _ in found})})"):
         if st.toggle("Split with a model", key=f"debug_sections_{about}"):
-            made = draw_question("debug_sections", "Split with the model", ask, vignette)  # type: ignore[arg-type]
+            made = draw_question(
+                "debug_sections",
+                "Split with the model",
+                lambda voice, pack: split_by_model(voice, pack, vignette),
+                vignette,
+            )
             if isinstance(made, SplitByModel):
                 st.caption(
                     f"Rejected because it is not in the vignette: {made.invented}. Sorted by rule: {made.by_rule}."

@@ -72,11 +72,14 @@ def choose_case(
     ``of`` is the column that names a case; ``ids`` name the rows where no column does.
     """
     named = table[of].astype(str).tolist() if ids is None else list(ids)
-
-    def take(row: int) -> None:
-        st.query_params[key] = named[row]
-
-    draw_table(table, name, columns, on_row=take, height=290 if len(table) > _FEW else "content", download=download)
+    draw_table(
+        table,
+        name,
+        columns,
+        on_row=lambda row: st.query_params.update({key: named[row]}),
+        height=290 if len(table) > _FEW else "content",
+        download=download,
+    )
     wanted = st.query_params.get(key)
     return wanted if wanted in named else None
 

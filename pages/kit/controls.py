@@ -7,8 +7,6 @@ from typing import Any, Literal, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.kit.look import plain
-
 _Option = TypeVar("_Option")
 UNKNOWN = "_unknown"
 """Where a visitor's state keeps what the address asks for and is not on offer: key → words."""
@@ -129,13 +127,6 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **show
     held.html("<style>[class*='st-key-secret_'] input { -webkit-text-security: disc; }</style>")
     typed: str = held.text_input(label, key=key, autocomplete="off", **shown)
     return typed
-
-
-def draw_unknown() -> None:
-    """Name what the address asks for and is not here."""
-    if unknown := st.session_state.get(UNKNOWN):
-        words = "; ".join(unknown.values())
-        st.caption(f":material/link_off: The link asks for what is not here, and is left out: {plain(words)}.")
 
 
 def _shared(

@@ -63,9 +63,11 @@ def draw_figure(
     for key, one in shown.items():
 
         def take(key: str = key) -> None:
-            data = _clicked(st.session_state.get(key))
+            state = st.session_state.get(key)
+            points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
+            data = points[0].get("customdata") if points else None
             if data is not None and on_point is not None:
-                on_point(data)
+                on_point(list(data.values()) if isinstance(data, Mapping) else data)
 
         # which of the two is seen, the width of the window says
         with nullcontext() if stacked is None else st.container(key=f"{'narrow' if one is stacked else 'wide'}_{name}"):
@@ -106,9 +108,3 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             )
         if name in failed:
             st.caption(plain(failed[name]))
-
-
-def _clicked(state: Any) -> Sequence[Any] | None:
-    points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
-    data = points[0].get("customdata") if points else None
-    return list(data.values()) if isinstance(data, Mapping) else data

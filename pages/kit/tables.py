@@ -21,7 +21,7 @@ def draw_table(
     name: str,
     columns: Mapping[str, Any] | None = None,
     *,
-    on_row: Callable[[int], None] | None = None,
+    on_row: Callable[[int], object] | None = None,
     marked: int | None = None,
     ids: Sequence[str] | None = None,
     styled: Callable[[pd.DataFrame], Styler] | None = None,
@@ -97,7 +97,7 @@ def draw_as_table(
     table: pd.DataFrame,
     name: str,
     columns: Mapping[str, Any] | None = None,
-    on_row: Callable[[int], None] | None = None,
+    on_row: Callable[[int], object] | None = None,
 ) -> None:
     """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):

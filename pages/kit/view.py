@@ -15,8 +15,8 @@ from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
 from core.store.queries.accuracy import CaseScore
 from core.store.selection import McqRule
-from pages.kit.controls import choose, choose_several, draw_unknown
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE
+from pages.kit.controls import UNKNOWN, choose, choose_several
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, unique_names
 
 Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "statistics", "pooled"]
@@ -192,7 +192,9 @@ def ask_view(offers: Mapping[str, Offer], *parts: Part) -> View:
             elif len(offer.asks_for) > 1:
                 kinds = choose_several("Asks for", offer.asks_for, part, names=ASKS_FOR, width=_WIDTH)
                 held[part] = tuple(kind for kind in offer.asks_for if kind in kinds)
-    draw_unknown()
+    if unknown := st.session_state.get(UNKNOWN):
+        words = plain("; ".join(unknown.values()))
+        st.caption(f":material/link_off: The link asks for what is not here, and is left out: {words}.")
     return View(case_set, **held, names=names)
 
 

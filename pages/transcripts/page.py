@@ -290,7 +290,17 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     known = framework_of(events, talk.protocol)
     model, case = unique_names([talk.doctor])[talk.doctor], talk.case_key.partition("/")[2] or talk.case_key
     st.subheader(f"{plain(model)} · {plain(case)} · trial {talk.trial + 1}", anchor=False)
-    st.markdown(f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {head_words(talk)}]")
+    turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
+    about = [
+        "" if talk.protocol == framework().name else plain(title_of(talk.protocol)),
+        f"asks for: {ASKS_FOR[talk.asks_for].lower()}" if talk.asks_for else "",
+        plain(talk.specialty or "no specialty"),
+        plain(dataset_name(talk.dataset)),
+        (f"ended by: {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else "no conversation") + turns,
+        f"patient {plain(model_name(talk.patient))}",
+        f"run {plain(talk.run_id)}",
+    ]
+    st.markdown(f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {' · '.join(filter(None, about))}]")
     left, right = st.columns([6, 5], gap="medium")
     with left:
         # from its beginning: a chat of fixed height would else be scrolled to its end
@@ -345,21 +355,6 @@ def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
                 words = "Its branch" if branches == 1 else f"Its {branches} branches"
                 link("branches", words, "account_tree", trial=trial_id)
         draw_take_away([trial_id], key="read")
-
-
-def head_words(talk: Conversation) -> str:
-    """Return under what a conversation was held and how it ended, as Markdown."""
-    turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
-    parts = [
-        "" if talk.protocol == framework().name else plain(title_of(talk.protocol)),
-        f"asks for: {ASKS_FOR[talk.asks_for].lower()}" if talk.asks_for else "",
-        plain(talk.specialty or "no specialty"),
-        plain(dataset_name(talk.dataset)),
-        (f"ended by: {END_SHORT[talk.end_reason].lower()}" if talk.end_reason else "no conversation") + turns,
-        f"patient {plain(model_name(talk.patient))}",
-        f"run {plain(talk.run_id)}",
-    ]
-    return " · ".join(filter(None, parts))
 
 
 def draw_closer(case: Case, shown: Reading) -> None:

@@ -12,7 +12,6 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.agents.calls import Voice
 from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, PatientVerdict, SplitFacts
 from core.case import Case
 from core.events import Event, Started, Utterance
@@ -24,7 +23,6 @@ from core.jobs.judging import FactsWanted, begin_judging, estimate, judging
 from core.measures.failures import beside_people
 from core.measures.ledger.marks import MEASURED, Ledger, coverage, disagreements, ledger
 from core.models.registry import load_registry
-from core.prompts import PromptPack
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.facts import FactSet, Judge, facts_saved, judged_of_trial, judges, save_facts
@@ -153,10 +151,6 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
     frame = facts_frame(found)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
     chosen = f"{key}_fact"
-
-    def choose(row: int) -> None:
-        st.session_state[chosen] = row
-
     draw_table(
         frame,
         f"{key}_facts",
@@ -170,7 +164,7 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
             ),
             "Told in": st.column_config.TextColumn(help="The patient's message that told it.", width=52),
         },
-        on_row=choose,
+        on_row=lambda row: st.session_state.update({chosen: row}),
         styled=lambda rows: rows.style.map(lambda mark: f"color: {inks.get(mark, '')}", subset=["Mark"]),
         height="content" if len(frame) <= 10 else 400,
         download="",
@@ -212,12 +206,13 @@ def _draw_model_marks(found: Ledger, dialogue: Sequence[Turn], key: str) -> None
     """Draw the way to a model's marks, and where they differ from those of the rules."""
     with st.expander("Have a model mark the facts too", icon=":material/rule:"):
         facts = {mark.fact.id: mark.fact for mark in found.marks}
-
-        def ask(voice: Voice, pack: PromptPack) -> object:
-            return FactJudge(voice, pack).judge(list(facts.values()), tuple(dialogue))
-
         subject = hashlib.sha256(repr((list(facts.values()), dialogue)).encode(errors="replace")).hexdigest()
-        judged = draw_question(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
+        judged = draw_question(
+            f"{key}_judge",
+            "Ask for the marks",
+            lambda voice, pack: FactJudge(voice, pack).judge(list(facts.values()), tuple(dialogue)),
+            subject,
+        )
         if not isinstance(judged, Judged):
             return
         if judged.unreadable is not None:
@@ -278,10 +273,12 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
     if not st.toggle("Split the vignette with a model", key=f"{key}_split"):
         return None
 
-    def ask(voice: Voice, pack: PromptPack) -> object:
-        return FactSplitter(voice, pack).split(case)
-
-    found = draw_question(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
+    found = draw_question(
+        f"{key}_splitter",
+        "Split with the model",
+        lambda voice, pack: FactSplitter(voice, pack).split(case),
+        case.content_hash,
+    )
     if not isinstance(found, SplitFacts):
         return None
     if found.unreadable:

@@ -31,9 +31,8 @@ def draw_pictures(case: Case, key: str, *, shown: bool | None = None) -> None:
             name = f"Picture {number}" if len(case.images) > 1 else "Picture"
             with st.container(width="content", gap="xxsmall"):
                 _draw(image, name, f"{key}_{case.case_key}_{number}", case)
-    seen = {True: "; the doctor of this trial was shown them", False: "; this trial was played without them"}
-    told = seen[shown] if shown is not None else ""
-    st.caption(f"Pictures are for the doctor alone{told}.")
+    seen = {None: "", True: "; the doctor of this trial was shown them", False: "; this trial was played without them"}
+    st.caption(f"Pictures are for the doctor alone{seen[shown]}.")
 
 
 def draw_pictures_folded(case: Case, key: str) -> None:
