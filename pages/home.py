@@ -62,8 +62,7 @@ def draw_home() -> None:
     """Draw the ways in and the published field, or the study that is under way."""
     if "trial" in st.query_params:  # an address without a page is of a consultation
         go_to("live", **st.query_params.to_dict())
-    known = campaigns()
-    if known:
+    if known := campaigns():
         draw_study(known)
         return
     st.markdown(
@@ -166,8 +165,8 @@ def draw_study(known: list[RunProgress]) -> None:
         if found := ask(conversations, Selection(sources=["live"]), limit=3):
             st.subheader("Watched lately", anchor=False)
             for talk in found:
-                words = f"{model_name(talk.doctor)} on {talk.case_key}"
-                link("live", plain(words), "play_circle", trial=talk.trial_id)
+                name = plain(f"{model_name(talk.doctor)} on {talk.case_key}")
+                link("live", name, "play_circle", trial=talk.trial_id)
     draw_waiting()
     if any(run.study == SAMPLE for run in known):
         draw_sample()
@@ -202,8 +201,7 @@ def draw_going_on() -> None:
 def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
     st.subheader("Latest result", anchor=False)
-    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
-    if rows:
+    if rows := accuracy_rows(run.run_id, rule_of(run.protocol)):
         n = max(row.n_cases for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),

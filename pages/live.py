@@ -332,8 +332,7 @@ def recent_table(found: list[Conversation]) -> pd.DataFrame:
 
 def draw_recent() -> None:
     """List the newest consultations that were watched here, to be opened again."""
-    found = ask(conversations, Selection(sources=["live"]), limit=_RECENT)
-    if found:
+    if found := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
         st.subheader("Watched before", anchor=False)
         draw_table(
             recent_table(found),

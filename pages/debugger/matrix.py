@@ -103,13 +103,11 @@ def draw_resume(run_id: str) -> None:
 
 def current() -> Shown | None:
     """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
-    trial_id = st.query_params.get("trial")
-    if trial_id:
-        one = _record(trial_id)
-        if one is None:
-            return None
-        return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
-    return session_of(st.query_params.get("run", ""))
+    if not (trial_id := st.query_params.get("trial")):
+        return session_of(st.query_params.get("run", ""))
+    if (one := _record(trial_id)) is None:
+        return None
+    return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
 
 
 def session_of(run_id: str) -> Shown | None:

@@ -35,8 +35,7 @@ _FEW = 8
 
 def draw_page() -> None:
     """Draw the run in the address, or what a new one needs."""
-    shown = current()
-    if shown is not None:
+    if (shown := current()) is not None:
         draw_run(shown)
         return
     if "run" in st.query_params or "trial" in st.query_params:
@@ -54,8 +53,7 @@ def draw_page() -> None:
 def draw_earlier() -> None:
     """List the runs of one case that are stored; a click opens one."""
     fold_if_free(Store())
-    found = ask(sessions)
-    if not found:
+    if not (found := ask(sessions)):
         return
     st.subheader("Earlier sessions", anchor=False)
     table = pd.DataFrame(

@@ -232,6 +232,5 @@ def draw_figures(call: CallRecord | None) -> None:
         f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{source}"
         f"{served}{again}"
     )
-    settings = {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}
-    if settings:
+    if settings := {name: held for name, held in call.request.items() if name not in ("messages", "stream_options")}:
         st.caption("Sent with " + ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in settings.items()))

@@ -79,8 +79,8 @@ def draw_chat(
         elif isinstance(event, Called):
             broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
-            ended = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
-            st.caption(f":material/flag: The conversation ended because {ended}.")
+            why = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
+            st.caption(f":material/flag: The conversation ended because {why}.")
         elif isinstance(event, Rated):
             said = f": {plain(event.words)}" if event.words else "."
             st.caption(f":material/favorite: {plain(rated(event))}{said}")
@@ -122,13 +122,11 @@ def _draw_addressed(shown: Shown, misuse: Misused | None, words: str) -> None:
 
 def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
     """Draw, folded, what models thought; nothing where none of it is known."""
-    found = [thought for thought in thoughts if thought]
-    if not found:
-        return
-    with st.expander(label, icon=":material/psychology:"):
-        st.caption("Kept with the call. It was not spoken, nobody was sent it, and it is not judged.")
-        for thought in found:
-            st.markdown(plain(thought))
+    if found := [thought for thought in thoughts if thought]:
+        with st.expander(label, icon=":material/psychology:"):
+            st.caption("Kept with the call. It was not spoken, nobody was sent it, and it is not judged.")
+            for thought in found:
+                st.markdown(plain(thought))
 
 
 def message(role: str, text: str) -> None:

@@ -43,13 +43,11 @@ def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what
     settings = side_by_side(sides)
     # of one name, what differs between its own runs
     apart = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
-    if not apart:
-        return
-    with st.expander(
-        f"What else differs between {what}: {', '.join(s.name.lower() for s in apart)}", icon=":material/difference:"
-    ):
+    if apart:
         heads = [names[name] for name in names if name in behind]
-        st.dataframe([{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart], hide_index=True)
+        differ = ", ".join(setting.name.lower() for setting in apart)
+        with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
+            st.dataframe([{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart], hide_index=True)
 
 
 def _words(one: Condition, part: Part) -> str:

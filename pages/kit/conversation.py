@@ -168,8 +168,7 @@ def draw_answer(answer: Answered, shown: Reading) -> None:
         st.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{verdicts}", help=judges or None)
         short = response if len(response) <= _LONG else f"{response[:_LONG]}…"
         st.markdown(plain(short) if response else f":gray[{plain(answer.detail or 'no answer')}]")
-        read = list(dict.fromkeys(grade.extracted for grade in grades if grade.extracted))
-        if read:
+        if read := list(dict.fromkeys(grade.extracted for grade in grades if grade.extracted)):
             st.caption(f"Read as: {plain('; '.join(read))}")
         if len(response) > _LONG:
             with st.popover("The whole answer", type="tertiary"):

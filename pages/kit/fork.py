@@ -99,8 +99,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
             values |= ask_options(place, known, tested, "patient")
     names = CastNames(**{known.tested.role: tested, **others})
     asked, problem = read_options(known, {**values, "base_url": address})
-    problem = problem or seat_problem(names, address, known.name)
-    if problem:
+    if problem := problem or seat_problem(names, address, known.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button(

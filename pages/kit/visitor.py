@@ -58,8 +58,12 @@ def let_in() -> None:
             auth = st.secrets.get("auth", {}) if st.secrets.load_if_toml_exists() else {}
             providers = [name for name, held in auth.items() if hasattr(held, "keys") and "client_id" in held]
             for name in providers or [None]:
-                label = f"Sign in with {name}" if name else "Sign in"
-                if st.button(label, type="primary", icon=":material/login:", key=f"sign_in_{name}"):
+                if st.button(
+                    f"Sign in with {name}" if name else "Sign in",
+                    type="primary",
+                    icon=":material/login:",
+                    key=f"sign_in_{name}",
+                ):
                     st.login(name)
         else:
             name = str(st.user.get(access.rules().claim) or "")

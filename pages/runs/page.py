@@ -345,8 +345,7 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
 
 def _draw_accuracy(run: RunProgress) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
-    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
-    if not rows:
+    if not (rows := accuracy_rows(run.run_id, rule_of(run.protocol))):
         return
     known = frameworks().get(run.protocol)
     if known is not None and len(known.arms) <= _FEW:

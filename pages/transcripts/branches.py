@@ -61,8 +61,7 @@ def draw_branches() -> None:
 
 def draw_families() -> None:
     """List the families with the newest branches; a click opens one."""
-    held = ask(families)
-    if not held:
+    if not (held := ask(families)):
         st.info(
             "No conversation has branched yet. Open any conversation and choose “Fork from here”: what was said before "
             "that message is kept, and from there on you can change the words, the doctor, the patient, the persona or "
@@ -133,8 +132,7 @@ def draw_broken_off(shown: Shown) -> None:
 
 def draw_way_back() -> None:
     """Link to what the conversation of the address branched off, which a new branch's address names."""
-    other = st.query_params.get("other")
-    if other and other != st.query_params.get("trial"):
+    if (other := st.query_params.get("other")) and other != st.query_params.get("trial"):
         link("branches", "Back to what it branched off", "account_tree", trial=other)
 
 

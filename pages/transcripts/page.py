@@ -306,8 +306,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
         # from its beginning: a chat of fixed height would else be scrolled to its end
         with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
             draw_chat(events, None, wanted.text or "", known=known)
-        summary = next((event for event in events if isinstance(event, Summarised)), None)
-        if summary is not None:
+        if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
             with st.expander("The summary that the doctor was shown"):
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
@@ -315,14 +314,13 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
             profiled = known is not None and known.needs_profile
             draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
     with right:
-        answers = shown.answers
-        if not answers:
+        if not shown.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
         if known and (not_the_doctor := known.answering(events)):
             st.caption(not_the_doctor)
         for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
-            if arm in answers:
-                draw_answer(answers[arm], shown)
+            if arm in shown.answers:
+                draw_answer(shown.answers[arm], shown)
     if shown.case is not None:
         draw_closer(shown.case, shown)
     draw_other_trials(talk)
@@ -409,8 +407,7 @@ def draw_other_trials(talk: Conversation) -> None:
 
 def draw_transcripts() -> None:
     """Ask for the filter, then draw the conversation in the address or the list."""
-    held = ask(offer)
-    if not held.conversations:
+    if not (held := ask(offer)).conversations:
         st.info(
             "No conversation is stored yet. Import the authors’ public release, 50,100 conversations with their "
             f"answers: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; "

@@ -47,8 +47,7 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
     if not chosen:
         judged = any(isinstance(e, Graded) and (arm is None or (e.format, e.question_type) == arm) for e in events)
         st.caption("Nothing to explain: no answer here is wrong." if judged else "Nothing was judged here yet.")
-    others = [answer for answer in found if answer not in chosen]
-    if others:
+    if others := [answer for answer in found if answer not in chosen]:
         with st.expander(f"The other wrong answers of this trial ({len(others)})"):
             for answer in others:
                 _draw(case, events, answer, short=True)
