@@ -61,7 +61,7 @@ def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored:
     if framework(record.header.protocol).seat("staff"):  # the others are read for a doctor and a patient alone
         views = [view for view in views if view not in _OF_TWO]
     view = choose_by_name(
-        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", wrap=True, hidden=True
+        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
     )
     key = f"debug_{record.trial_id}"
     if view == "sent" and step is not None:

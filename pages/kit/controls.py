@@ -28,14 +28,13 @@ def choose(
     bound: bool = True,
     persist: bool = False,
     chosen: _Option | None = None,
-    wrap: bool = True,
 ) -> _Option:
     """Ask for one of several, of which there must be one; ``default``, else the first, is chosen at first.
 
     The choice stands in the address under ``key``, except for the default; not so where it is not ``bound``, when it
     may ``persist`` while other pages are looked at. Where it is no longer on offer, the default is chosen anew, and the
     browser is told: a control that was only forgotten would go on to show the former words. What was ``chosen``
-    elsewhere, by a click or a link, goes before what the control holds. Segments and pills may ``wrap``.
+    elsewhere, by a click or a link, goes before what the control holds.
     """
     place = options.index(default) if default is not None and default in options else 0
     shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
@@ -51,7 +50,7 @@ def choose(
     if shape == "select":
         return to.selectbox(label, options, place, width=width, **shared)  # type: ignore[no-any-return]
     widget = to.segmented_control if shape == "segments" else to.pills
-    picked = widget(label, options, default=options[place], required=True, wrap=wrap, **shared)
+    picked = widget(label, options, default=options[place], required=True, wrap=True, **shared)
     return options[place] if picked is None else picked
 
 

@@ -12,8 +12,8 @@ from core.export.document import without_credentials
 from core.frameworks.base import framework_of
 from core.persona import label, parse_persona
 from core.store.queries.forks import Node, Tree
+from pages.kit.cases import draw_answer
 from pages.kit.chat import bubble, draw_chat
-from pages.kit.conversation import draw_answer
 from pages.kit.look import END, arm, plain
 from pages.kit.navigation import link
 from pages.kit.sessions import watched

@@ -29,18 +29,16 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.why import draw_belief, draw_why
-from pages.kit.cases import forget
+from pages.kit.cases import draw_answer, forget
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
-from pages.kit.conversation import draw_answer
 from pages.kit.export_menu import draw_take_away
-from pages.kit.lists import draw_pager, draw_steps, page_asked
 from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
 from pages.kit.names import IMPORT_COMMAND, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
 from pages.kit.stored import CARED_FOR, Reading, reading
-from pages.kit.tables import draw_table, offer_csv
+from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import in_order
 from pages.kit.watched import link_fork
 from pages.transcripts.branches import draw_branches

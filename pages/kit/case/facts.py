@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, PatientVerdict, SplitFacts
+from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, SplitFacts
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
@@ -388,7 +388,13 @@ def draw_patient(trial_id: str | None, key: str) -> None:
         nothing = "" if judged.verdicts else ": nothing withheld, nothing invented"
         st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
         for one in judged.verdicts:
-            st.markdown(verdict_words(one))
+            what, where = f"“{plain(one.words)}”", f"Message {one.turn + 1}:"
+            if one.kind == "withheld":
+                badge = ":orange-badge[:material/visibility_off: Withheld]"
+                st.markdown(f"{badge} {where} asked {what}, the patient kept back :gray[{plain(one.fact_text)}]")
+            else:
+                how = f"contradicts: {plain(one.fact_text)}" if one.fact_text else "is nowhere in the case"
+                st.markdown(f":orange-badge[:material/warning: Invented] {where} {what} :gray[{how}]")
     if not known:
         st.markdown(":gray-badge[:material/gavel: Not judged] What the patient withheld or invented no rule decides.")
     with st.expander("Have a model judge what the patient withheld and invented", icon=":material/gavel:"):
@@ -396,17 +402,6 @@ def draw_patient(trial_id: str | None, key: str) -> None:
             st.caption("It can be judged once the trial has come to its end and is stored.")
         else:
             draw_form((trial_id,), key, "this conversation")
-
-
-def verdict_words(one: PatientVerdict) -> str:
-    """Return a verdict with its quotation, in Markdown; messages are counted from 1."""
-    if one.kind == "withheld":
-        return (
-            f":orange-badge[:material/visibility_off: Withheld] Message {one.turn + 1}: asked “{plain(one.words)}”, "
-            f"the patient kept back :gray[{plain(one.fact_text)}]"
-        )
-    how = f" :gray[contradicts: {plain(one.fact_text)}]" if one.fact_text else " :gray[is nowhere in the case]"
-    return f":orange-badge[:material/warning: Invented] Message {one.turn + 1}: “{plain(one.words)}”{how}"
 
 
 def draw_form(trials: Sequence[str], key: str, what: str) -> None:
