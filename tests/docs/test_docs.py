@@ -141,6 +141,11 @@ def test_links_and_pictures_lead_somewhere(name: str) -> None:
     assert not broken
 
 
+def test_every_picture_is_shown_on_a_page() -> None:
+    shown = {Path(target).name for page in PAGES for _, target in _LINK.findall(page.read_text(encoding="utf-8"))}
+    assert not {picture.name for picture in (ROOT / "docs").glob("*.png")} - shown
+
+
 def anchors(page: Path) -> set[str]:
     """Return the headings of a page as links name them."""
     titles = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.M)
