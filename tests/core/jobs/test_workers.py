@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 import os
+import pickle
 import re
 import signal
 import socket
@@ -16,8 +16,8 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.run import Options, Outcome, carry_out
 from core.jobs import workers
+from core.jobs.run import Options, Outcome, carry_out
 from core.jobs.wire import Stream
 from core.jobs.workers import Hired, in_processes
 from core.journal import RunHeader
