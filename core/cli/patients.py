@@ -19,9 +19,9 @@ from core.cli.options import (
     run_id_of,
 )
 from core.cli.run import BaseUrl, Batch, Budget
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, Wanted, estimate
 from core.jobs.judging import judge as judge_talks
-from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.selection import Selection

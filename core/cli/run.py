@@ -20,6 +20,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks
 from core.frameworks.casting import CastNames, Seat
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
     find_header,
@@ -36,7 +37,7 @@ from core.jobs.plan import (
     without_words,
 )
 from core.jobs.progress import is_running
-from core.jobs.run import Options, Outcome, Players, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.run import Outcome, Players, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from core.errors import FailureKind, ProviderError
 from core.images import Image
@@ -22,6 +22,12 @@ CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
 
 CALL: ContextVar[str] = ContextVar("call", default="")
 """Names the next call within its job, the same whenever the job is taken up again; empty outside of one."""
+
+
+class Table(BaseModel):
+    """A table of the models file: nothing else may stand in it, and what is left out keeps its default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Message(TypedDict):

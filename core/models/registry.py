@@ -13,7 +13,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
@@ -21,17 +20,15 @@ from pydantic import SecretStr
 from core import access
 from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
-from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
-from core.models.prices import cost, is_listed, source
+from core.models.prices import is_listed, source
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
 from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
-
-__all__ = ["ModelSpec", "Registry", "cost", "load_registry"]
+    from core.models.openai_compatible import ClientPool
 
 _AGENTS = ("reference", "human")
 _WRITTEN = {"python:": "python", "exec:": "command", "http://": "http", "https://": "http"}
@@ -63,7 +60,8 @@ class Registry:
         self._settings = settings
         self._retry = retry
         self._programs = programs
-        self._pool = ClientPool()
+        self._pool: ClientPool | None = None
+        """Connections that its models share, once one was opened."""
         self.batch = batch
         self.batches: Batches | None = None
         """What is in batches, once a model was opened that is asked so."""
@@ -81,15 +79,8 @@ class Registry:
     async def __aenter__(self) -> Registry:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The names before the slash."""
-        return tuple(self._settings.providers)
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -125,8 +116,7 @@ class Registry:
 
     def _known(self, full: str) -> ModelSpec:
         provider, _, model_id = full.partition("/")
-        aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
-        return resolve(self._settings, provider, model_id, aliases)
+        return resolve(self._settings, provider, model_id)
 
     def has_own_address(self, name: str) -> bool:
         """Say whether it is known where a model is: by its entry, or because a provider is known to sell it.
@@ -239,8 +229,9 @@ class Registry:
 
             return APPLICATIONS[spec.kind](spec, key=key, retry=retry)
         from core.models.local import LocalModel
-        from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
+        from core.models.openai_compatible import AzureModel, ClientPool, OpenAICompatibleModel
 
+        self._pool = self._pool or ClientPool()
         if spec.served_locally:
             return LocalModel(spec, pool=self._pool, retry=retry)
         kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel

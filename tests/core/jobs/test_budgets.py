@@ -18,10 +18,11 @@ from core.case import Case
 from core.frameworks.base import Arm
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, TermsWanted, judge
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
-from core.jobs.run import Options, carry_out
+from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs import workers
-from core.jobs.run import Options, Outcome, carry_out
+from core.jobs.engine import Options
+from core.jobs.run import Outcome, carry_out
 from core.jobs.wire import Stream
 from core.jobs.workers import Hired, in_processes
 from core.journal import RunHeader

@@ -19,8 +19,9 @@ from core.case import Case
 from core.cli.app import main
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.engine import Options
 from core.jobs.plan import header_of
-from core.jobs.run import Options, Outcome, begin, carry_out
+from core.jobs.run import Outcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
