@@ -112,7 +112,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         if beside:
             print(beside, flush=True)
         for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
-            where = registry.address(campaign.names[role]) or "this machine"
+            where = registry.spec(campaign.names[role]).base_url or "this machine"
             print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
         if given["dry_run"]:
             print_estimate(size, dry_run=True)

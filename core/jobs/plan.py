@@ -149,7 +149,7 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
             if registry.default(role) or name == tested
             else f"an application is the {full.framework.tested.title} only"
         )
-        where = registry.address(name, base_url=given) if is_model(name) and full.settings.base_url else None
+        where = registry.spec(name, base_url=given).base_url if is_model(name) and full.settings.base_url else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
     return f"{words}. Name others with {', '.join(f'--{role}' for role in left)}."

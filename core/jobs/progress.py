@@ -99,19 +99,16 @@ class Progress:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
                 if event.rule in ("frq", "frq_top3") and event.verdict != "provider_error":
-                    self._note_grader(event)
+                    told = bool(self.trouble)
+                    self.read[event.verdict != "ungradable"] += 1
+                    if self.trouble and not told:
+                        log.warning("%s (%s)", self.trouble, event.grader)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
                 if event.reason in ("provider_error", "refused"):
                     self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1
-
-    def _note_grader(self, event: Graded) -> None:
-        told = bool(self.trouble)
-        self.read[event.verdict != "ungradable"] += 1
-        if self.trouble and not told:
-            log.warning("%s (%s)", self.trouble, event.grader)
 
     @property
     def trouble(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
@@ -71,6 +71,11 @@ class Sampling:
     """
     form: type[BaseModel] | None = None
     """What the reply is to be as JSON; a server that can hold its model to a schema is sent it."""
+
+    def over(self, default: Sampling) -> Sampling:
+        """Return it with what it leaves open filled from a model's defaults."""
+        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return replace(default, **given)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,6 @@ from core.models.wire import (
     ServerSentEvents,
     effort_fields,
     expected_tokens,
-    merged,
     most_tokens,
     request_body,
 )
@@ -199,7 +198,7 @@ class OpenAICompatibleModel:
         """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         check_takes(self.spec, messages)
         pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
-        sampling = merged(sampling, self.spec.sampling)
+        sampling = sampling.over(self.spec.sampling)
         retries = Retries(self._retry, self._jitter)
         while True:
             body = self._body(messages, sampling)
@@ -237,7 +236,7 @@ class OpenAICompatibleModel:
 
         Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
         """
-        body = self._body(messages, merged(sampling, self.spec.sampling))
+        body = self._body(messages, sampling.over(self.spec.sampling))
         limited = self.spec.max_tokens_field in body
         if (self._thinks or not limited) and self._replies >= _KNOWN_AFTER:
             longest = 2 * self._longest

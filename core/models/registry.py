@@ -23,7 +23,7 @@ from core.models.base import ChatModel, Sampling
 from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
 from core.models.prices import is_listed, source
-from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
+from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
 from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
 
 if TYPE_CHECKING:
@@ -140,10 +140,6 @@ class Registry:
         except UsageError as error:
             raise UsageError(f"In [defaults] of the models file, {role}: {error}") from None
 
-    def address(self, name: str, *, base_url: str | None = None) -> str | None:
-        """Return where a model is reached, ``None`` for a local one; raise ``UsageError`` for no address."""
-        return self.spec(name, base_url=base_url).base_url
-
     def group(self, name: str) -> str:
         """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
 
@@ -187,7 +183,7 @@ class Registry:
         """
         spec = self.spec(name, base_url=base_url)
         if sampling is not None:
-            spec = with_sampling(spec, sampling)
+            spec = replace(spec, sampling=sampling.over(spec.sampling))
         model = self.make(spec if key or find_key else replace(spec, api_key_env=None), key)
         self._opened.append(model)
         return model
@@ -208,7 +204,12 @@ class Registry:
         retry = retry or self._retry
         self._check_allowed(spec)
         if spec.base_url is None and not spec.served_locally and spec.kind not in PROGRAMS:
-            raise UsageError(f"The address for {spec.name} is not known: {self._address_advice(spec)}.")
+            variable = self._settings.providers[spec.provider].base_url_env
+            first = f"set the environment variable {variable}, or " if variable else ""
+            raise UsageError(
+                f"The address for {spec.name} is not known: {first}set base_url for {spec.provider} in "
+                "data/models.local.toml."
+            )
         key = key or self.key(spec)
         if key is None and self._needs_key(spec):
             raise UsageError(
@@ -255,11 +256,6 @@ class Registry:
                 f"No price is known for {spec.name}, so that nobody could say what it takes of your money of today: "
                 f"ask {access.rules().contact} to enter it."
             )
-
-    def _address_advice(self, spec: ModelSpec) -> str:
-        variable = self._settings.providers[spec.provider].base_url_env
-        own = f"set base_url for {spec.provider} in data/models.local.toml"
-        return f"set the environment variable {variable}, or {own}" if variable else own
 
     def _needs_key(self, spec: ModelSpec) -> bool:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)

@@ -10,7 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -216,7 +216,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         name=name,
         provider=provider,
         kind=general.kind,
-        model_id=own.model_id or _local_path(general, model_id),
+        model_id=own.model_id or (os.path.expanduser(model_id) if general.kind == "hf" else model_id),
         display=own.display or model_id,
         base_url=base_url,
         api_key_env=chosen.get("api_key_env"),
@@ -251,12 +251,6 @@ def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
         raise UsageError(f"{spec.name} is a program on this machine and has no address: leave the address out.")
     url = checked_address(spec.name, base_url)
     return replace(spec, base_url=url, limits_scope=f"{spec.provider} {url}")
-
-
-def with_sampling(spec: ModelSpec, sampling: Sampling) -> ModelSpec:
-    """Return ``spec`` with other defaults; what ``sampling`` leaves open stays as it was."""
-    given = {key: value for key, value in asdict(sampling).items() if value is not None and value != ()}
-    return replace(spec, sampling=replace(spec.sampling, **given))
 
 
 def _layered(*tables: CommonTable) -> dict[str, Any]:
@@ -295,7 +289,3 @@ def _words(name: str, command: str) -> list[str]:
 
 def _from_env(variable: str | None) -> str | None:
     return find_setting(variable) if variable else None
-
-
-def _local_path(provider: ProviderTable, model_id: str) -> str:
-    return os.path.expanduser(model_id) if provider.kind == "hf" else model_id
