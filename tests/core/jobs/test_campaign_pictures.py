@@ -21,9 +21,10 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.images import Image
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, without_words
-from core.jobs.run import Options, check_startable
+from core.jobs.run import check_startable
 from core.journal import journal_path
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import start_consultation
