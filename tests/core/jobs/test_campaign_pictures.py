@@ -30,7 +30,6 @@ from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import start_consultation
 from core.measures.provenance import differing, side_by_side
 from core.models.pictures import TOKENS_A_PICTURE
-from core.store.conditions import conditions_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
@@ -39,6 +38,7 @@ from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Selection
 from tests.core.jobs.test_automedic_campaign import automedic
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, trial_lines
+from tests.core.store.builders import conditions_of
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
