@@ -105,11 +105,11 @@ class Store:
             yield opened.connection
             tallies.bring_up_to_date(opened.connection, before)
 
-    def copy_to(self, target: Path, timeout: float = TIMEOUT_S) -> None:
+    def copy_to(self, target: Path) -> None:
         """Write a compact copy of the whole database to ``target``, which must not exist yet."""
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + TIMEOUT_S
         with self._sound(), gate_of(self.path).alone(deadline):
             while True:
                 self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago

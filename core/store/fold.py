@@ -94,14 +94,14 @@ _unwritable: set[Path] = set()
 log = logging.getLogger(__name__)
 
 
-def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
-    """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
+def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
+    """Insert every whole line that is new in the store's journals.
 
     Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
     A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
     use for ``timeout`` seconds.
     """
-    grown = _grown(store, folder or store.journals, timeout)
+    grown = _grown(store, timeout)
     added: Counter[str] = Counter()
     damaged: list[Damaged] = []
     try:
@@ -212,9 +212,9 @@ def _journaled(store: Store) -> int:
     return found
 
 
-def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, int]]:
+def _grown(store: Store, timeout: float) -> dict[Path, tuple[int, int]]:
     """Return journal → (where to read on, size now) for those with more than the database has of them."""
-    journals = sorted(p.resolve() for p in folder.glob("*/journal.jsonl"))
+    journals = sorted(p.resolve() for p in store.journals.glob("*/journal.jsonl"))
     if not journals:
         return {}
     before = store.version

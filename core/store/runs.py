@@ -178,10 +178,10 @@ def run_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     return [run_id for (run_id,) in cursor.execute(sql).fetchall()]
 
 
-def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str, *, failed: bool = True) -> set[str]:
-    """Return the trials of a run that are stored, with or without those that broke off."""
-    sql = "SELECT trial_id FROM trials WHERE run_id = $run_id AND ($failed OR status = 'finished')"
-    return {trial_id for (trial_id,) in cursor.execute(sql, {"run_id": run_id, "failed": failed}).fetchall()}
+def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
+    """Return the trials of a run that are stored, those that broke off among them."""
+    found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial_id for (trial_id,) in found}
 
 
 def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:

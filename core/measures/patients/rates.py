@@ -82,20 +82,14 @@ def patient_rates(
 
 
 def patient_hits(
-    store: Store,
-    kind: Kind,
-    wanted: Selection | None = None,
-    *,
-    words: str | None = None,
-    limit: int | None = 50,
-    offset: int = 0,
+    store: Store, kind: Kind, wanted: Selection | None = None, *, words: str | None = None, limit: int | None = 50
 ) -> tuple[int, list[Hit]]:
-    """Return how many kept hits of a kind there are under a filter, and a page of them by run, case, trial and turn.
+    """Return how many kept hits of a kind there are under a filter, and the first by run, case, trial and turn.
 
     ``words`` keeps hits whose words hold it, in any case of letters.
     """
     with store.read() as cursor:
-        return hits(cursor, PATIENT_MARKS, [kind], wanted, words=words, limit=limit, offset=offset)
+        return hits(cursor, PATIENT_MARKS, [kind], wanted, words=words, limit=limit)
 
 
 def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
