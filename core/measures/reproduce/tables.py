@@ -235,7 +235,7 @@ def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | Lacking]:
             why = lacks_models(models) if models else str(recomputed.lacking[absent[0]])
             values: list[float | Lacking] = [Lacking(lacks_family(len(family), why), models)] * len(family)
         else:
-            values = adjusted([recomputed.p[t] for t in family], "bh")
+            values = [*adjusted([recomputed.p[t] for t in family], "bh")]
         found |= {t: p for t, p in zip(family, values, strict=True) if t.table == test.table}
     return found
 
