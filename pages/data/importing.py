@@ -22,8 +22,7 @@ from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, kept
 from core.work import Progress, Stop, Work, begin, forget, work_at
 from pages.kit.jobs import draw_work
-from pages.kit.look import plain
-from pages.kit.profiles import counted
+from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
