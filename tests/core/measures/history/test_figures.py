@@ -115,7 +115,7 @@ def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
     (row,) = compare_models(table, "a", "b", ["queries"])
 
     assert (row.first, row.second) == pytest.approx((values[:, 0].mean(), values[:, 1].mean()))
-    assert row.difference.n_first == 40
+    assert row.difference.n == 40
     assert row.difference == paired_difference(values[:, 0], values[:, 1], engine="resampled")
     assert row.p_adjusted == row.difference.p
 
