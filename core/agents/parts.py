@@ -261,8 +261,8 @@ def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue
     if scene.persona != PLAIN:
         text = persona_prompt(pack, scene.persona, caregiver)
         persona = scene.persona
-        values = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
-        values["caregiver"] = caregiver
+        how = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
+        values = {**how, "caregiver": caregiver}
         file, hashed = pack.file_of("persona"), pack.prompts["persona"].hash
         system.append(Part("system", text, "persona", "persona", file, hashed, values, joined=True))
     return [*system, *dialogue_parts(dialogue, "patient")]

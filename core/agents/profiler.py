@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
 from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
@@ -95,9 +96,9 @@ class LLMProfiler(ModelAgent):
         """
         calls: tuple[str, ...] = ()
         filtered: _Filtered | None = None
-        asked = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
-        asked["reasons"] = list(REASON_MEANINGS.items())
-        async for item in self._ask(case, "filter", asked, _Filtered, reader(_Filtered)):
+        shown = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
+        asked = {**shown, "reasons": list(REASON_MEANINGS.items())}
+        async for item in self._ask(case, "filter", asked, _Filtered, partial(read_json, form=_Filtered)):
             if isinstance(item, Asked):
                 filtered, calls = item.value, item.call_ids
             else:

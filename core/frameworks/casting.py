@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import SecretStr
@@ -238,7 +238,3 @@ class Casting:
             return ReferenceGrader
         voice, pack = self.voice("grader", name, Sampling(temperature=0.0)), self.grading or self.pack
         return lambda: LLMGrader(voice, pack)
-
-    def watched(self, listen: Listen) -> Casting:
-        """Return the casting with a person at hand."""
-        return replace(self, listen=listen)

@@ -143,11 +143,12 @@ def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Toke
     matched = [tokens[start]]
     index = start
     for stem in stems[1:]:
-        near = enumerate(tokens[index + 1 : index + _MAX_GAP + 2], index + 1)
-        index, found = next((one for one in near if one[1].stem == stem or one[1].stem in _NEGATOR_STEMS), (0, None))
-        if found is None or found.stem != stem:
+        near = tokens[index + 1 : index + _MAX_GAP + 2]
+        step = next((n for n, token in enumerate(near) if token.stem == stem or token.stem in _NEGATOR_STEMS), None)
+        if step is None or near[step].stem != stem:
             return None
-        matched.append(found)
+        matched.append(near[step])
+        index += step + 1
     return matched
 
 

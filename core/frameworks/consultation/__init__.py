@@ -29,6 +29,7 @@ from core.frameworks.consultation.roles import (
     LLMInquirer,
     LLMSolver,
     OracleDoctor,
+    OracleInquiry,
     ReferenceInquirer,
     ReferenceSolver,
     Solver,
@@ -224,9 +225,8 @@ async def _conversation(
         yield talk.over("no_question")
         return
     oracle = isinstance(cast.doctor, OracleDoctor)
-    doctor = (
-        cast.doctor.about([item.key for item in about.items]) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
-    )
+    keys = tuple(item.key for item in about.items)
+    doctor = OracleInquiry(cast.doctor, keys) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
     assert not isinstance(doctor, Bound), "the upper bound holds no conversation"
     patient, briefing, told = cast.patient, briefing_of(about), scene.without_pictures()
 

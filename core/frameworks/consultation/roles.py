@@ -60,10 +60,6 @@ class OracleDoctor:
         """Full name under which it is stored."""
         return f"reference/oracle-{self.order}"
 
-    def about(self, keys: Sequence[str]) -> OracleInquiry:
-        """Return the oracle as it asks about the items of one case."""
-        return OracleInquiry(self, tuple(keys))
-
 
 @dataclass(frozen=True)
 class OracleInquiry:

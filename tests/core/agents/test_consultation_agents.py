@@ -16,6 +16,7 @@ from core.frameworks.consultation.roles import (
     ItemsPatient,
     LLMSolver,
     OracleDoctor,
+    OracleInquiry,
     ReferenceSolver,
     briefing_of,
     named_item,
@@ -114,7 +115,7 @@ def test_the_random_oracle_goes_by_the_seed() -> None:
 
 
 def _questions(order: Order, seed: int) -> list[str]:
-    doctor = OracleDoctor(order).about(["one", "two", "three"])
+    doctor = OracleInquiry(OracleDoctor(order), ("one", "two", "three"))
     dialogue: Dialogue = (OPENING,)
 
     async def ask() -> str:
