@@ -2,7 +2,7 @@
 
 import hashlib
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 
 import streamlit as st
 
@@ -204,24 +204,23 @@ def ask_pasted() -> Case | None:
         titled = st.empty()
         _draw_sections(vignette or "", about)
         try:
-            parts = partial(
-                case_of,
+            edited = replace(
                 pasted,
-                specialty,
+                specialty=specialty,
                 answer=answer or "",
                 vignette=vignette or "",
                 question=question or "",
-                choices=(choices or "").splitlines(),
+                choices=tuple((choices or "").splitlines()),
             )
             title = titled.text_input(
                 "Title",
                 key=key("title"),
                 max_chars=LONGEST_TITLE,
-                placeholder=title_of(parts()),
+                placeholder=title_of(case_of(edited)),
                 persist_state="session",
                 help="What the case is called from now on, on every page.",
             )
-            return set_apart(parts(title=title or ""))
+            return set_apart(case_of(edited, title or ""))
         except UsageError as error:
             st.warning(plain(str(error)), icon=":material/edit:")
             return None

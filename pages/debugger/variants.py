@@ -16,10 +16,11 @@ import streamlit as st
 from core.agents.parts import Part
 from core.case import Case
 from core.debugger.diff import Op, Piece, message_diff, word_diff
-from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.packs import pack_from_trial, save_pack
 from core.debugger.question import outcome_of
 from core.debugger.run import CALLS_AT_ONCE, start_edited
 from core.debugger.steps import Step, TrialRecord, by_rule_of, prompts_of
+from core.debugger.templates import template_of
 from core.debugger.variants import Variant, start_rerun
 from core.events import CallRecord
 from core.frameworks.base import framework

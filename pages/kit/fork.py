@@ -65,7 +65,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     """Ask for everything and start: a fragment, so that the page around it stays as it is meanwhile."""
     turn, text = _ask_message(place, messages, origin.framework)
     known = origin.framework
-    if origin.source == "release":
+    if origin.run.source == "release":
         st.info(
             f"{plain(model_name(origin.names[known.tested.role]))} questioned "
             f"{plain(model_name(origin.names.patient))} in this imported "
@@ -110,7 +110,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         **only("run", disabled=not ready),
     ):
         settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
-        plan = ForkPlan(origin.trial_id, turn, text, names, settings, pack, arms, int(seed))
+        plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
         with faults_said():
             session = start_fork(plan, origin)
             remember(session, case or origin.case)
@@ -154,8 +154,8 @@ def _preset(place: str, origin: Origin) -> None:
     """Begin with what the conversation itself was held under, where it can be had here."""
     known = origin.framework
     values: dict[str, object] = {
-        **vars(parse_persona(str(origin.settings.get("persona") or ""))),
-        "base_url": origin.settings.get("base_url") or "",
+        **vars(parse_persona(str(origin.run.settings.get("persona") or ""))),
+        "base_url": origin.run.settings.get("base_url") or "",
         "seed": origin.seed,
         **({"pack": origin.prompts} if origin.prompts in packs(known.name) else {}),
     }
@@ -163,7 +163,7 @@ def _preset(place: str, origin: Origin) -> None:
     for role in (seat.role for seat in known.seats):
         name = origin.names[role]
         # a release names its models by labels: its doctor has to be replaced by hand, the others are left to defaults
-        if origin.source == "release":
+        if origin.run.source == "release":
             values |= {role: OTHER, f"{role}_other": ""} if role == known.tested.role else {role: ""}
         else:
             values |= {role: OTHER, f"{role}_other": name} if is_model(name) and name not in listed else {role: name}

@@ -172,7 +172,7 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", step="ask:2", view="back")
     step = app.selectbox(key="debug_step")
     assert step.value == "ask:2"
-    said = [event.text for event in run.events(0) if event.kind == "utterance"]
+    said = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
     assert code(app) == [said[2]]
     step.set_value("reply:1").run()
     assert code(app) == [said[1]]

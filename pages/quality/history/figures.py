@@ -387,7 +387,7 @@ def draw_comparison(view: View) -> None:
             row.difference.mean,
             *row.difference.interval,
             "both",
-            words=f"{row.difference.n_first:,} cases",
+            words=f"{row.difference.n:,} cases",
             colour=RISE if row.p_adjusted <= _CLEAR else GREY,
         )
         for row in (by_measure[m] for m in MEASURE if m in by_measure)
