@@ -105,7 +105,7 @@ def draw_sample() -> None:
         if right.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
                 take_in(Store())
-            begin_all(Store(), list(measures().values()))
+            begin_waiting(tuple(measures()))
             st.rerun()
 
 
@@ -227,6 +227,11 @@ def counting() -> Work[dict[str, int]]:
     return work_at(key) or begin(key, count)
 
 
+def begin_waiting(names: tuple[str, ...]) -> None:
+    """Start to measure all of it."""
+    begin_all(Store(), [measures()[name] for name in names])
+
+
 def draw_waiting() -> None:
     """Draw what waits to be computed, with one button for all of it."""
     work = measuring_all(Store())
@@ -262,8 +267,8 @@ def draw_waiting() -> None:
             "Measure them all",
             icon=":material/straighten:",
             type="primary",
-            on_click=begin_all,
-            args=(Store(), [known[name] for name in waiting]),
+            on_click=begin_waiting,
+            args=(tuple(waiting),),
             **only("run"),
         )
 
