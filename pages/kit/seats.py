@@ -283,10 +283,8 @@ def seat_problem(names: CastNames, base_url: str | None, protocol: str = "") -> 
         for role, name in named.items():
             seat = known.seat(role)
             who = name or seated(role, role, name, tested, seat.rules if seat else (), registry())
-            if not is_model(who):
-                continue
-            missing = registry().missing_key(who, base_url=base_url if goes_there(who, tested) else None)
-            if missing:
+            address = base_url if goes_there(who, tested) else None
+            if is_model(who) and (missing := registry().missing_key(who, base_url=address)):
                 return f"{who} needs a key: type it above, or set the environment variable {missing} and start anew."
     except AnamnesisError as error:
         return str(error)

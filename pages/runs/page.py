@@ -151,14 +151,14 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
 
 def draw_run(run: RunProgress) -> None:
     """Draw one run: how far it is, what it is, what came of it, and its conversations."""
-    state, told = state_of(run), None
+    state = state_of(run)
+    told = status(run.run_id) if state == "running" else None
     st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
-    if state == "running":
-        told = status(run.run_id)
-        if told and told.get("batch"):
+    if told:
+        if told.get("batch"):
             words[0] = words[0].replace("Running", "Waiting")
-        words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
+        words += map(plain, filter(None, (time_in_words(told), told["words"])))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
     if told and told.get("forecast"):
         st.caption(f":material/query_stats: {plain(told['forecast'])}")
@@ -237,9 +237,9 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
         st.caption(f"`{run.run_id}`")
 
 
-def time_in_words(told: dict[str, Any] | None) -> str:
-    """Return how long a run has been under way, and about how long it still takes; empty where it is not."""
-    if not told or "started_at" not in told:
+def time_in_words(told: dict[str, Any]) -> str:
+    """Return how long a run has been under way, and about how long it still takes; empty where it is not known."""
+    if "started_at" not in told:
         return ""
     since = time.time() - told["started_at"]
     left = since / told["done_here"] * (told["planned"] - told["done"]) if told["done_here"] else None

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -67,26 +66,17 @@ _TALL = 15
 """Rows up to which a list is shown at full height."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """One page of what a filter leaves: the conversations, how many there are in all, and where the words occur.
+@cached_query(entries=64)
+def found(wanted: Selection, page: int) -> tuple[int, list[Conversation], dict[str, str]]:
+    """Return how many conversations a filter leaves, a page (from 0) of them, and by trial where the words occur.
 
     Behind the last page there is nothing, and the number is 0.
     """
-
-    total: int
-    page: list[Conversation]
-    said: dict[str, str]
-
-
-@cached_query(entries=64)
-def found(wanted: Selection, page: int) -> Found:
-    """Return a page (from 0) of the conversations that a filter leaves."""
     with Store().read() as cursor:
         count, rows = counted_page(cursor, wanted, limit=_PAGE, offset=page * _PAGE)
         ids = [row.trial_id for row in rows]
         said = first_matches(cursor, ids, wanted.text, wanted.speaker) if wanted.text and ids else {}
-    return Found(count, rows, said)
+    return count, rows, said
 
 
 @cached_query(entries=8)
@@ -203,22 +193,22 @@ def ask_filter(held: Offer) -> Selection:
 def draw_list(wanted: Selection, held: int) -> None:
     """Draw one page of what was found, of so many that are ``held``; a click on a row opens its conversation."""
     page = page_asked(_PAGE_NAME)
-    shown = found(wanted, page - 1)
-    if not shown.page and page > 1:  # an address of a longer list
-        page, shown = 1, found(wanted, 0)
-    pages = -(-shown.total // _PAGE)
+    total, talks, said = found(wanted, page - 1)
+    if not talks and page > 1:  # an address of a longer list
+        page = 1
+        total, talks, said = found(wanted, 0)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f"**{shown.total:,}** of {held:,} conversations")
-        draw_pager(_PAGE_NAME, page, pages)
-    if not shown.page:
+        st.markdown(f"**{total:,}** of {held:,} conversations")
+        draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
+    if not talks:
         st.info("No conversation fits all of this: remove a filter.", icon=":material/filter_alt_off:")
         return
     draw_table(
-        conversations_table(shown.page, wanted, shown.said),
+        conversations_table(talks, wanted, said),
         "transcripts",
         {"Case": st.column_config.TextColumn(width=140), "Turns": st.column_config.NumberColumn(format="%d")},
-        on_row=lambda row: st.query_params.update(trial=shown.page[row].trial_id),
-        height=560 if len(shown.page) > _TALL else "content",
+        on_row=lambda row: st.query_params.update(trial=talks[row].trial_id),
+        height=560 if len(talks) > _TALL else "content",
         download="",
         alt="Conversations that were found",
     )

@@ -22,7 +22,7 @@ from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
-from tests.support.campaigns import full, metrics, run_ids, stop_all
+from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -141,6 +141,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
         app.text_input(key="runs_doctor_other").set_value("openai/mine")
         full(app.text_input(key="runs_base_url").set_value(provider.base_url).run())
         button(app, START).click().run(timeout=120)
+        await_end(1)
         run_until(app, lambda a: "Complete: 1 of 1" in words(a))
     header = find_header(run_ids()[0])
     assert {header.patient, header.grader, header.summariser} == {"openai/mine"}
@@ -166,7 +167,8 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     assert trouble(app) == []
     (run_id,) = run_ids()
     assert app.query_params["run"] in (run_id, [run_id])
-    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    await_end(2)
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(app) == []
     (listed, _, talks) = [frame.value for frame in app.dataframe]
     assert list(listed["State"]) == ["Complete"]

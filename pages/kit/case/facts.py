@@ -413,13 +413,17 @@ def draw_form(trials: Sequence[str], key: str, what: str) -> None:
     if work is not None and work.error:
         st.error(plain(work.error), icon=":material/cloud_off:")
     elif work is not None and (done := work.result) is not None:
-        words = f"{done.judged:,} conversations judged by {model_name(done.model)}: {done.with_any:,} hold something "
-        words += "withheld or invented."
-        words += f" {done.dropped:,} verdicts were dropped: their quotation is not there." * bool(done.dropped)
-        failed = f" {done.failed:,} could not be judged and are asked again next time ({done.failure})."
-        words += failed * bool(done.failed)
-        words += f" {done.stopped} What was judged is kept; the same again goes on." if done.stopped else ""
-        (st.warning if done.failed or done.stopped else st.success)(plain(words), icon=":material/gavel:")
+        words = [
+            f"{done.judged:,} conversations judged by {model_name(done.model)}: {done.with_any:,} hold something "
+            "withheld or invented.",
+            f"{done.dropped:,} verdicts were dropped: their quotation is not there." if done.dropped else "",
+            f"{done.failed:,} could not be judged and are asked again next time ({done.failure})."
+            if done.failed
+            else "",
+            f"{done.stopped} What was judged is kept; the same again goes on." if done.stopped else "",
+        ]
+        say = st.warning if done.failed or done.stopped else st.success
+        say(plain(" ".join(filter(None, words))), icon=":material/gavel:")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     with left:
         model = ask_seat(f"{key}_facts", "grader", label="Model that judges")
