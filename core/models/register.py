@@ -28,7 +28,6 @@ from core.models.settings import (
     OWN,
     OWN_VARIABLE,
     SHIPPED,
-    ModelsFile,
     ModelTable,
     check_settings,
     checked_address,
@@ -97,7 +96,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     replaces an entry of the user's, or overrides one that is shipped.
     """
     access.require("manage", f"add {entry.name}")
-    known = _read()
+    known = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
     provider = _SAME.get(entry.provider, entry.provider)
     if provider not in known.providers:
         raise UsageError(f"There is no provider {entry.provider}: choose one of {', '.join(known.providers)}.")
@@ -210,10 +209,6 @@ def listed(registry: Registry) -> tuple[Listed, ...]:
 def _own() -> dict[str, Any]:
     path = own_file()
     return parse_settings(path, path.read_bytes()) if path.exists() else {}
-
-
-def _read() -> ModelsFile:
-    return read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
 
 
 def _own_name(name: str) -> str:

@@ -211,7 +211,6 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
     typed = model_id if general.kind == "http" and "://" in model_id else None
     url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
     base_url = checked_address(name, url) if url else None
-    default = LocalServing()
     return ModelSpec(
         name=name,
         provider=provider,
@@ -231,7 +230,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         unsupported=chosen.get("unsupported", ()),
         timeouts=Timeouts(**chosen.get("timeouts", {})),
         bounds=Bounds(**chosen.get("bounds", {})),
-        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", default.start_timeout_s)),
+        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", LocalServing.start_timeout_s)),
         command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),
         folder=own.folder,
         group=chosen.get("group", provider),
