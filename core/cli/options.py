@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 import os
@@ -29,16 +30,35 @@ from core.stats.corrections import format_p, stars
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.runs import run_ids
+from core.store.selection import Selection
 from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="So many at once; left out, as many as the models' providers take.")
 ]
+Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")]
+AskNothing = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
 Row = dict[str, Any]
+Given = dict[str, tuple[Any, Any]]
+"""Option → its annotation, which typer reads, and its default."""
+
+
+def with_options(command: Callable[..., int], given: Given, words: str) -> Callable[..., int]:
+    """Return a command that takes keywords as one with these options, and with these words of help."""
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in given.items()]
+    )
+    command.__annotations__ = {name: annotation for name, (annotation, _) in given.items()}
+    command.__doc__ = words
+    return command
 
 
 def model_names(models: str | None) -> list[str] | None:
@@ -72,6 +92,12 @@ def print_estimate(size: Estimate, *, dry_run: bool) -> None:
             f"{role.prompt_tokens:>12,} + {role.completion_tokens:,} tokens  {price}"
         )
     print("\n".join(filter(None, [*lines, size.prices])), file=sys.stdout if dry_run else sys.stderr, flush=True)
+
+
+def print_use(calls: int, tokens: int, cost_usd: float) -> None:
+    """Print what a job's calls took, if it made any."""
+    if calls:
+        print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
 
 
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
@@ -120,6 +146,11 @@ def run_id_of(store: Store, name: str) -> str:
     if not matches:
         raise UsageError(f"There is no run {name!r}; `python -m core runs` lists them.")
     raise UsageError(f"{name!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
+
+
+def selected(store: Store, run: Sequence[str] | None, models: str | None = None) -> Selection:
+    """Return what is of these runs, by id or the beginning of it, and of these models; all where none are named."""
+    return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
 
 
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]

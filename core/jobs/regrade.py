@@ -30,7 +30,8 @@ from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases_answered, given_verdicts
+from core.store.queries.failures import CaseKey
+from core.store.queries.regrading import AnswerToGrade, answers_to_grade, cases_answered, given_verdicts
 from core.store.runs import header_of
 from core.work import Work, work_at
 

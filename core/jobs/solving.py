@@ -32,7 +32,7 @@ from core.models.registry import Registry, load_registry
 from core.prompts import grader_hash
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.prefixes import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
+from core.store.queries.history import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
 from core.store.selection import Selection
 from core.work import Work, work_at
 

@@ -15,7 +15,7 @@ import typer
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import app
-from core.datasets.readers.registry import FORMATS
+from core.datasets.readers.engine import FORMATS
 from core.measures.ledger.marks import MEASURED as LEDGER
 from core.measures.patients.rules import ABOUT
 from core.models.settings import SHIPPED, read_settings
@@ -67,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own" / "a.duckdb"))
     (tmp_path / "models.local.toml").touch()
     monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
+    # as where the environment is active: another `python3` may be a script that looks for one, which takes its time
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PWD", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts").symlink_to(ROOT / "prompts")
@@ -139,6 +141,11 @@ def test_links_and_pictures_lead_somewhere(name: str) -> None:
         if not place.exists() or (anchor and anchor not in anchors(place)):
             broken.append(target)
     assert not broken
+
+
+def test_every_picture_is_shown_on_a_page() -> None:
+    shown = {Path(target).name for page in PAGES for _, target in _LINK.findall(page.read_text(encoding="utf-8"))}
+    assert not {picture.name for picture in (ROOT / "docs").glob("*.png")} - shown
 
 
 def anchors(page: Path) -> set[str]:
