@@ -25,13 +25,12 @@ from core.models.keys import forget, hold, looks_like_key
 from core.models.prices import source
 from core.models.registry import Registry
 from core.models.settings import (
-    OWN,
-    OWN_VARIABLE,
     SHIPPED,
     ModelTable,
     check_settings,
     checked_address,
     merge,
+    own_file,
     parse_settings,
     read_settings,
 )
@@ -80,12 +79,6 @@ class Listed:
     missing_key: str | None
     prices: str | None
     """Where its prices are from; ``None`` where none are known."""
-
-
-def own_file() -> Path:
-    """Return the file that holds the user's models, which need not exist yet."""
-    named = os.environ.get(OWN_VARIABLE)
-    return Path(named).expanduser() if named else OWN
 
 
 def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, again: bool = False) -> str:

@@ -142,12 +142,14 @@ class ModelsFile(Table):
     """Model → its settings of all layers, kept, because pages ask for all models at every look."""
 
 
+def own_file() -> Path:
+    """Return the file that holds the user's models, which need not exist yet."""
+    return Path(os.environ.get(OWN_VARIABLE) or OWN).expanduser()
+
+
 def default_paths() -> list[Path]:
-    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml."""
-    named = os.environ.get(OWN_VARIABLE)
-    if named:
-        return [SHIPPED, Path(named).expanduser()]
-    return [SHIPPED, OWN] if OWN.exists() else [SHIPPED]
+    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml where it is."""
+    return [SHIPPED, own_file()] if os.environ.get(OWN_VARIABLE) or OWN.exists() else [SHIPPED]
 
 
 def read_settings(paths: Sequence[Path]) -> ModelsFile:
