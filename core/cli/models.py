@@ -13,8 +13,9 @@ from core.errors import UsageError
 from core.models.connection import USUAL_PORTS, Server, find_servers, offered, try_model
 from core.models.fetch import OFFERS, details, get
 from core.models.keys import find_key, looks_like_key
-from core.models.register import SERVER, Entry, add, keep, listed, own_file, remove
+from core.models.register import SERVER, Entry, add, keep, listed, remove
 from core.models.registry import load_registry
+from core.models.settings import own_file
 
 app = typer.Typer(
     help="Your models: add, test, list, find, remove.",

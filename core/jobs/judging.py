@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -59,35 +58,13 @@ class JudgingOutcome(Ended):
     kept: int
 
 
-class Wanted(ABC):
-    """What is to be judged: ``limit`` conversations, drawn as if at random and always the same."""
-
-    model: str
-    base_url: str | None
-    nothing: ClassVar[str]
-    """Said where no conversation fits."""
-    prompt_tokens: ClassVar[int]
-    """Of the prompt without case, facts and conversation."""
-    answer_tokens: ClassVar[int]
-    pack: ClassVar[staticmethod[[], PromptPack]]
-    """Loads the prompts."""
-
-    @abstractmethod
-    def found(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]:
-        """Return the conversations that fit, and which of them this judge has judged."""
-
-    @abstractmethod
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
-        """Read what is asked about conversations, some at a time."""
-
-    @abstractmethod
-    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
-        """Return what is kept of a conversation; ``found`` is ``None`` where the judging failed."""
-
-
 @dataclass(frozen=True)
-class TermsWanted(Wanted):
-    """Medical terms in the replies of the patients of conversations under a filter."""
+class TermsWanted:
+    """Medical terms in the replies of the patients of conversations under a filter.
+
+    ``limit`` conversations are drawn as if at random and always the same. ``nothing`` is said where none fits,
+    ``prompt_tokens`` are those of the prompt without the conversation.
+    """
 
     model: str
     talks: Selection = field(default_factory=Selection)
@@ -106,24 +83,24 @@ class TermsWanted(Wanted):
         with store.read() as cursor:
             return to_judge(cursor, judge.model, judge.prompt_hash, self.talks, self.limit)
 
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[ToJudge]) -> Iterator[Task[Any]]:
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
         """Read the conversations when they are asked for."""
         for chosen in _some(todo):
             with store.read() as cursor:
                 said = dialogues(cursor, [one.trial_id for one in chosen])
             yield from (terms_task(pack, one.trial_id, said[one.trial_id]) for one in chosen)
 
-    def row(self, judge: Judge, one: ToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
         """Return what is kept."""
         return RowLine(table="patient_judgements", row=patient_judgement_row(*judge, found, kept))
 
 
 @dataclass(frozen=True)
-class FactsWanted(Wanted):
+class FactsWanted:
     """What patients withheld and invented in the conversations of a selection.
 
     By default only in those with a wrong answer after them, which causes need. ``trials`` names some instead, whatever
-    came after them.
+    came after them. The rest is as in ``TermsWanted``; its prompt holds the case and its facts besides.
     """
 
     model: str
@@ -145,7 +122,7 @@ class FactsWanted(Wanted):
         with store.read() as cursor:
             return talks_to_judge(cursor, judge, self.talks, which=self.which, trials=self.trials, limit=self.limit)
 
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[TalkToJudge]) -> Iterator[Task[Any]]:
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
         """Read cases and conversations when they are asked for."""
         with store.read() as cursor:
             saved = all_facts_saved(cursor)
@@ -158,9 +135,13 @@ class FactsWanted(Wanted):
                 facts = facts_of(cases[key], saved.get(key))
                 yield facts_task(pack, one.trial_id, cases[key], facts, said[one.trial_id])
 
-    def row(self, judge: Judge, one: TalkToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
         """Return what is kept."""
         return RowLine(table="fact_judgements", row=fact_judgement_row(judge, one.facts_hash, found, kept))
+
+
+Wanted = TermsWanted | FactsWanted
+"""What is to be judged."""
 
 
 def _some(todo: Sequence[Any]) -> Iterator[Sequence[Any]]:

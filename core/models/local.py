@@ -95,13 +95,13 @@ class LocalModel:
         if self._client is None:
             await in_thread(server.ensure_ready)
             # Someone else may have come first while this call was waiting.
-            self._client = self._client or self._make_client(server)
+            if self._client is None:
+                served = replace(self.spec, base_url=server.base_url)
+                limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
+                self._client = OpenAICompatibleModel(
+                    served, pool=self._pool, retry=self._retry, limiter=limiter, extras=_sampled
+                )
         return self._client, server
-
-    def _make_client(self, server: LocalServer) -> OpenAICompatibleModel:
-        served = replace(self.spec, base_url=server.base_url)
-        limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
-        return OpenAICompatibleModel(served, pool=self._pool, retry=self._retry, limiter=limiter, extras=_sampled)
 
 
 def _explained(error: ProviderError, server: LocalServer, mark: int) -> ProviderError:

@@ -180,10 +180,15 @@ class LocalServer:
             self._end()
 
     def _start(self) -> None:
-        self.port = _free_port()
+        with socket.socket() as probe:
+            probe.bind((_HOST, 0))
+            self.port = int(probe.getsockname()[1])
+        serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
+        own = () if "--dtype" in self._serving.args else precision(self._model_id)
+        command = [*serve, "--host", _HOST, "--port", str(self.port), *own, *self._serving.args]
         # An own session keeps Ctrl+C from the supervisor, which then ends the server in order.
         self.process = subprocess.Popen(
-            [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *self._command()],
+            [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -196,13 +201,6 @@ class LocalServer:
         self.log.follow(self.process.stdout)
         self._wait_until_healthy(self.process)
 
-    def _command(self) -> list[str]:
-        serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
-        chosen = (
-            self._serving.args if "--dtype" in self._serving.args else (*precision(self._model_id), *self._serving.args)
-        )
-        return [*serve, "--host", _HOST, "--port", str(self.port), *chosen]
-
     def _wait_until_healthy(self, process: subprocess.Popen[str]) -> None:
         deadline = time.monotonic() + self._serving.start_timeout_s
         while not self._stopped.wait(_POLL_S):
@@ -211,24 +209,20 @@ class LocalServer:
             if _healthy(self.port):
                 return
             if time.monotonic() > deadline:
-                raise self._too_slow()
+                words = self.log.last_words()
+                said = f" (its last words: {words})" if words else ""
+                raise ProviderError(
+                    "timeout",
+                    f"The local model {self.name} was not ready within {self._serving.start_timeout_s:g} "
+                    f"seconds{said}; raise start_timeout_s in the models file if it is still loading.",
+                    attempts=0,
+                )
         raise ProviderError("cancelled", f"The start of the local model {self.name} was called off.", attempts=0)
 
     def _died(self, what: str) -> ProviderError:
         self.log.finish()
         words = self.log.last_words() or "it printed nothing"
         return ProviderError("server", f"The local model {self.name} {what} ({words}); {advice(words)}.", attempts=0)
-
-    def _too_slow(self) -> ProviderError:
-        words = self.log.last_words()
-        said = f" (its last words: {words})" if words else ""
-        limit = f"{self._serving.start_timeout_s:g} seconds"
-        return ProviderError(
-            "timeout",
-            f"The local model {self.name} was not ready within {limit}{said}; raise start_timeout_s in the models "
-            f"file if it is still loading.",
-            attempts=0,
-        )
 
     def _end(self) -> None:
         process, self.process = self.process, None
@@ -293,12 +287,6 @@ def release(server: LocalServer) -> None:
 def _stop_all() -> None:
     for server in list(_servers.values()):
         server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _healthy(port: int) -> bool:

@@ -118,7 +118,8 @@ class ClientPool:
         """Return the client for this address, made at its first use, and note who uses it."""
         place = (asyncio.get_running_loop(), base_url, key.get_secret_value() if key else "")
         with self._lock:
-            self._forget_closed_loops()
+            for closed in [p for p in self._shared if p[0].is_closed()]:
+                del self._shared[closed]
             shared = self._shared.get(place) or self._shared.setdefault(place, _Shared(make()))
             shared.users.add(id(user))
             return shared.client
@@ -135,10 +136,6 @@ class ClientPool:
         for shared in mine.values():
             if not shared.users:
                 await shared.client.close()
-
-    def _forget_closed_loops(self) -> None:
-        for place in [p for p in self._shared if p[0].is_closed()]:
-            del self._shared[place]
 
 
 class OpenAICompatibleModel:
@@ -352,7 +349,9 @@ class OpenAICompatibleModel:
                 yield text
             return
         client = self._open_client()
-        stream = await self._timed(reply, _post(client, body))
+        # sent as it is; what comes back is read by ``ServerSentEvents``
+        asked = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+        stream = await self._timed(reply, asked)
         try:
             kind = stream.response.headers.get("content-type", "")
             if "html" in kind:
@@ -437,11 +436,6 @@ class OpenAICompatibleModel:
             max_retries=0,
             timeout=_TIMEOUT,
         )
-
-
-async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
-    """Send a body as it is; what comes back is read by ``ServerSentEvents``."""
-    return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
 
 
 def _fault_of(reply: Reply, limit: object) -> Failure | None:

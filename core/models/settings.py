@@ -142,12 +142,14 @@ class ModelsFile(Table):
     """Model → its settings of all layers, kept, because pages ask for all models at every look."""
 
 
+def own_file() -> Path:
+    """Return the file that holds the user's models, which need not exist yet."""
+    return Path(os.environ.get(OWN_VARIABLE) or OWN).expanduser()
+
+
 def default_paths() -> list[Path]:
-    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml."""
-    named = os.environ.get(OWN_VARIABLE)
-    if named:
-        return [SHIPPED, Path(named).expanduser()]
-    return [SHIPPED, OWN] if OWN.exists() else [SHIPPED]
+    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml where it is."""
+    return [SHIPPED, own_file()] if os.environ.get(OWN_VARIABLE) or OWN.exists() else [SHIPPED]
 
 
 def read_settings(paths: Sequence[Path]) -> ModelsFile:
@@ -211,7 +213,6 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
     typed = model_id if general.kind == "http" and "://" in model_id else None
     url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
     base_url = checked_address(name, url) if url else None
-    default = LocalServing()
     return ModelSpec(
         name=name,
         provider=provider,
@@ -231,7 +232,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         unsupported=chosen.get("unsupported", ()),
         timeouts=Timeouts(**chosen.get("timeouts", {})),
         bounds=Bounds(**chosen.get("bounds", {})),
-        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", default.start_timeout_s)),
+        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", LocalServing.start_timeout_s)),
         command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),
         folder=own.folder,
         group=chosen.get("group", provider),

@@ -79,7 +79,8 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
 
     A chat template that knows users and assistants in strict alternation gets a system message as the user's words.
     """
-    if _takes_system(spec, messages):
+    first = [one["role"] for one in messages[:2]]
+    if spec.system_role == "system" or (spec.system_role == "before_user" and first == ["system", "user"]):
         return list(messages)
     fitted: list[Message] = []
     for one in messages:
@@ -89,12 +90,6 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
         else:
             fitted.append(message(role, one["content"], one.get("images", ())))
     return fitted
-
-
-def _takes_system(spec: ModelSpec, messages: Sequence[Message]) -> bool:
-    if spec.system_role == "before_user":
-        return [one["role"] for one in messages[:2]] == ["system", "user"]
-    return spec.system_role == "system"
 
 
 def estimated_tokens(text: str) -> int:

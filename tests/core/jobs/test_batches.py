@@ -29,13 +29,12 @@ from core.models.settings import SHIPPED
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import FREE, NO_WAIT, begun, plan, registry
+from tests.core.jobs.workshop import FREE, NO_WAIT, TALK, begun, plan, registry, six_talks
 from tests.support.batching import EXPIRED, BatchProvider
-from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
+from tests.support.stores import copy_of
 
-TALK = (("multi_turn", "mcq"),)
 MODELS = ("judge", "strict", "doctor")
 
 
@@ -65,11 +64,9 @@ def batched(*own: Path) -> Registry:
 
 
 @pytest.fixture
-def talks(provider: BatchProvider) -> int:
+def talks(db: Path) -> int:
     """Six stored conversations to be judged."""
-    header = begun(plan(6, arms=TALK, names=beside_rules("reference/bayes")))
-    carry_out(header, load_registry(), Options())
-    fold(Store())
+    copy_of(six_talks, db.parent)
     return 6
 
 

@@ -25,13 +25,12 @@ from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import begun, plan, small_cases
+from tests.core.jobs.workshop import TALK, begun, plan, six_talks, small_cases
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.stores import copy_of
 
-TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
 FREE: tuple[Arm, ...] = (("vignette", "frq"),)
 MODELS = ("doctor", "patient", "kind", "judge", "profiler", "completer")
 Go = Callable[[float, int], object]
@@ -73,8 +72,7 @@ def regrading(provider: FakeProvider) -> Go:
 
 def judging(wanted: type[TermsWanted] | type[FactsWanted], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
-        carry_out(begun(plan(6, arms=TALK, base_url=provider.base_url)), load_registry(), Options())
-        fold(Store())
+        copy_of(six_talks, Store().path.parent)
         asked = wanted("openai/judge", base_url=provider.base_url, **more)
         return lambda budget, at_once: judge(Store(), asked, load_registry(), Options(at_once, budget))
 

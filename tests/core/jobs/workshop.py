@@ -26,6 +26,8 @@ from core.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
+from core.store.database import Store
+from core.store.fold import fold
 from tests.support.campaigns import beside_rules
 from tests.support.commands import Command
 from tests.support.fake_provider import FakeProvider
@@ -67,6 +69,15 @@ def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Camp
         "settings": FrameworkSettings(base_url=base_url),
     }
     return Campaign(**{**fields, **changes})
+
+
+TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+
+
+def six_talks(store: Store) -> None:
+    """Write six conversations, to be judged."""
+    go(begun(plan(6, arms=TALK, names=beside_rules("reference/bayes"))))
+    fold(store)
 
 
 def registry(*own: Path) -> Registry:
