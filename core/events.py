@@ -305,8 +305,6 @@ Event = (
     | Failed
     | Finished
 )
-EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
-"""Reads an event back from its dictionary."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 
 PASSING = (Token, Waiting)

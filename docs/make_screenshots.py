@@ -85,10 +85,9 @@ def take(page: Page, name: str, down: int = 0) -> None:
 
 
 def live(page: Page, address: str) -> None:
-    """Take Live as a first visitor sees it, in the middle of a consultation, at its end, and as it is presented."""
+    """Take Live in the middle of a consultation, and as it is presented at its end."""
     page.goto(f"{address}/live")
     settle(page)
-    take(page, "live-start")
     page.get_by_role("button", name="Start the consultation").click()
     page.get_by_role("button", name="Pause").first.wait_for(timeout=20_000)
     page.wait_for_timeout(6_000)
@@ -96,7 +95,6 @@ def live(page: Page, address: str) -> None:
     page.get_by_text("4×", exact=True).click()
     page.get_by_role("button", name="New consultation").first.wait_for(timeout=120_000)
     settle(page)
-    take(page, "live")
     page.get_by_text("Presentation", exact=True).click()
     page.get_by_text("Right answer:").wait_for(timeout=20_000)
     settle(page)
@@ -301,14 +299,14 @@ def main() -> None:
         pair(page, address)
         debugger(page, address)
         runs(page, address, core)
-        figures(page, address, transcripts="transcripts", endings="accuracy?acc_tab=Endings+and+what-if")
+        figures(page, address, endings="accuracy?acc_tab=Endings+and+what-if")
         failures(page, address)
         history(page, address, core)
         automedic(page, address, core)
         narrow = browser.new_page(viewport=NARROW)
-        narrow.goto(f"{address}/live")
+        narrow.goto(address)
         settle(narrow)
-        take(narrow, "live-narrow")
+        take(narrow, "narrow")
         release(browser)
         house_doctor(page, address, Path(folder), core)
         browser.close()

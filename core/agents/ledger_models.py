@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
 from core.agents.base import Dialogue
@@ -81,8 +81,6 @@ class Judged:
 
 
 class _SplitFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     text: str
     lay: str
     topic: Topic
@@ -90,22 +88,16 @@ class _SplitFact(BaseModel):
 
 
 class _MarkedFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     id: str
     mark: Mark
     turn: int | None = None
 
 
 class _Marked(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     facts: list[_MarkedFact]
 
 
 class _Split(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     facts: list[_SplitFact]
 
 

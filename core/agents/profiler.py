@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 class _Filtered(_Reply):
@@ -95,23 +95,13 @@ class LLMProfiler(ModelAgent):
         """
         calls: tuple[str, ...] = ()
         filtered: _Filtered | None = None
-        async for item in self._ask(
-            case,
-            "filter",
-            {
-                "vignette": case.vignette,
-                "question": case.question,
-                "choices": case.choices,
-                "answer": case.answer,
-                "reasons": list(REASON_MEANINGS.items()),
-            },
-            _Filtered,
-            reader(_Filtered),
-        ):
-            if not isinstance(item, Asked):
+        asked = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
+        asked["reasons"] = list(REASON_MEANINGS.items())
+        async for item in self._ask(case, "filter", asked, _Filtered, reader(_Filtered)):
+            if isinstance(item, Asked):
+                filtered, calls = item.value, item.call_ids
+            else:
                 yield item
-                continue
-            filtered, calls = item.value, item.call_ids
         assert filtered is not None
         if not filtered.suitable:
             word = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)

@@ -27,7 +27,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import AnamnesisError, UsageError
-from core.text.rouge import rouge_n, tokens
+from core.text.rouge import rouge_1, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
 from core.training.encoding import Encoded, encode_all
 from core.training.learner import Learner, enough_memory, library
@@ -93,7 +93,7 @@ def questions(learner: Learner, line: ChatLine) -> list[str]:
 
 def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
     """Return the ROUGE-1 recall of keys in questions: the doctor's recall (Liao et al.)."""
-    return rouge_n(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
+    return rouge_1(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
 
 
 METRICS = "metrics.json"

@@ -29,9 +29,8 @@ from core.measures.endings import (
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.navigation import lead_to

@@ -21,9 +21,8 @@ from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to

@@ -14,20 +14,24 @@ from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_
 from core.live.session import Session
 from core.persona import parse_persona
 from pages.kit.cached import cached_query
-from pages.kit.look import plain
+from pages.kit.look import faults_said, plain
 from pages.kit.names import model_name
 from pages.kit.navigation import go_to
-from pages.kit.seats import OTHER, ask_address, ask_pack, packs, registry
-from pages.kit.sessions import remember
-from pages.kit.settings_form import (
+from pages.kit.seats import (
+    OTHER,
+    ask_address,
     ask_options,
+    ask_pack,
     ask_pairs,
     ask_player,
-    cast_problem,
     has_options,
+    packs,
     read_options,
+    registry,
+    seat_problem,
     single_arms,
 )
+from pages.kit.sessions import remember
 from pages.kit.visitor import only
 
 _EXCERPT = 70
@@ -51,8 +55,9 @@ def fork_form(
     if not messages:
         st.info("Nothing was said in this conversation, so there is nothing to fork.", icon=":material/fork_right:")
         return
-    _preset(f"{key}_{trial_id}", origin)
-    _ask(f"{key}_{trial_id}", origin, messages, case)
+    place = f"{key}_{trial_id}"
+    _preset(place, origin)
+    _ask(place, origin, messages, case)
 
 
 @st.fragment
@@ -94,8 +99,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
             values |= ask_options(place, known, tested, "patient")
     names = CastNames(**{known.tested.role: tested, **others})
     asked, problem = read_options(known, {**values, "base_url": address})
-    problem = problem or cast_problem(known, names, address)
-    if problem:
+    if problem := problem or seat_problem(names, address, known.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button(
@@ -107,13 +111,10 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     ):
         settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
         plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
-        try:
+        with faults_said():
             session = start_fork(plan, origin)
-        except AnamnesisError as error:
-            st.error(plain(str(error)))
-            return
-        remember(session, case or origin.case)
-        go_to("branches", trial=session.key, other=origin.trial_id)
+            remember(session, case or origin.case)
+            go_to("branches", trial=session.key, other=origin.trial_id)
 
 
 def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) -> tuple[int, str]:

@@ -27,7 +27,7 @@ from core.agents.sections_model import read_split
 from core.debugger.paste import read_pasted
 from core.errors import AnamnesisError
 from core.events import CallRecord
-from core.frameworks.automedic.llm import read_rating
+from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import read_tags
 from core.journal import JournalWriter, Line, ReplyLine, read_lines
 from core.measures.experts.workbooks import _QUESTIONS, MODELS, read_grader_file, read_workbook

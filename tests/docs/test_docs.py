@@ -15,7 +15,7 @@ import typer
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import app
-from core.datasets.readers.registry import FORMATS
+from core.datasets.readers.engine import FORMATS
 from core.measures.ledger.marks import MEASURED as LEDGER
 from core.measures.patients.rules import ABOUT
 from core.models.settings import SHIPPED, read_settings
@@ -141,6 +141,11 @@ def test_links_and_pictures_lead_somewhere(name: str) -> None:
         if not place.exists() or (anchor and anchor not in anchors(place)):
             broken.append(target)
     assert not broken
+
+
+def test_every_picture_is_shown_on_a_page() -> None:
+    shown = {Path(target).name for page in PAGES for _, target in _LINK.findall(page.read_text(encoding="utf-8"))}
+    assert not {picture.name for picture in (ROOT / "docs").glob("*.png")} - shown
 
 
 def anchors(page: Path) -> set[str]:

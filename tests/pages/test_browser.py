@@ -107,6 +107,7 @@ def no_trouble(page: Page) -> None:
     assert page.locator('[data-testid="stAlertContentError"]').count() == 0
 
 
+@pytest.mark.soak
 def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as served, visiting(browser, served) as visitors:
         page = visitors.open("")
@@ -307,6 +308,7 @@ def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     assert page.get_by_role("heading", level=3).first.inner_text() == before
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("size", "theme"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
 def test_pages_fit_their_window(visit: Callable[..., Page], finished: str, size: tuple[int, int], theme: str) -> None:
     for name in ("live", "runs", finished):

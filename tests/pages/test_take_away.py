@@ -26,10 +26,10 @@ def stored_page() -> None:
 
 
 def running_page() -> None:
-    from pages.kit.export_menu import draw_take_away_events
+    from pages.kit.export_menu import draw_take_away_unstored
     from tests.core.store.builders import a_case, a_stream
 
-    draw_take_away_events(a_case(), a_stream()[:4], "live")
+    draw_take_away_unstored([(a_case(), a_stream()[:4], None)], "live")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.browsing import Visitors, visiting
-from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, settle
 from tests.support.fake_provider import running
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -60,6 +60,7 @@ def a_question_then_a_diagnosis(body: dict[str, Any]) -> str:
 
 
 def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Visitors) -> None:
+    """And what was watched stays: on a telephone, in the dark, and in the list of what can be watched again."""
     with running(lambda body: "**Final Diagnosis:** Acute pericarditis") as provider:
         page = visitors.open("")
         page.get_by_role("link", name="Set up a model").click()  # 1
@@ -70,8 +71,22 @@ def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Vi
         press(page, "Start the consultation")  # 4
         expect(page.get_by_text("Diagnosis", exact=True).first).to_be_visible()
         expect(page.get_by_role("button", name=re.compile("New consultation"))).to_have_count(1)
+        settle(page)
+        expect(page.get_by_text("The conversation ended because")).to_be_visible()
+        expect(page.get_by_text("Vignette · Free response")).to_be_visible()
         expect(page.locator("[class*=stMarkdownBadge]").filter(has_text="Correct").first).to_be_visible()
         assert {request.key for request in provider.requests} == {"a-key-of-mine"}
+    for width, height, theme in ((*WIDE, "light"), (*NARROW, "dark")):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme)
+        settle(page)
+        assert not scrolls_sideways(page), theme
+    press(page, "New consultation")
+    expect(page.get_by_text("Watched before")).to_be_visible()
+    assert "trial=" not in page.url
+    assert not scrolls_sideways(page)
+    for trouble in ("stException", "stAlertContentError"):
+        assert page.get_by_test_id(trouble).count() == 0
 
 
 @pytest.mark.soak

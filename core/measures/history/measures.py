@@ -32,8 +32,16 @@ from core.store.database import Store
 from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
 from core.store.scores import Lists, Trials
 from core.store.selection import Selection
-from core.text.case_items import BY_RULE, Item, ItemSet, items_by_rule, items_from_json, items_to_json
-from core.text.mediq import match_cases, read_mediq
+from core.text.case_items import (
+    BY_RULE,
+    Item,
+    ItemSet,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+    match_cases,
+    read_mediq,
+)
 from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import Score as Rouge
 from core.text.rouge import repetition, score, tokens

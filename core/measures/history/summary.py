@@ -390,7 +390,7 @@ def report(
                     more = {"before": c.second, "after": c.first, "p_holm": c.p_adjusted}
                     low, high = c.difference.interval.low, c.difference.interval.high
                     names = {**label, "model": after, "against": before, "measure": c.measure}
-                    yield Row(names, c.difference.mean, low, high, c.difference.n_first, more=more, columns=_CHANGE)
+                    yield Row(names, c.difference.mean, low, high, c.difference.n, more=more, columns=_CHANGE)
             elif part == "curves":
                 for p in curve_points(found):
                     yield _figure_row({**label, "model": p.model, "measure": p.measure, "per_cent": p.share}, p.figure)

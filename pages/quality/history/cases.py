@@ -12,9 +12,8 @@ from core.store.conditions import Condition
 from core.store.database import Store
 from core.text.case_items import items_by_rule
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.cases import choose_case, draw_ways_on, forget
+from pages.kit.cases import choose_case, choose_trial, draw_ways_on, forget
 from pages.kit.controls import choose
-from pages.kit.conversation import choose_trial
 from pages.kit.look import badge, plain
 from pages.kit.stored import case_conversations, reading, runs_behind
 from pages.kit.view import View

@@ -37,9 +37,8 @@ from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.stored import history_conditions
@@ -388,7 +387,7 @@ def draw_comparison(view: View) -> None:
             row.difference.mean,
             *row.difference.interval,
             "both",
-            words=f"{row.difference.n_first:,} cases",
+            words=f"{row.difference.n:,} cases",
             colour=RISE if row.p_adjusted <= _CLEAR else GREY,
         )
         for row in (by_measure[m] for m in MEASURE if m in by_measure)

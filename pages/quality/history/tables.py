@@ -216,7 +216,7 @@ def comparison_table(rows: Sequence[ComparisonRow], first: str, second: str, cor
                 "High": row.difference.interval.high,
                 "p": format_p(row.difference.p),
                 f"p ({LABELS[correction]})": f"{format_p(row.p_adjusted)} {stars(row.p_adjusted)}",
-                "Cases": row.difference.n_first,
+                "Cases": row.difference.n,
             }
             for row in sorted(rows, key=lambda row: list(MEASURE).index(row.measure))
         ]

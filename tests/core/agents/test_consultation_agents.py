@@ -10,8 +10,16 @@ from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.events import Token
-from core.frameworks.consultation.doctor import CLOSING, LLMSolver, OracleDoctor, ReferenceSolver
-from core.frameworks.consultation.patient import Briefing, ItemsPatient, briefing_of, named_item
+from core.frameworks.consultation.roles import (
+    CLOSING,
+    Briefing,
+    ItemsPatient,
+    LLMSolver,
+    OracleDoctor,
+    ReferenceSolver,
+    briefing_of,
+    named_item,
+)
 from core.prompts import load_pack
 from core.questions import AsksFor
 from core.text.case_items import Item, ItemSet, Order, itemized

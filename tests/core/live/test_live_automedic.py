@@ -119,6 +119,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
     session.join(60)
     said = session.dialogue
     branch = start_fork(ForkPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
+    branch.speed = 1000.0
     branch.join(60)
     assert branch.error is None
     assert branch.dialogue[0] == said[0]
@@ -132,6 +133,7 @@ def test_a_fork_at_a_doctors_message_puts_plain_words_into_a_tag(case: Case) -> 
     session = begin(case)
     session.join(60)
     branch = start_fork(ForkPlan(2, "staff: What is the temperature?"), stored_origin(session.key))
+    branch.speed = 1000.0
     branch.join(60)
     assert branch.dialogue[2].text == "<clinical>What is the temperature?</clinical>"
     assert branch.dialogue[3].role == "staff"
