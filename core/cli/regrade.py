@@ -26,10 +26,10 @@ from core.cli.options import (
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.casting import is_model
+from core.jobs.engine import Options
 from core.jobs.regrade import FREE, Regrading, estimate
 from core.jobs.regrade import regrade as grade_again
 from core.jobs.reread import reread
-from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.regrading import campaign_ids

@@ -32,6 +32,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks
 from core.frameworks.casting import CastNames, Seat
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
     find_header,
@@ -48,7 +49,7 @@ from core.jobs.plan import (
     without_words,
 )
 from core.jobs.progress import is_running
-from core.jobs.run import Options, Players, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.run import Players, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
@@ -125,7 +126,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         if beside:
             print(beside, flush=True)
         for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
-            where = registry.address(campaign.names[role]) or "this machine"
+            where = registry.spec(campaign.names[role]).base_url or "this machine"
             print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
         if given["dry_run"]:
             print_estimate(size, dry_run=True)

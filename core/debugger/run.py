@@ -36,10 +36,10 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine
-from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
+from core.jobs.engine import Options, run_trials
+from core.jobs.plan import campaign_of, check_pictures, header_of, human_seats, in_full, trials_of
 from core.jobs.progress import Progress, Stop, running
-from core.jobs.run import Play, check_pictures, player_of
+from core.jobs.run import Play, player_of
 from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -114,17 +114,18 @@ class BenchRun(Work[None]):
     async def _carry_out(self, registry: Registry, play: Play) -> None:
         with running(self.run_id) as stop_file:
             async with registry, following(Store()) as follow:
-                engine = Engine(
+                await run_trials(
                     self.header,
                     lambda trial: self._play(trial, play),
-                    CALLS_AT_ONCE,
+                    self._missing,
+                    self.progress,
+                    self._stop,
+                    stop_file,
+                    Options(CALLS_AT_ONCE, calls_at_once=CALLS_AT_ONCE),
                     fold=follow,
-                    calls_at_once=CALLS_AT_ONCE,
                     given=await asyncio.to_thread(_given, self.header),
                 )
-                progress = self.progress
-                await engine.run(self._missing, len(self.trials), self._stop, stop_file, progress)
-        if progress.done < progress.planned and not self.stopped:
+        if self.progress.done < self.progress.planned and not self.stopped:
             self.error = self._stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:

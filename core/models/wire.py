@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
@@ -33,12 +33,6 @@ MOST_UNSAID = 200_000
 
 class UnreadableChunk(ValueError):
     """A chunk is valid JSON but no chat completion chunk."""
-
-
-def merged(call: Sampling, default: Sampling) -> Sampling:
-    """Fill what a call leaves open with the model's defaults."""
-    given = {name: value for name, value in vars(call).items() if value is not None and value != ()}
-    return replace(default, **given)
 
 
 def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:

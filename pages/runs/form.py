@@ -9,9 +9,10 @@ from core.datasets.select import answers_of, cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
 from core.frameworks.casting import CastNames, is_model
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import header_of, in_full, remarks_of
-from core.jobs.run import Options, check_prompts, check_startable, start
+from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
 from pages.kit.controls import choose

@@ -109,7 +109,11 @@ def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection
     message holds the words "final diagnosis", in any case of letters.
     """
     select(cursor, selection)
-    return _table(cursor, _ENDINGS, {})
+    sql = f"""
+        WITH {_LAST}
+        SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
+        FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
+    return _table(cursor, sql, {})
 
 
 def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -154,11 +158,6 @@ _LAST = f"""last AS (
             coalesce(concluded, false) AS concluded
         FROM chosen JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
     )"""
-
-_ENDINGS = f"""
-    WITH {_LAST}
-    SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
-    FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
 
 _HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
 _BY_RULE = f"""

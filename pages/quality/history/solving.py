@@ -15,7 +15,7 @@ from core.jobs.solving import SOLVED, Solving, begin_solving, estimate, solving,
 from core.measures.history.prefixes import ASKED_AT, PrefixPoint, prefix_points, read_prefixes
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.prefixes import Solver
+from core.store.queries.history import Solver
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_ways_on, excluded_in_words, forget

@@ -8,9 +8,9 @@ from typing import Any
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm, Trial
+from core.jobs.engine import Options
 from core.jobs.plan import trials_of
 from core.jobs.regrade import Regraded, Regrading, regrade
-from core.jobs.run import Options
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.measures.accuracy import accuracy
 from core.store.database import Store

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.engine import GIVE_UP
+from core.jobs.engine import GIVE_UP, Options
 from core.jobs.progress import Stop, ask_to_stop, is_running, running
 from core.jobs.regrade import Regrading, begin_regrading, estimate, regrade, regrading
-from core.jobs.run import Options
 from core.journal import RunHeader, journal_path
 from core.store.database import Store
 from core.store.fold import fold

@@ -67,12 +67,6 @@ def test_the_interval_resamples_cases(filled: Store) -> None:
     assert normal.ci_low == pytest.approx(7 / 12 - 12.7062 / 12, abs=1e-4)  # t(0.975, 1) = 12.7062
 
 
-def test_the_published_rule_keeps_cases_without_a_valid_answer_as_zero(filled: Store) -> None:
-    row = only(accuracy(filled, invalid="zero"))
-    assert row.mean == pytest.approx((1 / 2 + 2 / 3 + 0) / 3)
-    assert (row.n_cases, row.n_cases_excluded) == (3, 0)
-
-
 def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
     by_specialty = accuracy(filled, "specialty")
     assert [(r.group, r.mean, r.n_cases) for r in by_specialty] == [

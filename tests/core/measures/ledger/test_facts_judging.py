@@ -11,9 +11,9 @@ import pytest
 
 from core.agents.ledger_models import PatientVerdict
 from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
 from core.jobs.progress import Stop
-from core.jobs.run import Options
 from core.measures.failures import beside_people
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry

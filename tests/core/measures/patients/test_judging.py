@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Options
 from core.jobs.judges import terms_pack
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
 from core.jobs.progress import Progress, Stop
-from core.jobs.run import Options
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
@@ -186,7 +186,7 @@ def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: P
 def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
     other = replace(terms_pack(), hash="another")
-    monkeypatch.setattr("core.jobs.judging.terms_pack", lambda: other)
+    monkeypatch.setattr(TermsWanted, "pack", staticmethod(lambda: other))
     assert judged(store, latin)[0].judged == 4
 
 
