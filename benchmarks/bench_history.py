@@ -62,12 +62,12 @@ def _read() -> None:
     )
     from core.store.database import Store
 
-    history = read_history(Store())
+    history, points = read_history(Store()), read_history(Store(), curves=True)
     models = sorted(history["model"].unique())
     asked = {
         "case means from the database": lambda: read_history(Store()),
         "measures with intervals": lambda: measure_rows(history),
-        "curves": lambda: curve_points(history),
+        "curves": lambda: curve_points(points),
         "order of inquiry": lambda: order_rows(history),
         "groups by number of items": lambda: group_rows(history),
         "comparison of two models": lambda: compare_models(history, models[0], models[-1]),

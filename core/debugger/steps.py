@@ -190,8 +190,10 @@ class _Reader:
                         self._called("probe", call, turn=turn - 1)
                     case "answer":
                         self._answers.append(call)
-                    case "extract" | "summarise" | "rate":
-                        self._called(call.purpose, call, about=self._arm if call.purpose == "extract" else None)
+                    case "summarise" | "rate":
+                        self._called(call.purpose, call)
+                    case "extract":
+                        self._called("extract", call, about=self._arm)
                     case "judge":
                         step = self._called("judge", call, about=self._arm)
                         if self._arm is not None:
@@ -334,12 +336,10 @@ class _Reader:
             arm = (about.format, about.question_type) if about else None
             response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
             shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
-            neighbours = zip(
-                [None, *shown], shown, strict=False
-            )  # what would be sent as one message, as recorded ones are
+            # what would be sent as one message is joined, as in recorded ones
             shown = [
                 replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
-                for last, part in neighbours
+                for last, part in zip([None, *shown], shown, strict=False)
             ]
             if self._prompts.changed:
                 shown = [replace(part, source=None, source_hash=None) for part in shown]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -70,12 +71,15 @@ class Token(NamedTuple):
 
 
 _stemmer = snowballstemmer.stemmer("english")
+_stemming = threading.Lock()
+"""The stemmer holds the word that it works on: consultations side by side, each in a thread, take turns."""
 
 
 @functools.lru_cache(maxsize=50_000)
 def stem_of(word: str) -> str:
     """Return the stem of a word (Snowball English)."""
-    return str(_stemmer.stemWord(word))
+    with _stemming:
+        return str(_stemmer.stemWord(word))
 
 
 def words_in(text: str) -> list[str]:
