@@ -34,7 +34,7 @@ from core.datasets.library import library
 from core.frameworks.base import Campaign, default_pack
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
-from core.jobs.engine import Engine
+from core.jobs.engine import Options, run_trials
 from core.jobs.plan import header_of, trials_of
 from core.jobs.progress import Progress, Stop
 from core.jobs.run import Players, begin, in_this_process
@@ -167,8 +167,9 @@ async def campaign(
         fold_if_free(store)  # as the command line does before it starts
         missing = trials_of(header)
         async with players(header, registry) as play, following(store) as follow:
-            engine = Engine(header, play, concurrency=in_flight, fold=follow, on_progress=show)
-            return await measured(_calls_of(engine.run(missing, len(missing), Stop())))
+            options = Options(in_flight, on_progress=show)
+            run = run_trials(header, play, missing, Progress(len(missing)), Stop(), options=options, fold=follow)
+            return await measured(_calls_of(run))
 
 
 async def _calls_of(run: Awaitable[Progress]) -> int:

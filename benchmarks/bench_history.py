@@ -6,13 +6,11 @@ a sample of conversations is computed by rouge-score's own scorer too, for compa
 
 from __future__ import annotations
 
-import os
 import random
 import time
-from pathlib import Path
 
-from bench_pages import VARIABLE, imported
-from common import median_s, sized, table
+from bench_pages import imported
+from common import authors_release, median_s, sized, table
 
 SAMPLE = sized(150, 8)
 SHOWN = (
@@ -23,11 +21,10 @@ SHOWN = (
 
 
 def main() -> None:
-    release = os.environ.get(VARIABLE)
-    if not release or not Path(release).is_dir():
-        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+    release = authors_release()
+    if release is None:
         return
-    with imported(Path(release)):
+    with imported(release):
         _measure()
         _read()
         _beside_rouge_score()
@@ -65,12 +62,12 @@ def _read() -> None:
     )
     from core.store.database import Store
 
-    history = read_history(Store())
+    history, points = read_history(Store()), read_history(Store(), curves=True)
     models = sorted(history["model"].unique())
     asked = {
         "case means from the database": lambda: read_history(Store()),
         "measures with intervals": lambda: measure_rows(history),
-        "curves": lambda: curve_points(history),
+        "curves": lambda: curve_points(points),
         "order of inquiry": lambda: order_rows(history),
         "groups by number of items": lambda: group_rows(history),
         "comparison of two models": lambda: compare_models(history, models[0], models[-1]),

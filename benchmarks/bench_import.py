@@ -17,19 +17,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import ROOT, sized, table
+from common import ROOT, authors_release, sized, table
 
 ROUNDS = sized(5, 1)
-VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
 
 
 def main() -> None:
-    release = os.environ.get(VARIABLE)
-    if not release or not Path(release).is_dir():
-        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+    release = authors_release()
+    if release is None:
         return
     if len(sys.argv) > 1:
-        print(json.dumps(WORK[sys.argv[1]](Path(release))))
+        print(json.dumps(WORK[sys.argv[1]](release)))
         return
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in WORK}
     for _ in range(ROUNDS):

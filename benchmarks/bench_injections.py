@@ -29,7 +29,7 @@ from core.agents.calls import Voice
 from core.agents.grader import LLMGrader
 from core.agents.player import LLMSummariser
 from core.case import Case, Fact
-from core.frameworks.automedic.llm import LLMStaff
+from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
 from core.jobs.judges import terms_pack, terms_task
 from core.models.base import ChatModel, Completion, Message, Piece, Sampling, StreamItem, Usage

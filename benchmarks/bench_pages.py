@@ -16,10 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, sized, table
+from common import ROOT, authors_release, sized, table
 from streamlit.util import calc_hash
 
-VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
 CHANGES = sized(20, 1)
 Change = dict[str, Any]
 """Key of a control → the value it is given; one or two controls change at a time."""
@@ -67,11 +66,10 @@ PAGES = {"accuracy": accuracy, "compare": compare, "transcripts": transcripts, "
 
 
 def main() -> None:
-    release = os.environ.get(VARIABLE)
-    if not release or not Path(release).is_dir():
-        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+    release = authors_release()
+    if release is None:
         return
-    with imported(Path(release)):
+    with imported(release):
         rows = [measured(page, list(changes())) for page, changes in PAGES.items()]
     heads = ("", "first visit s", "changed filter: median s", "CPU s", "longest s", "largest table, rows")
     table(f"Pages on the server, {CHANGES} changed filters each", heads, rows)

@@ -38,7 +38,7 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.library import library
 from core.datasets.readers import read_cases
-from core.frameworks.consultation.doctor import QUESTION
+from core.frameworks.consultation.roles import QUESTION
 from core.text.case_items import itemized
 from core.text.patient_terms import lexicon
 

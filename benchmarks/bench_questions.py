@@ -9,25 +9,21 @@ saw question and choices, the rule sees the question alone. It was tuned on the 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
-from common import table
+from common import authors_release, table
 
 from core.datasets.readers.engine import read_cases
 from core.questions import ASKS_FOR, asked_for
 
-VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
 MARKS = Path(__file__).with_name("question_kinds.json")
 TUNED_ON = 75
 
 
 def main() -> None:
-    release = os.environ.get(VARIABLE)
-    path = Path(release or "") / "data" / "usmle_and_derm_dataset.csv"
-    if not release or not path.is_file():
-        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+    path = authors_release("data/usmle_and_derm_dataset.csv")
+    if path is None:
         return
     questions = {c.case_key.partition("/")[2]: c.question for c in read_cases(path, "craftmd").cases}
     marks = list(json.loads(MARKS.read_text(encoding="utf-8")).items())

@@ -29,9 +29,9 @@ from core.frameworks import answering as grading
 from core.frameworks.base import Campaign, Trial
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import PAPER_ARMS
-from core.jobs.engine import Engine
+from core.jobs.engine import Options, run_trials
 from core.jobs.plan import header_of, trials_of
-from core.jobs.progress import Stop
+from core.jobs.progress import Progress, Stop
 from core.jobs.run import Play, begin, player_of
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
@@ -101,8 +101,7 @@ async def whole(plan: Campaign, play: Play) -> int:
     header = header_of(plan, load_registry())
     begin(header)
     missing = trials_of(header)
-    engine = Engine(header, play, concurrency=32)
-    progress = await engine.run(missing, len(missing), Stop())
+    progress = await run_trials(header, play, missing, Progress(len(missing)), Stop(), options=Options(32))
     return progress.done
 
 

@@ -6,23 +6,20 @@ imported and its conversations are copied until there are enough. Compared with 
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from pathlib import Path
 
-from bench_pages import VARIABLE, imported
-from common import median_s, sized, table
+from bench_pages import imported
+from common import authors_release, median_s, sized, table
 
 CONVERSATIONS = sized(50_000, 100)
 WORDS = "itchy"
 
 
 def main() -> None:
-    release = os.environ.get(VARIABLE)
-    if not release or not Path(release).is_dir():
-        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+    release = authors_release()
+    if release is None:
         return
-    with imported(Path(release)):
+    with imported(release):
         _grow()
         _measure()
 

@@ -18,6 +18,15 @@ SMOKE = os.environ.get("ANAMNESIS_BENCH_SMOKE") == "1"
 """Whether to see only that a benchmark runs: ``sized`` takes the smaller number, and everything is timed once."""
 
 
+def authors_release(part: str = "") -> Path | None:
+    """Return the folder of the CRAFT-MD authors' release, or a file in it; say so where there is none."""
+    folder = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
+    if folder and (found := Path(folder) / part).exists():
+        return found
+    print("Skipped: ANAMNESIS_CRAFTMD_RELEASE names no folder with the CRAFT-MD authors' release.")
+    return None
+
+
 def sized(full: int, smoke: int) -> int:
     """Return how much is measured."""
     return smoke if SMOKE else full

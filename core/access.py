@@ -207,10 +207,15 @@ def refusal(right: Right) -> str:
 def require(right: Right, on: str = "") -> None:
     """Raise ``NotAllowedError`` where whoever asks has not this right; what is done ``on`` something is noted."""
     if words := refusal(right):
-        note(f"refused: {right}", on)
-        raise NotAllowedError(words)
+        raise _refused(right, on, words)
     if on:
         note(right, on)
+
+
+def _refused(what: str, on: str, words: str) -> NotAllowedError:
+    """Return the error of something that is refused, which is noted."""
+    note(f"refused: {what}", on)
+    return NotAllowedError(words)
 
 
 def mine(owner: str) -> bool:
@@ -222,8 +227,7 @@ def mine(owner: str) -> bool:
 def require_own(owner: str, what: str) -> None:
     """Raise ``NotAllowedError`` where ``what`` is somebody else's."""
     if not mine(owner):
-        note("refused: another's", what)
-        raise NotAllowedError(f"{what} is somebody else's: only they, and an admin, see it.")
+        raise _refused("another's", what, f"{what} is somebody else's: only they, and an admin, see it.")
 
 
 def require_deletable(owner: str, what: str) -> None:
@@ -236,10 +240,8 @@ def require_name(name: str) -> None:
     """Raise ``NotAllowedError`` where somebody who signed in speaks under another name than their own."""
     who = visitor()
     if who.limited and who.role != "admin" and name.strip().casefold() != who.name:
-        note("refused: another's name", name)
-        raise NotAllowedError(
-            f"You have signed in as {who.name} and cannot answer as {name}: open the review as yourself."
-        )
+        words = f"You have signed in as {who.name} and cannot answer as {name}: open the review as yourself."
+        raise _refused("another's name", name, words)
 
 
 def sees() -> str | None:
@@ -287,8 +289,7 @@ def used_up() -> str:
 def check_money() -> None:
     """Raise ``NotAllowedError`` where today's money of whoever asks is used up."""
     if words := used_up():
-        note("refused: money", "")
-        raise NotAllowedError(words)
+        raise _refused("money", "", words)
 
 
 def spend(usd: float | None) -> None:
@@ -375,11 +376,11 @@ def allowed_path(path: str | Path) -> Path:
     except (OSError, ValueError, RuntimeError):  # a link that leads to itself, a NUL, nobody's home
         inside = False
     if not inside:
-        note("refused: path", str(path))
         places = ", ".join(found.folders) or "nothing"
-        raise NotAllowedError(
+        words = (
             f"{path} does not lie where paths may be named here ({places}): upload the file, or ask {found.contact}."
         )
+        raise _refused("path", str(path), words)
     return real
 
 
@@ -404,10 +405,11 @@ def allowed_host(url: str) -> None:
     good = bool(_HOST.fullmatch(host)) and parts.scheme in ("http", "https")
     if good and (named or (covered and _is_public(host, port))):
         return
-    note("refused: address", host)
-    raise NotAllowedError(
+    raise _refused(
+        "address",
+        host,
         f"This server is not to call {host or url}: choose an address that it may call "
-        f"({', '.join(found.hosts) or 'none'}), or ask {found.contact}."
+        f"({', '.join(found.hosts) or 'none'}), or ask {found.contact}.",
     )
 
 

@@ -50,12 +50,10 @@ Sex = Literal["female", "male"]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Sparse(_Frozen):
+class _Sparse(BaseModel):
     """Leaves out, when it is stored, what is not set: a field that came later changes no hash of an older case."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     _later: ClassVar[tuple[str, ...]] = ()
 

@@ -17,6 +17,8 @@ Speaker = str
 RoleName = str
 """Who a model is called for: a seat of the framework, or somebody beside it (``grader``, ``profiler``)."""
 Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
+FINAL_DIAGNOSIS = "Final Diagnosis"
+"""The words by which a doctor ends a conversation."""
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
 """Why a conversation ended. ``end_tag`` and ``no_tag``, where the doctor addresses messages by tags: it wrote
 ``</end>``, or nothing that can be passed on."""
@@ -305,8 +307,6 @@ Event = (
     | Failed
     | Finished
 )
-EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
-"""Reads an event back from its dictionary."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 
 PASSING = (Token, Waiting)

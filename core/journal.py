@@ -14,14 +14,13 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Literal
 
 import orjson
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core import access, paths
 from core.case import Case
@@ -33,7 +32,7 @@ PRIVATE = ("live", "fork", "bench")
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True)
 
 
 class Fork(_Line):
@@ -148,10 +147,7 @@ class DeletedLine(_Line):
 
 
 class RunDeletedLine(_Line):
-    """The run of this journal is no longer wanted: it is taken out of the database with all that hangs on its trials.
-
-    What it cost was paid: its calls stay where the spending is counted.
-    """
+    """As ``DeletedLine``, of the whole run of this journal with all that hangs on its trials."""
 
     type: Literal["run_deleted"] = "run_deleted"
     run_id: str
@@ -225,7 +221,7 @@ def writable(place: Path) -> Iterator[None]:
         ) from error
 
 
-class JournalWriter:
+class JournalWriter(AbstractContextManager["JournalWriter"]):
     """Appends lines; each is on disk when ``append`` returns."""
 
     def __init__(self, path: Path) -> None:
@@ -290,12 +286,7 @@ class JournalWriter:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> JournalWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -363,9 +354,7 @@ class Journal:
                 os.posix_fallocate(room.fileno(), 0, _SET_ASIDE)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -421,13 +410,12 @@ def in_use(path: Path) -> bool:
     if not Path(lock.lock_file).exists():
         return False
     try:
-        lock.acquire(timeout=0)
+        with lock.acquire(timeout=0):
+            return False
     except Timeout:
         return True
     except OSError:  # where nothing can be written, nothing runs
         return False
-    lock.release()
-    return False
 
 
 def _drop_torn_line(path: Path) -> None:
@@ -456,65 +444,53 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
     given the calls that it names from the reply lines before it, as far as they lie behind ``start``.
     """
     paid: dict[str, Any] = {}
-    for offset, fields in _raw_lines(path, start, [words.encode() for words in about]):
-        try:
-            if isinstance(fields, dict) and fields.get("type") == "trial":
-                # the fields of a trial with the calls that it names by their ids
-                named = [
-                    event["call_id"] for event in fields["events"] if event["kind"] == "called" and "call" not in event
-                ]
-                records = {
-                    call_id: paid.pop(call_id, None)
-                    or CallRecord(call_id=call_id, role="doctor", purpose="dialogue", model="")
-                    for call_id in named
-                }
-                events = [
-                    {"kind": "called", "call": records[event["call_id"]]}
-                    if event.get("call_id") in records and event["kind"] == "called"
-                    else event
-                    for event in fields["events"]
-                ]
-                fields = {**fields, "events": events, "paid": frozenset(named)}
-            line = _LINE.validate_python(fields)
-        except (ValidationError, KeyError, TypeError) as error:
-            raise _damaged(path, offset, error) from error
-        if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
-            paid[line.call.call_id] = line.call
-        yield offset, line
-
-
-def _raw_lines(path: Path, start: int, about: Sequence[bytes] = ()) -> Iterator[tuple[int, Any]]:
-    """Yield (offset after the line, what it holds) of every whole line."""
+    wanted, offset = [words.encode() for words in about], start
     with path.open("rb") as file:
         file.seek(start)
-        offset = start
         for raw in file:
             if not raw.endswith(b"\n"):
                 return
             offset += len(raw)
-            if about and not any(words in raw for words in about):
+            if wanted and not any(words in raw for words in wanted):
                 continue
             try:
-                yield offset, orjson.loads(raw)
-            except orjson.JSONDecodeError as error:
-                raise _damaged(path, offset, error) from error
+                fields = orjson.loads(raw)
+                if isinstance(fields, dict) and fields.get("type") == "trial":
+                    fields = _with_calls(fields, paid)
+                line = _LINE.validate_python(fields)
+            except (ValueError, KeyError, TypeError) as error:
+                raise AnamnesisError(
+                    f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
+                    f"or take this line out and resume the run ({str(error).splitlines()[0]})."
+                ) from error
+            if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
+                paid[line.call.call_id] = line.call
+            yield offset, line
 
 
-def _damaged(path: Path, offset: int, error: Exception) -> AnamnesisError:
-    return AnamnesisError(
-        f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
-        f"or take this line out and resume the run ({str(error).splitlines()[0]})."
-    )
+def _with_calls(trial: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a trial's line with the calls that it names by their ids, which no other line names."""
+    named = [event["call_id"] for event in trial["events"] if event["kind"] == "called" and "call" not in event]
+    calls = {
+        one: paid.pop(one, None) or CallRecord(call_id=one, role="doctor", purpose="dialogue", model="")
+        for one in named
+    }
+    events = [
+        {"kind": "called", "call": calls[event["call_id"]]}
+        if event["kind"] == "called" and "call" not in event
+        else event
+        for event in trial["events"]
+    ]
+    return {**trial, "events": events, "paid": frozenset(named)}
 
 
 def read_header(path: Path) -> RunHeader:
     """Return the first line of a journal; raise ``NotAllowedError`` where it is somebody else's."""
-    for _, line in read_lines(path):
-        if isinstance(line, RunHeader):
-            access.require_own(line.owner, f"The run {line.run_id}")
-            return line
-        break
-    raise AnamnesisError(f"{path} does not begin with the description of a run.")
+    _, line = next(read_lines(path), (0, None))
+    if not isinstance(line, RunHeader):
+        raise AnamnesisError(f"{path} does not begin with the description of a run.")
+    access.require_own(line.owner, f"The run {line.run_id}")
+    return line
 
 
 def done_trials(path: Path) -> set[str]:

@@ -22,6 +22,7 @@ TEMPERAMENTS: tuple[Temperament, ...] = get_args(Temperament)
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
 SPEAKERS: tuple[PersonaSpeaker, ...] = get_args(PersonaSpeaker)
+_KINDS = {"temperament": TEMPERAMENTS, "language": LANGUAGES, "memory": MEMORIES, "speaker": SPEAKERS}
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,11 @@ def parse_persona(text: str) -> Persona:
     """
     chosen: dict[str, str] = {}
     for raw in text.replace(",", " ").split():
-        kind, word = _kind_of(raw)
+        found = [(kind, word) for kind, words in _KINDS.items() for word in words if raw.casefold() == word.casefold()]
+        if not found:
+            known = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in _KINDS.items())
+            raise UsageError(f"'{raw}' is no word of a persona: choose from {known}.")
+        kind, word = found[0]
         if chosen.setdefault(kind, word) != word:
             raise UsageError(f"The persona '{text}' names two of one kind ({chosen[kind]}, {word}): choose one.")
     return Persona(**chosen)  # type: ignore[arg-type]
@@ -71,21 +76,6 @@ def label(persona: Persona) -> str:
         {"caregiver": "caregiver speaks", "patient": "patient speaks"}[persona.speaker] if persona.speaker else "",
     )
     return ", ".join(part for part in parts if part) or "plain"
-
-
-def _kind_of(raw: str) -> tuple[str, str]:
-    kinds: dict[str, tuple[str, ...]] = {
-        "temperament": TEMPERAMENTS,
-        "language": LANGUAGES,
-        "memory": MEMORIES,
-        "speaker": SPEAKERS,
-    }
-    for kind, words in kinds.items():
-        for word in words:
-            if raw.casefold() == word.casefold():
-                return kind, word
-    known = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in kinds.items())
-    raise UsageError(f"'{raw}' is no word of a persona: choose from {known}.")
 
 
 def caregiver_speaks(persona: Persona, case_has_caregiver: bool) -> bool:

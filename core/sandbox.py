@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 from jinja2 import nodes
@@ -176,18 +176,13 @@ class _Bounded(ImmutableSandboxedEnvironment):
         return filled
 
 
-def _environment() -> jinja2.Environment:
-    found = _Bounded(
-        undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, finalize=_written
-    )
-    found.filters = {name: _guarded(name, do) for name, do in found.filters.items()}
-    found.filters |= {"_counted": _counted, "_bounded": _bounded}
-    del found.globals["lipsum"]
-    return found
-
-
-ENVIRONMENT = _environment()
+ENVIRONMENT: Final[jinja2.Environment] = _Bounded(
+    undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, finalize=_written
+)
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
+ENVIRONMENT.filters = {name: _guarded(name, do) for name, do in ENVIRONMENT.filters.items()}
+ENVIRONMENT.filters |= {"_counted": _counted, "_bounded": _bounded}
+del ENVIRONMENT.globals["lipsum"]
 
 
 @functools.cache

@@ -7,11 +7,11 @@ carried out by whoever opens it (OWASP, CSV injection). Numbers stay as they are
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
+if TYPE_CHECKING:  # a command that prints its rows needs neither, and loads faster without
+    import pandas as pd
+    import pyarrow as pa
 
 _FORMULA = "^'*(?:[\t\n]|\\s*[=+@＝＋－＠-])"
 _NUMBER = r"^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$"
@@ -42,6 +42,9 @@ def csv_of(table: pd.DataFrame) -> bytes:
 
 def inert_table(table: pa.Table) -> pa.Table:
     """Return an Arrow table as it can be written as CSV."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     for place, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             held = pc.replace_substring_regex(table.column(place), _RETURN, "\n")

@@ -25,6 +25,9 @@ _MOST = 6
 class Work(Generic[T]):
     """One piece of work; everything that a page may read is safe to read at any time."""
 
+    called = "It"
+    """What broke off, as the subject of a sentence."""
+
     def __init__(self, do: Callable[[Progress, Stop], T], title: str = "") -> None:
         """``do`` is given a function to tell its progress to, and one to ask whether to stop.
 
@@ -73,7 +76,7 @@ class Work(Generic[T]):
             self.error = str(error)
         except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
             _log.exception("Work broke off.")
-            self.error = f"It broke off: {str(error) or type(error).__name__}."
+            self.error = f"{self.called} broke off: {str(error) or type(error).__name__}."
         finally:
             self.finished_at = time.time()
 

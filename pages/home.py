@@ -1,7 +1,5 @@
 """Where one begins: ways in while nothing is stored; then what goes on, what came of it, and what to do next."""
 
-import datetime
-
 import streamlit as st
 
 from core import access
@@ -33,11 +31,10 @@ from pages.kit.campaigns import (
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain
+from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain, when
 from pages.kit.names import RELEASED, model_colours, model_name
 from pages.kit.navigation import go_to, link
-from pages.kit.page import show
-from pages.kit.running import under_way
+from pages.kit.page import show, under_way
 from pages.kit.visitor import only
 
 _LISTED = 6
@@ -59,15 +56,13 @@ _WAYS = {
     ),
 }
 """Page → what it is for, its icon, and what one does there."""
-_AXIS = Axis("Accuracy", (0, 1.02), ".1f", 0.2)
 
 
 def draw_home() -> None:
     """Draw the ways in and the published field, or the study that is under way."""
     if "trial" in st.query_params:  # an address without a page is of a consultation
         go_to("live", **st.query_params.to_dict())
-    known = campaigns()
-    if known:
+    if known := campaigns():
         draw_study(known)
         return
     st.markdown(
@@ -81,7 +76,7 @@ def draw_home() -> None:
 
 
 def draw_ways_in() -> None:
-    """Draw the three ways in."""
+    """Draw the ways in beside one another."""
     for column, (page, (title, icon, about)) in zip(st.columns(3), _WAYS.items(), strict=True):
         with column, st.container(border=True, height="stretch"):
             st.markdown(f"##### :material/{icon}: {title}")
@@ -124,11 +119,17 @@ def draw_field() -> None:
         for cell in cells
         if cell.model in models
     ]
-    colours = model_colours(models)
     panels = {one: QUESTION_TYPE[one] for one in QUESTION_TYPES if any(mark.panel == one for mark in marks)}
     draw_figure(
         lambda dark: bars(
-            marks, models, colours, _AXIS, places=list(FORMAT.values()), panels=panels, height=300, dark=dark
+            marks,
+            models,
+            model_colours(models),
+            Axis("Accuracy", (0, 1.02), ".1f", 0.2),
+            places=list(FORMAT.values()),
+            panels=panels,
+            height=300,
+            dark=dark,
         ),
         "home_field",
         "Accuracy falls when the case has to be asked for",
@@ -157,20 +158,20 @@ def draw_study(known: list[RunProgress]) -> None:
             link("runs", plain(run_title(run)), icon, run=run.run_id)
             trials = f"{run.done:,} of {run.planned or run.done:,} trials"
             cost = cost_in_words(run).replace("unknown", "cost unknown")
-            st.caption(" · ".join([plain(day(run.created_at)), trials, plain(cost), title_of(run.protocol)]))
+            day = when(run.created_at).partition(" ")[0]
+            st.caption(" · ".join([plain(day), trials, plain(cost), title_of(run.protocol)]))
         if len(known) > _LISTED:
             link("runs", f"All {len(known):,} runs", "list")
-        draw_watched()
+        if found := ask(conversations, Selection(sources=["live"]), limit=3):
+            st.subheader("Watched lately", anchor=False)
+            for talk in found:
+                name = plain(f"{model_name(talk.doctor)} on {talk.case_key}")
+                link("live", name, "play_circle", trial=talk.trial_id)
     draw_waiting()
     if any(run.study == SAMPLE for run in known):
         draw_sample()
     st.subheader("What to do next", anchor=False)
     draw_ways_in()
-
-
-def day(seconds: float) -> str:
-    """Return the day of a moment (UTC)."""
-    return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).strftime("%Y-%m-%d")
 
 
 @st.fragment(run_every=2.0)
@@ -183,7 +184,7 @@ def draw_going_on() -> None:
     for one in found:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             share = min(1.0, (one.done or 0) / one.planned) if one.planned else 0.0
-            st.progress(share, text=plain(f"{one.title}: {one.how_far}" if one.how_far else one.title), width="stretch")
+            st.progress(share, text=plain(one.in_words), width="stretch")
             if one.page:
                 link(one.page, "Open", "open_in_new", **one.query)
             if run := one.query.get("run"):
@@ -200,8 +201,7 @@ def draw_going_on() -> None:
 def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
     st.subheader("Latest result", anchor=False)
-    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
-    if rows:
+    if rows := accuracy_rows(run.run_id, rule_of(run.protocol)):
         n = max(row.n_cases for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),
@@ -214,16 +214,6 @@ def draw_result(run: RunProgress) -> None:
         link("failures", "Why answers are wrong", "troubleshoot")
         link("accuracy", "Beside other models", "bar_chart")
         link("compare", "Compare two", "compare_arrows")
-
-
-def draw_watched() -> None:
-    """List the consultations that were watched last."""
-    found = ask(conversations, Selection(sources=["live"]), limit=3)
-    if not found:
-        return
-    st.subheader("Watched lately", anchor=False)
-    for talk in found:
-        link("live", plain(f"{model_name(talk.doctor)} on {talk.case_key}"), "play_circle", trial=talk.trial_id)
 
 
 def counting() -> Work[dict[str, int]]:

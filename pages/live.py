@@ -1,6 +1,5 @@
 """Watch a doctor question a patient, two of them side by side, take either seat, or play one again."""
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,9 +8,8 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
-from core.errors import AnamnesisError
 from core.events import Answered, Called, Graded, Rated
-from core.frameworks.base import Arm, Campaign, Framework, framework
+from core.frameworks.base import Campaign, Framework, framework
 from core.frameworks.casting import CastNames
 from core.live.session import Session
 from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
@@ -26,38 +24,45 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, plain
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, faults_said, plain, reason_words, tokens_of, when
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
-from pages.kit.profiles import counted, reason_words
-from pages.kit.seats import ask_address, ask_case, ask_effort, ask_pack, ask_persona, ask_pictures, case_label, registry
-from pages.kit.sessions import Shown, adopt, beside, current, leave, play_again, running_sessions
-from pages.kit.settings_form import (
+from pages.kit.seats import (
+    ask_address,
+    ask_case,
+    ask_effort,
     ask_framework,
     ask_options,
+    ask_pack,
     ask_pairs,
+    ask_persona,
+    ask_pictures,
     ask_player,
-    cast_problem,
+    case_label,
     prepared,
     read_options,
+    registry,
+    seat_problem,
     single_arms,
 )
-from pages.kit.stage import ask_to_present, draw_stage, presenting
+from pages.kit.sessions import Shown, adopt, beside, current, running_sessions
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.kit.watched import (
+    ask_to_present,
     cost_of,
     draw_controls,
     draw_differential,
     draw_figures,
     draw_fork_link,
     draw_session,
+    draw_stage,
     draw_take_away_watched,
     draw_watched_chat,
-    facts_to_ask,
+    facts_brought,
+    presenting,
     redrawn,
-    tokens_of,
 )
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
@@ -150,8 +155,13 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
             with column:
                 others[other] = ask_player("live", known, other, human=mode == "one", beside=tested)
     if person:
-        with seats:
-            _explain_to_person(known, arms)
+        asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
+        after = "the solver answers" if known.seat("solver") is not None else "you answer"
+        seats.info(
+            f"You are the {known.tested.title}. {plain(known.invitation(known.tested.role))}. After the conversation "
+            f"{after}:\n\n{asked}\n\nFurther formats stand under More settings.",
+            icon=":material/person:",
+        )
     doctors *= 2 if mode == "patients" else 1
     personas: list[str] = []
     with apart:
@@ -170,7 +180,7 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
         values = ask_options("live", known, tested, "main", "more", *([] if personas else ["patient"]))
     casts = [CastNames(**{known.tested.role: doctor, **others}) for doctor in doctors]
     settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
-    problem = wrong or next(filter(None, (cast_problem(known, names, address) for names in casts)), None)
+    problem = wrong or next(filter(None, (seat_problem(names, address, known.name) for names in casts)), None)
     if case is None or not arms or problem:
         return [], problem
     found = prepared(known.name, hash((case,)), (case,)) if known.needs_profile else None
@@ -199,30 +209,16 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     return list(campaigns), None
 
 
-def _explain_to_person(known: Framework, arms: Sequence[Arm]) -> None:
-    """Say to whoever is to sit in the tested seat how it speaks, and what is asked after it."""
-    solved = known.seat("solver") is not None
-    asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
-    st.info(
-        f"You are the {known.tested.title}. {plain(known.invitation(known.tested.role))}. After the conversation "
-        f"{'the solver answers' if solved else 'you answer'}:\n\n{asked}\n\nFurther formats stand under More settings.",
-        icon=":material/person:",
-    )
-
-
 def _start(campaigns: Sequence[Campaign]) -> None:
     case = campaigns[0].cases[0]
     started: list[Session] = []
-    try:
+    with faults_said():
         for campaign in campaigns:
             started.append(start_consultation(one_case(campaign, case), beside=started[0] if started else None))
-    except AnamnesisError as error:
-        for session in started:  # nobody would watch it, and its calls may cost money
-            session.stop()
-        st.error(plain(str(error)))
-        return
-    adopt(started, case)
-    st.rerun()
+        adopt(started, case)
+        st.rerun()
+    for session in started:  # nobody would watch it, and its calls may cost money
+        session.stop()
 
 
 def draw_pair(left: Shown, right: Shown) -> None:
@@ -234,7 +230,7 @@ def draw_pair(left: Shown, right: Shown) -> None:
 
     def draw() -> None:
         shared = cases[0] if len(cases) == 1 else None
-        draw_controls(sessions, shared, leave, lambda: play_again(left, right))
+        draw_controls((left, right), shared)
         for column, shown, other in zip(st.columns(2, gap="medium"), (left, right), (right, left), strict=True):
             with column:
                 _draw_side(shown, other)
@@ -271,18 +267,12 @@ def _draw_side(shown: Shown, other: Shown) -> None:
         st.error(plain(session.error))
     draw_figures(session, events, shown.known)
     if shown.case is not None:
-        told, brought = _facts(shown)
+        told, asked = facts_brought(shown)
         by_whom = "patient and staff" if shown.profiled else "the patient"
-        st.progress(brought / max(1, told), text=f"{brought} of {told} facts that {by_whom} can tell")
+        st.progress(told / max(1, asked), text=f"{told} of {asked} facts that {by_whom} can tell")
     draw_differential(events)
     draw_answers(session, events, shown.known)
     draw_fork_link(shown)
-
-
-def _facts(shown: Shown) -> tuple[int, int]:
-    """Return how many facts there are to be asked for, and how many of them were told."""
-    facts = facts_to_ask(shown)
-    return len(facts), sum(fact.turn is not None for fact in facts)
 
 
 def outcomes_table(left: Shown, right: Shown) -> pd.DataFrame:
@@ -299,10 +289,10 @@ def outcomes_table(left: Shown, right: Shown) -> pd.DataFrame:
 def _outcome(shown: Shown) -> dict[str, str]:
     events, known = shown.session.snapshot(), shown.known or framework()
     calls = [event.call for event in events if isinstance(event, Called)]
-    told, brought = _facts(shown)
+    told, asked = facts_brought(shown)
     rows = {
         "Questions": str(known.questions(events)),
-        "Facts uncovered": f"{brought} of {told}",
+        "Facts uncovered": f"{told} of {asked}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
     }
@@ -325,7 +315,7 @@ def recent_table(found: list[Conversation]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "When": datetime.datetime.fromtimestamp(talk.finished_at, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+                "When": when(talk.finished_at),
                 "Case": talk.case_key,
                 "Doctor": talk.doctor,
                 "Patient": talk.patient,
@@ -342,15 +332,14 @@ def recent_table(found: list[Conversation]) -> pd.DataFrame:
 
 def draw_recent() -> None:
     """List the newest consultations that were watched here, to be opened again."""
-    found = ask(conversations, Selection(sources=["live"]), limit=_RECENT)
-    if not found:
-        return
-
-    def take(row: int) -> None:
-        st.query_params["trial"] = found[row].trial_id
-
-    st.subheader("Watched before", anchor=False)
-    draw_table(recent_table(found), "live_recent", on_row=take, download="")
+    if found := ask(conversations, Selection(sources=["live"]), limit=_RECENT):
+        st.subheader("Watched before", anchor=False)
+        draw_table(
+            recent_table(found),
+            "live_recent",
+            on_row=lambda row: st.query_params.update(trial=found[row].trial_id),
+            download="",
+        )
 
 
 def draw_kept() -> None:
@@ -366,10 +355,8 @@ def draw_kept() -> None:
         words = f"{model_name(shown.doctor)} on {shown.session.title}: {state}, {said}"
         link("live", plain(words), "sync", trial=trial_id)
     for run, trial_id in left:
-        when = datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
-        link(
-            "live", plain(f"{model_name(run.doctor)} on {run.case_set}: stopped, begun {when}"), "pause", trial=trial_id
-        )
+        words = f"{model_name(run.doctor)} on {run.case_set}: stopped, begun {when(run.created_at)}"
+        link("live", plain(words), "pause", trial=trial_id)
 
 
 def draw_live() -> None:
@@ -384,13 +371,13 @@ def draw_live() -> None:
         return
     sides = [shown, *filter(None, [beside()])]
     if presenting():
-        draw_stage(sides, leave, lambda: play_again(*sides))
+        draw_stage(sides)
         return
     ask_to_present()
     if len(sides) > 1:
         draw_pair(*sides)
     else:
-        draw_session(shown, on_new=leave, on_again=play_again)
+        draw_session(shown)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The models that can take a seat: found, added, tested with a call or three, listed with keys and prices, removed."""
 
+from contextlib import suppress
+
 import pandas as pd
 import streamlit as st
 from pydantic import SecretStr
@@ -13,10 +15,9 @@ from core.models.registry import load_registry
 from core.work import begin, work_at
 from pages.kit.controls import ask_secret, choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import plain
+from pages.kit.look import counted, faults_said, plain
 from pages.kit.navigation import link
 from pages.kit.page import show
-from pages.kit.profiles import counted
 from pages.kit.seats import EFFORTS, ask_key, registry
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
@@ -29,7 +30,6 @@ _PROVIDERS = {
 }
 """Providers that a page may enter; programs are entered on the command line only."""
 _LOOKING = ("models", "servers")
-_FORM = ("provider", "address", "id", "name", "key", "variable", "effort", "input", "output", "requests")
 
 
 def draw_models() -> None:
@@ -97,26 +97,25 @@ def draw_form() -> None:
     if right.button(
         "Ask the server for its models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
     ):
-        try:
-            with st.spinner("Asking the server…"):
-                st.session_state["models_offered"] = offered(address, _typed_key())
-        except AnamnesisError as error:
-            st.warning(plain(str(error)), icon=":material/cloud_off:")
+        with faults_said(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
+            st.session_state["models_offered"] = offered(address, _typed_key())
     if found := st.session_state.get("models_offered"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             one = choose(f"{counted(len(found), 'model')} on the server", found, "models_one", bound=False, width=480)
             st.button("Use it", key="models_use", on_click=_fill, args=(address, one))
     with st.expander("Key from a variable, prices, limits, effort", icon=":material/tune:"):
         columns = st.columns(5, vertical_alignment="bottom")
-        columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
-        columns[1].number_input(
-            "US $ per million input tokens", 0.0, value=None, key="models_input", placeholder="unknown"
+        variable = columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
+        dearness = [
+            column.number_input(
+                f"US $ per million {way} tokens", 0.0, value=None, key=f"models_{way}", placeholder="unknown"
+            )
+            for column, way in zip(columns[1:3], ("input", "output"), strict=True)
+        ]
+        requests = columns[3].number_input(
+            "Requests per minute", 1, value=None, key="models_requests", placeholder="no limit"
         )
-        columns[2].number_input(
-            "US $ per million output tokens", 0.0, value=None, key="models_output", placeholder="unknown"
-        )
-        columns[3].number_input("Requests per minute", 1, value=None, key="models_requests", placeholder="no limit")
-        columns[4].selectbox(
+        effort = columns[4].selectbox(
             "Reasoning effort", EFFORTS, key="models_effort", format_func=lambda word: word or "The model’s own"
         )
     entry = Entry(
@@ -124,11 +123,11 @@ def draw_form() -> None:
         provider=provider,
         model_id=model_id,
         address=address.strip(),
-        key_env=str(st.session_state.get("models_variable") or "").strip(),
-        effort=st.session_state.get("models_effort") or "",
-        input_price=st.session_state.get("models_input"),
-        output_price=st.session_state.get("models_output"),
-        requests_per_minute=st.session_state.get("models_requests"),
+        key_env=variable.strip(),
+        effort=effort or "",
+        input_price=dearness[0],
+        output_price=dearness[1],
+        requests_per_minute=requests,
     )
     if st.button("Test and save", type="primary", icon=":material/bolt:", **only("manage", disabled=not entry.name)):
         _test_and_keep(entry)
@@ -196,10 +195,6 @@ def draw_list() -> None:
     """Draw all models; the one that is chosen can be tested, given a key, or removed."""
     st.subheader("All models", anchor=False)
     found = list(listed(registry()))
-
-    def take(row: int) -> None:
-        st.query_params["model"] = found[row].spec.name
-
     chosen = next((one for one in found if one.spec.name == st.query_params.get("model")), None)
     if chosen is not None:
         with st.container(border=True, horizontal=True, vertical_alignment="bottom"):
@@ -209,12 +204,10 @@ def draw_list() -> None:
             if st.button(
                 "Test", icon=":material/bolt:", key="models_test", **only("run", disabled=bool(chosen.missing_key))
             ):
-                try:
+                with faults_said():
                     with st.spinner(f"Asking {chosen.spec.name}…"):
                         st.session_state["models_tested"] = try_model(load_registry(), chosen.spec.name)
                     st.rerun()
-                except AnamnesisError as error:
-                    st.error(plain(str(error)))
             if chosen.own:
                 st.button(
                     "Remove",
@@ -224,15 +217,18 @@ def draw_list() -> None:
                     args=(chosen,),
                     **only("manage"),
                 )
-    draw_table(models_table(found), "models", on_row=take, download="")
+    draw_table(
+        models_table(found),
+        "models",
+        on_row=lambda row: st.query_params.update(model=found[row].spec.name),
+        download="",
+    )
     st.caption("Click a row to test a model, give it a key, or remove it. What is stored of a removed model stays.")
 
 
 def _remove(one: Listed) -> None:
-    try:
+    with suppress(AnamnesisError):  # it is no longer one of this visitor's, or is gone already: the list shows it
         remove(one.spec.name)
-    except AnamnesisError as error:
-        st.session_state["models_refused"] = str(error)
     st.query_params.pop("model", None)
 
 

@@ -23,7 +23,7 @@ import duckdb
 import pytest
 from hypothesis import settings
 
-from core.store import database, engine, migrations
+from core.store import database, lease, migrations
 from core.store.database import Store
 from tests.support.dashboard import Dashboard, shared
 from tests.support.stores import campaign, copy_of
@@ -139,25 +139,25 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
     """
     ours: list[duckdb.DuckDBPyConnection] = []
     idle: list[duckdb.DuckDBPyConnection] = []
-    alone, close = engine._engine, engine.Opened.close
+    alone, close = lease._engine, lease.Opened.close
 
     def next_one(path: Path) -> duckdb.DuckDBPyConnection:
         if idle:
             return idle.pop()
-        started = duckdb.connect(config={**engine.CONFIG, "threads": "1"})
+        started = duckdb.connect(config={**lease.CONFIG, "threads": "1"})
         started.execute(f"SET allowed_directories = ['{tmp_path_factory.getbasetemp()}', '{tempfile.gettempdir()}']")
         started.execute("SET enable_external_access = false")
         ours.append(started)
         return started
 
-    def closed(opened: engine.Opened) -> None:
+    def closed(opened: lease.Opened) -> None:
         close(opened)
         if any(one is opened.engine for one in ours):
             idle.append(opened.engine)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_engine", next_one)
-        patch.setattr(engine.Opened, "close", closed)
+        patch.setattr(lease, "_engine", next_one)
+        patch.setattr(lease.Opened, "close", closed)
         yield alone
     idle.clear()
     ours.clear()
@@ -166,7 +166,7 @@ def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineO
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch, _engines_go_on: EngineOf) -> None:
     """Open databases as the product does, with an engine that reaches one file."""
-    monkeypatch.setattr(engine, "_engine", _engines_go_on)
+    monkeypatch.setattr(lease, "_engine", _engines_go_on)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -113,16 +113,11 @@ def _shared() -> PromptPack:
     return load_pack("shared", ("repair",))
 
 
-def reader(form: type[M]) -> Callable[[str], M]:
-    """Return what reads the last JSON of that form in a reply; it raises ``ValueError`` where there is none.
-
-    A bare list is taken for the one field of a form that has but one.
-    """
-    return lambda text: read_json(text, form)
-
-
 def read_json(text: str, form: type[M]) -> M:
-    """Return the last JSON of that form in a text: what comes before it may be thought aloud."""
+    """Return the last JSON of that form in a text: what comes before it may be thought aloud.
+
+    Raises ``ValueError`` where there is none. A bare list is taken for the one field of a form that has but one.
+    """
     fault: ValueError = ValueError("it holds no JSON object that is whole")
     first = _OPENING.search(text)
     # a list within an object that was cut off is not all of it

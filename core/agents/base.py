@@ -107,17 +107,21 @@ class Agent(Protocol):
         """Full name under which it is stored."""
 
 
-class Doctor(Agent, Protocol):
-    """The model under test."""
+class Inquirer(Agent, Protocol):
+    """A doctor that takes a history, whoever answers in the end."""
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message of the consultation."""
-
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer a question on what is shown."""
+        """Say the next message of the consultation; one without a question mark ends it."""
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
         """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+
+
+class Doctor(Inquirer, Protocol):
+    """The model under test."""
+
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Answer a question on what is shown."""
 
 
 class Patient(Agent, Protocol):

@@ -209,3 +209,24 @@ STATES_ANOTHER = re.compile(
     r"(?:: ?| is )(?![^.,;\n]{0,80}[\ue000-\uf03f])[a-z]"
 )
 HEDGES = re.compile(r"\b(?:could|may|might|such as|including|like|eg|e\.g|possib\w{1,6}|some)\b|\($")
+# Letters that may stand for a choice, and the words beside which they do.
+CAPITAL = re.compile(
+    r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])"
+    r"(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))"
+)
+SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
+WORD_BEFORE = re.compile(r"([A-Za-z']+),? $")
+BEFORE_LETTER = frozenset(
+    "is be was are option options choice choices letter answer the pick choose chose chosen select selected"
+    " with for say to between both either neither not than of as therefore so thus hence go over vs versus"
+    " choosing picking ist est es e und ou et oder que antwort reponse respuesta then only but rather probably"
+    " likely definitely maybe perhaps think believe it's it him her me on from namely reflection thought"
+    " thoughts toward towards zwischen entre actually mark circle mean means correct rejected excluding exclude"
+    " eliminate eliminates eliminated because since unlike against out no remains leaves leaving try guess just"
+    " diagnosis".split()
+)
+AFTER_LETTER = (
+    "is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
+    "|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone"
+    "|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|than|as"
+)

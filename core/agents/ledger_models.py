@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
+from core.agents.ask import Asked, Request, ask, read_json, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
@@ -81,8 +82,6 @@ class Judged:
 
 
 class _SplitFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     text: str
     lay: str
     topic: Topic
@@ -90,22 +89,16 @@ class _SplitFact(BaseModel):
 
 
 class _MarkedFact(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     id: str
     mark: Mark
     turn: int | None = None
 
 
 class _Marked(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     facts: list[_MarkedFact]
 
 
 class _Split(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     facts: list[_SplitFact]
 
 
@@ -125,7 +118,7 @@ class FactSplitter(ModelAgent):
     async def split(self, case: Case) -> AsyncIterator[Token | Called | SplitFacts]:
         """Yield the calls and at last the facts; raises ``CallFailed`` where the provider fails."""
         prompt = instruction_part(self._pack, "facts", vignette=case.vignette, topics=list(TOPICS))
-        request = Request("facts", [prompt], "grader", "judge", reader(_Split), form=_Split)
+        request = Request("facts", [prompt], "grader", "judge", partial(read_json, form=_Split), form=_Split)
         async for item in ask(self._voice, self._pack, request):
             if not isinstance(item, Asked):
                 yield item

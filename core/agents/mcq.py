@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.agents import choice_words as words
@@ -39,12 +39,10 @@ def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered
     ``lettered`` says whether the choices were shown with letters.
     """
     named = named_choices(response, choices, lettered=lettered)
-    if len(named) > 1:
-        return Judgement("mcq_strict", ", ".join(named), "multiple", rule_version=STRICT_VERSION)
-    if not named:
-        return Judgement("mcq_strict", None, "no_diagnosis", rule_version=STRICT_VERSION)
-    verdict: Verdict = "correct" if named[0].lower() == answer.lower() else "incorrect"
-    return Judgement("mcq_strict", named[0], verdict, rule_version=STRICT_VERSION)
+    verdict: Verdict = "multiple" if named else "no_diagnosis"
+    if len(named) == 1:
+        verdict = "correct" if named[0].lower() == answer.lower() else "incorrect"
+    return Judgement("mcq_strict", ", ".join(named) if named else None, verdict, rule_version=STRICT_VERSION)
 
 
 def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:
@@ -153,15 +151,13 @@ def _in_word(character: str) -> bool:
     return (character.isalnum() and character < "\u2e80") or character == "_"
 
 
-def _outermost(spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the spans that lie in no other."""
-    kept: set[tuple[int, int]] = set()
+def _outermost(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the spans that lie in no other, in their order."""
     reached = -1
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if end > reached:
-            kept.add((start, end))
+            yield start, end
             reached = end
-    return kept
 
 
 # ------------------------------------------------------------------------------------------------- reading a response
@@ -182,7 +178,7 @@ def _read(response: str, choices: _Choices) -> list[int]:
     marked, named = _mark_names(text, choices)
     # whether a letter may stand for a choice; quick, and rather yes than no
     lettered = bool(choices.letters) and (
-        len(marked) < 60 or _CAPITAL.search(marked) is not None or _SMALL.search(marked) is not None
+        len(marked) < 60 or words.CAPITAL.search(marked) is not None or words.SMALL.search(marked) is not None
     )
     if len(named) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
         return named  # as most responses are
@@ -202,7 +198,7 @@ def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
     spans = {span: n for n, name in there for span in _whole_words(name, flat) if not _is_part(flat, *span)}
     marks: dict[int, str] = {}
     pieces, reached = [], 0
-    for start, end in sorted(_outermost(set(spans))) if len(spans) > 1 else spans:
+    for start, end in _outermost(spans):
         mark = marks.setdefault(spans[start, end], chr(_NAME + min(len(marks), _MOST_NAMES)))
         pieces += [text[reached:start], mark]
         reached = end
@@ -251,7 +247,10 @@ class _Reading:
         if "if " in text:
             text = words.FORCED.sub("", text)
         self._text = words.LABEL.sub(self._label, text) if lettered else text
-        self._mentions = _groups(self._text)
+        found = [*words.GROUP.finditer(self._text)]
+        if len(found) > 2 * _MOST_GROUPS:
+            found = found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
+        self._mentions = [_Group(at, self._text) for at in found]
 
     def result(self) -> list[int]:
         """Return the choices that are meant, by their positions."""
@@ -273,11 +272,9 @@ class _Reading:
 
     def _position(self, mark: str) -> int:
         code = ord(mark)
-        return (
-            self._named[code - _NAME]
-            if code < _LONE
-            else self._choices.letters[chr(ord("A") + (ord(mark) - _LONE) % (_FORMED - _LONE))]
-        )
+        if code < _LONE:
+            return self._named[code - _NAME]
+        return self._choices.letters[chr(ord("A") + (code - _LONE) % (_FORMED - _LONE))]
 
     def _label(self, found: re.Match[str]) -> str:
         """Return a name without its letter; with it where that is another choice's, so that both count."""
@@ -411,13 +408,6 @@ _SIGNS_OF_IS = (":", "-", "=", ">", "")
 _THEN = re.compile(r"[ ,:)'\"-]{0,4}([a-z']+|.)")
 
 
-def _groups(text: str) -> list[_Group]:
-    found = [*words.GROUP.finditer(text)]
-    if len(found) > 2 * _MOST_GROUPS:
-        found = found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
-    return [_Group(at, text) for at in found]
-
-
 def _tells(word: str) -> bool:
     return word in words.TELLING or not word.isascii()
 
@@ -452,7 +442,7 @@ def _mark_letters(text: str, choices: _Choices) -> str:
 
 def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
     """Say whether the word before a letter lets it stand for a choice ("is B", but not "vitamin B")."""
-    before = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    before = words.WORD_BEFORE.search(text, max(0, start - 24), start)
     if before is None:
         return True
     word = before[1].lower()
@@ -461,7 +451,7 @@ def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
     if word in ("or", "and", "nor"):  # of "B or C" the second goes with the first
         first = before.start() - 1
         return first < 0 or not text[first].isascii() or first in kept or not text[first].isalnum()
-    return word in _BEFORE_LETTER
+    return word in words.BEFORE_LETTER
 
 
 def _with_mark(found: re.Match[str], base: int) -> str:
@@ -470,33 +460,11 @@ def _with_mark(found: re.Match[str], base: int) -> str:
     return found[0][:place] + mark + found[0][place + 1 :]
 
 
-_CAPITAL = re.compile(
-    r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])"
-    r"(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))"
-)
-_SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
-_WORD_BEFORE = re.compile(r"([A-Za-z']+),? $")
-_BEFORE_LETTER = frozenset(
-    "is be was are option options choice choices letter answer the pick choose chose chosen select selected"
-    " with for say to between both either neither not than of as therefore so thus hence go over vs versus"
-    " choosing picking ist est es e und ou et oder que antwort reponse respuesta then only but rather probably"
-    " likely definitely maybe perhaps think believe it's it him her me on from namely reflection thought"
-    " thoughts toward towards zwischen entre actually mark circle mean means correct rejected excluding exclude"
-    " eliminate eliminates eliminated because since unlike against out no remains leaves leaving try guess just"
-    " diagnosis".split()
-)
-_AFTER_LETTER = (
-    "is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
-    "|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone"
-    "|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|than|as"
-)
-
-
 @functools.lru_cache(maxsize=64)
 def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
     """Return what finds letters in a form that leaves little doubt, as labels, after what announces them, and alone."""
     either = f"[{letters}{letters.lower()}]"
-    no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{_AFTER_LETTER})\b)\w)"
+    no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{words.AFTER_LETTER})\b)\w)"
     formed = re.compile(
         r"(?i:\b(?:option|choice|letter|alternative|opcion|opzione)s?)"
         rf"[ :(\[\"'*]{{1,4}}({either}){no_word_follows}[)\]\"']?"

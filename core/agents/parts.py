@@ -16,7 +16,7 @@ from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
 from core.models.base import Message, Role, joined, message
 from core.models.pictures import read_back
-from core.persona import PLAIN, Persona, caregiver_speaks, persona_prompt
+from core.persona import PLAIN, caregiver_speaks, persona_prompt
 from core.prompts import PromptPack
 
 PartName = Literal[
@@ -260,7 +260,9 @@ def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue
     system = [prompt_part(pack, "patient", "system", "system", vignette=held.vignette, caregiver=caregiver)]
     if scene.persona != PLAIN:
         text = persona_prompt(pack, scene.persona, caregiver)
-        values = _persona_values(scene.persona, caregiver)
+        persona = scene.persona
+        how = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
+        values = {**how, "caregiver": caregiver}
         file, hashed = pack.file_of("persona"), pack.prompts["persona"].hash
         system.append(Part("system", text, "persona", "persona", file, hashed, values, joined=True))
     return [*system, *dialogue_parts(dialogue, "patient")]
@@ -269,11 +271,6 @@ def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue
 def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
     """Return what the summariser is given: the patient's lines."""
     return instruction_part(pack, "summariser", lines=" ".join(lines))
-
-
-def _persona_values(persona: Persona, caregiver: bool) -> dict[str, Any]:
-    values = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
-    return {**values, "caregiver": caregiver}
 
 
 def check_picture_prompt(pack: PromptPack) -> None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
 from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
 class _Filtered(_Reply):
@@ -95,23 +96,13 @@ class LLMProfiler(ModelAgent):
         """
         calls: tuple[str, ...] = ()
         filtered: _Filtered | None = None
-        async for item in self._ask(
-            case,
-            "filter",
-            {
-                "vignette": case.vignette,
-                "question": case.question,
-                "choices": case.choices,
-                "answer": case.answer,
-                "reasons": list(REASON_MEANINGS.items()),
-            },
-            _Filtered,
-            reader(_Filtered),
-        ):
-            if not isinstance(item, Asked):
+        shown = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
+        asked = {**shown, "reasons": list(REASON_MEANINGS.items())}
+        async for item in self._ask(case, "filter", asked, _Filtered, partial(read_json, form=_Filtered)):
+            if isinstance(item, Asked):
+                filtered, calls = item.value, item.call_ids
+            else:
                 yield item
-                continue
-            filtered, calls = item.value, item.call_ids
         assert filtered is not None
         if not filtered.suitable:
             word = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)

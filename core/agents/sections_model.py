@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
 from core.agents.calls import Voice
@@ -32,13 +32,11 @@ class SplitByModel:
 
 
 class _Sorted(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     section: VignetteSection
     sentence: str
 
 
 class _Reply(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     sections: list[_Sorted]
 
 

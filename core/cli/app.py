@@ -27,9 +27,9 @@ COMMANDS = {
     "reproduce": "reproduce:reproduce",
     "train": "training:train",
     "meld": "memorisation:meld",
-    "judge-patients": "patients:judge",
-    "judge-facts": "patients:judge_facts",
-    "solve-prefixes": "solving:solve_prefixes",
+    "judge-patients": "judging:judge",
+    "judge-facts": "judging:judge_facts",
+    "solve-prefixes": "judging:solve_prefixes",
     "report": "report:app",
     "check": "check:app",
     "models": "models:app",
@@ -79,7 +79,6 @@ class _WhenAsked(TyperGroup):
 app = typer.Typer(
     name="python -m core",
     cls=_WhenAsked,
-    help="Anamnesis: test clinical language models in doctor–patient conversation.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -108,10 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
         status = typer.main.get_command(app).main(arguments, prog_name="python -m core", standalone_mode=False)
     except TyperException as error:
         return _complain(error.format_message().rstrip(".") + " (--help tells more).", 2)
-    except UsageError as error:
-        return _complain(str(error), 2)
     except AnamnesisError as error:
-        return _complain(str(error), 1)
+        return _complain(str(error), 2 if isinstance(error, UsageError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("Interrupted.", 1)
     except BrokenPipeError:

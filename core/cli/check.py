@@ -38,7 +38,7 @@ def check(context: typer.Context) -> int:
     """Check the set-up: versions, database, prompts, keys (never shown), servers on this machine."""
     if context.invoked_subcommand is not None:
         return 0
-    lines = [*_versions(), *_parts(), *_providers(load_registry())]
+    lines = [*_parts(), *_providers(load_registry())]
     for name, good, words in lines:
         print(f"{'ok' if good else '--'}  {name:<14} {words}")
     # a provider without a key is not a fault: the reference cast needs none
@@ -66,7 +66,7 @@ def check_cases(
     return 1 if severe else 0
 
 
-def _versions() -> Iterator[Line]:
+def _parts() -> Iterator[Line]:
     yield "anamnesis", True, __version__
     yield "python", sys.version_info >= (3, 11), ".".join(str(part) for part in sys.version_info[:3])
     for package in _PACKAGES:
@@ -74,9 +74,6 @@ def _versions() -> Iterator[Line]:
             yield package, True, importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             yield package, False, "is not installed: run make run once, or pip install -r requirements.txt"
-
-
-def _parts() -> Iterator[Line]:
     looks: dict[str, Callable[[], str]] = {"database": _database, "prompts": _prompts, "cases": _library}
     for name, look in looks.items():
         try:
@@ -111,7 +108,8 @@ def _providers(registry: Registry) -> Iterator[Line]:
         yield f"key {spec.provider}", missing is None, f"{spec.api_key_env} is {'not ' if missing else ''}set"
     address = os.environ.get("OPENAI_BASE_URL")
     if address:
-        yield "server", _answers(address), f"{address} {'answers' if _answers(address) else 'does not answer'}"
+        answers = _answers(address)
+        yield "server", answers, f"{address} {'answers' if answers else 'does not answer'}"
 
 
 def _answers(address: str) -> bool:

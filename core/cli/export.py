@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from core.cli.options import Out, folded_store, new_file, run_id_of
+from core.cli.options import Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MOST, document_of
@@ -17,7 +17,6 @@ from core.export.forms import FORMS
 from core.export.run_report import report_of
 from core.spreadsheets import inert_table
 from core.store.queries.transcripts import results, transcripts
-from core.store.selection import Selection
 
 
 def export_conversation(
@@ -64,9 +63,9 @@ def export_results(
     if out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"{out}: the name must end in .csv or .parquet.")
     store = folded_store()
-    runs = [run_id_of(store, name) for name in run] if run else None
+    wanted = selected(store, run)
     with store.read() as cursor:
-        table = results(cursor, Selection(runs=runs))
+        table = results(cursor, wanted)
     with new_file(out) as written:
         if out.suffix == ".csv":
             pyarrow.csv.write_csv(inert_table(table), written)

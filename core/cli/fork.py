@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from core.cli.options import BaseUrl
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Answered, Ended, Finished, Graded, Started, Utterance
 from core.jobs.plan import human_seats, parse_arms
@@ -27,7 +28,7 @@ def fork(
     prompts: Annotated[str | None, typer.Option(help="Another prompt pack: its name, or a folder.")] = None,
     arms: Annotated[str, typer.Option(help="paper, or format:question_type,…")] = _ARMS,
     seed: Annotated[int | None, typer.Option(help="Another seed of the trial.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    base_url: BaseUrl = None,
 ) -> int:
     """Take up a stored conversation at a message, change what is named, and run it on as a branch of its own."""
     origin = stored_origin(trial_id)
@@ -37,13 +38,12 @@ def fork(
     given = {name: value for name, value in settings.items() if value is not None}
     origin.framework.read_settings(given)
     plan = ForkPlan(
-        parent=trial_id,
         turn=turn,
         text=say,
         names=names,
         settings=origin.settings_with(**given),
         prompts=prompts or "",
-        arms=parse_arms(arms, origin.protocol),
+        arms=parse_arms(arms, origin.run.protocol),
         seed=seed,
     )
     if human_seats(names):

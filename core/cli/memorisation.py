@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar
-from core.cli.run import Batch, Budget
+from core.cli.options import AskNothing, BaseUrl, Batch, Budget, Concurrency, folded_store, print_estimate, progress_bar
 from core.datasets.select import select
 from core.jobs.completing import Options, complete_cases, estimate
 from core.measures.memorisation import FLAG, Variant, model_rows
@@ -21,7 +20,7 @@ def meld(
     model: Annotated[str, typer.Option(help="The model to test: provider/model or an alias.")],
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    base_url: BaseUrl = None,
     concurrency: Concurrency = None,
     variant: Annotated[
         Variant, typer.Option(help="Let it go on writing, or ask for the original word for word at temperature 0.")
@@ -29,7 +28,7 @@ def meld(
     again: Annotated[bool, typer.Option("--again", help="Ask also where there is a completion already.")] = False,
     budget_usd: Budget = None,
     batch: Batch = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+    dry_run: AskNothing = False,
 ) -> int:
     """Give a model the first half of each vignette and measure how close its second half comes to the real one."""
     chosen, registry = select(cases, limit), load_registry(batch=batch)

@@ -13,8 +13,9 @@ from core.errors import UsageError
 from core.models.connection import USUAL_PORTS, Server, find_servers, offered, try_model
 from core.models.fetch import OFFERS, details, get
 from core.models.keys import find_key, looks_like_key
-from core.models.register import SERVER, Entry, add, keep, listed, own_file, remove
+from core.models.register import SERVER, Entry, add, keep, listed, remove
 from core.models.registry import load_registry
+from core.models.settings import own_file
 
 app = typer.Typer(
     help="Your models: add, test, list, find, remove.",
@@ -22,8 +23,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-_Name = Annotated[str, typer.Argument(metavar="MODEL", help="Its name, with or without the provider.")]
 
 
 @app.command("list")
@@ -137,11 +136,8 @@ def find_models(
     """Look for servers of models on this machine."""
     if key_env and looks_like_key(key_env):
         raise UsageError("--key-env is the name of a variable: put the key into one.")
-    found: tuple[Server, ...]
-    if address:
-        found = (Server("", address, offered(address, find_key(key_env) if key_env else None)),)
-    else:
-        found = find_servers()
+    key = find_key(key_env) if key_env else None
+    found = (Server("", address, offered(address, key)),) if address else find_servers()
     if not found:
         ports = ", ".join(f"{program} {port}" for port, program in USUAL_PORTS.items())
         print(f"No server of models answers on this machine at its usual port ({ports}).")
@@ -178,7 +174,9 @@ def get_model(
 
 
 @app.command("remove")
-def remove_model(name: _Name) -> int:
+def remove_model(
+    name: Annotated[str, typer.Argument(metavar="MODEL", help="Its name, with or without the provider.")],
+) -> int:
     """Take a model out of your file; its runs stay."""
     print(f"{remove(name)} is no longer in {own_file()}.")
     return 0

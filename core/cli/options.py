@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -29,16 +32,35 @@ from core.stats.corrections import format_p, stars
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.runs import run_ids
+from core.store.selection import Selection
 from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="So many at once; left out, as many as the models' providers take.")
 ]
+Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")]
+AskNothing = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
 Row = dict[str, Any]
+Given = dict[str, tuple[Any, Any]]
+"""Option → its annotation, which typer reads, and its default."""
+
+
+def with_options(command: Callable[..., int], given: Given, words: str) -> Callable[..., int]:
+    """Return a command that takes keywords as one with these options, and with these words of help."""
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in given.items()]
+    )
+    command.__annotations__ = {name: annotation for name, (annotation, _) in given.items()}
+    command.__doc__ = words
+    return command
 
 
 def model_names(models: str | None) -> list[str] | None:
@@ -74,6 +96,12 @@ def print_estimate(size: Estimate, *, dry_run: bool) -> None:
     print("\n".join(filter(None, [*lines, size.prices])), file=sys.stdout if dry_run else sys.stderr, flush=True)
 
 
+def print_use(calls: int, tokens: int, cost_usd: float) -> None:
+    """Print what a job's calls took, if it made any."""
+    if calls:
+        print(f"{calls:,} calls, {tokens:,} tokens, ${cost_usd:,.2f} where prices are known.")
+
+
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
     """Print rows; what is not a number is a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
@@ -89,11 +117,39 @@ def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> N
         for row in shown:
             writer.writerow({k: format(v, decimals) if isinstance(v, float) else inert(v) for k, v in row.items()})
     else:
-        table = Table(*[name.replace("_", " ") for name in shown[0]], box=None, pad_edge=False)
-        for row in shown:
-            table.add_row(*[_cell(name, value) for name, value in row.items()])
+        heads = [name.replace("_", " ") for name in shown[0]]
+        lines = [[_cell(name, value) for name, value in row.items()] for row in shown]
         # a pipe gets every column whole; only a terminal is fitted
-        Console(width=None if sys.stdout.isatty() else 240).print(table)
+        fitted = sys.stdout.isatty()
+        if not fitted and (text := _as_piped([heads, *lines])):
+            print(text)
+            return
+        table = Table(*heads, box=None, pad_edge=False)
+        for line in lines:
+            table.add_row(*line)
+        Console(width=None if fitted else _PIPED).print(table)
+
+
+_PIPED = 240
+"""Characters of a line in a pipe."""
+_RICH = re.compile(r"[\[\\\x00-\x1f\x7f]|:\S+:")
+"""What rich may read as more than its characters."""
+
+
+def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
+    """Return lines as rich prints their table to a pipe, in a small part of its time; ``None`` where it does more.
+
+    It does where a line is too long for the pipe, and where a cell holds marks.
+    """
+    if len({len(line) for line in lines}) > 1 or any(_RICH.search(cell) for line in lines for cell in line):
+        return None
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    if not all(widths) or sum(widths) + 2 * (len(widths) - 1) > _PIPED:
+        return None
+    padded = (
+        [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)] for line in lines
+    )
+    return "\n".join("  ".join(line) for line in padded)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -120,6 +176,11 @@ def run_id_of(store: Store, name: str) -> str:
     if not matches:
         raise UsageError(f"There is no run {name!r}; `python -m core runs` lists them.")
     raise UsageError(f"{name!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
+
+
+def selected(store: Store, run: Sequence[str] | None, models: str | None = None) -> Selection:
+    """Return what is of these runs, by id or the beginning of it, and of these models; all where none are named."""
+    return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
 
 
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]

@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar
-from core.cli.run import Batch, Budget
+from core.cli.options import BaseUrl, Batch, Budget, Concurrency, DryRun, folded_store, print_estimate, progress_bar
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
 from core.jobs.profiling import estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.queries.cases import newest_profiles
 from core.text.profile_rules import MADE_BY, profile_by_rule
-from core.text.profiles import Generated, own_profile
+from core.text.profiles import own_profile
 
 _SHOWN_FAILURES = 10
 _PARTS = (
@@ -31,8 +30,8 @@ def profile(
     model: Annotated[str | None, typer.Option(help="A model that writes them; by rule where left out.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Also cases that this maker has judged already.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    dry_run: DryRun = False,
+    base_url: BaseUrl = None,
     prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = "",
     concurrency: Concurrency = None,
     budget_usd: Budget = None,
@@ -97,14 +96,9 @@ def _show(case_key: str | None) -> int:
     generated = stored.generated if stored else own_profile(found) or profile_by_rule(found)
     version = f", version {stored.version}" if stored else "" if found.profile else ", made now and not saved"
     print(f"{case_key}, by {generated.made_by}{version}")
-    _print_word(generated)
-    return 0
-
-
-def _print_word(generated: Generated) -> None:
     if generated.profile is None:
         print(f"Cannot become a patient ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
-        return
+        return 0
     if generated.note:
         print(generated.note)
     print(f"Who speaks: the {generated.speaker}.")
@@ -114,3 +108,4 @@ def _print_word(generated: Generated) -> None:
             mark = " (imputed)" if fact.imputed else ""
             lay = "" if part == "optional" else f" | {fact.lay}"
             print(f"  {fact.key}{mark}: {fact.value}{lay}")
+    return 0

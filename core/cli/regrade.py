@@ -11,15 +11,25 @@ from typing import Annotated
 import typer
 
 from core.agents.mcq import STRICT_VERSION
-from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
-from core.cli.run import BaseUrl, Batch, Budget
+from core.cli.options import (
+    BaseUrl,
+    Batch,
+    Budget,
+    Concurrency,
+    DryRun,
+    folded_store,
+    print_estimate,
+    print_use,
+    progress_bar,
+    run_id_of,
+)
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.casting import is_model
-from core.jobs.regrade import FREE, Regraded, Regrading, estimate
+from core.jobs.engine import Options
+from core.jobs.regrade import FREE, Regrading, estimate
 from core.jobs.regrade import regrade as grade_again
 from core.jobs.reread import reread
-from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.regrading import campaign_ids
@@ -43,7 +53,7 @@ def regrade(
         bool, typer.Option("--fresh", help="Ask about every answer, also where the grader's verdict is known.")
     ] = False,
     batch: Batch = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Grade stored free responses again, or with --rules read choices anew; earlier verdicts are kept as history.
 
@@ -66,7 +76,24 @@ def regrade(
     title = f"Grading {wanted.run_ids[0] if len(wanted.run_ids) == 1 else f'{len(wanted.run_ids)} runs'}"
     with progress_bar(title, "answers") as show:
         outcome = grade_again(wanted, registry, Options(concurrency, budget_usd, show), store)
-    return conclude(outcome, wanted)
+    of = wanted.run_ids[0] if len(wanted.run_ids) == 1 else f"{outcome.runs} runs"
+    print(f"Graded {outcome.answers:,} answers of {of} by {outcome.grader}: {outcome.changed:,} verdicts changed.")
+    if outcome.judged:
+        print(f"{outcome.judged:,} had its verdict before and were left alone; --fresh asks about them too.")
+    if outcome.saved and is_model(wanted.grader):
+        print(f"{outcome.saved:,} were not asked about: the same response to the same answer was judged already.")
+    print_use(outcome.calls, outcome.tokens, outcome.cost_usd)
+    if outcome.failed:
+        print(
+            f"{outcome.failed:,} answers could not be graded because the provider failed; they keep their verdicts. "
+            f"Most often: {outcome.failure}",
+            file=sys.stderr,
+        )
+    if outcome.stopped is not None:
+        goes_on = "" if wanted.fresh else ", and the same command goes on"
+        print(f"{outcome.stopped} What was graded is kept{goes_on}.", file=sys.stderr)
+        return 1
+    return 1 if outcome.failed and not outcome.answers else 0
 
 
 def _reread(store: Store, run: str) -> int:
@@ -90,26 +117,3 @@ def _run_ids(store: Store, run: str) -> tuple[str, ...]:
     if not found:
         raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
     return found
-
-
-def conclude(outcome: Regraded, wanted: Regrading) -> int:
-    """Print how a re-grading went and return the exit status."""
-    of = wanted.run_ids[0] if len(wanted.run_ids) == 1 else f"{outcome.runs} runs"
-    print(f"Graded {outcome.answers:,} answers of {of} by {outcome.grader}: {outcome.changed:,} verdicts changed.")
-    if outcome.judged:
-        print(f"{outcome.judged:,} had its verdict before and were left alone; --fresh asks about them too.")
-    if outcome.saved and is_model(wanted.grader):
-        print(f"{outcome.saved:,} were not asked about: the same response to the same answer was judged already.")
-    if outcome.calls:
-        print(f"{outcome.calls:,} calls, {outcome.tokens:,} tokens, ${outcome.cost_usd:,.2f} where prices are known.")
-    if outcome.failed:
-        print(
-            f"{outcome.failed:,} answers could not be graded because the provider failed; they keep their verdicts. "
-            f"Most often: {outcome.failure}",
-            file=sys.stderr,
-        )
-    if outcome.stopped is not None:
-        goes_on = "" if wanted.fresh else ", and the same command goes on"
-        print(f"{outcome.stopped} What was graded is kept{goes_on}.", file=sys.stderr)
-        return 1
-    return 1 if outcome.failed and not outcome.answers else 0

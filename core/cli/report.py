@@ -5,22 +5,24 @@ from __future__ import annotations
 import inspect
 import sys
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from core.cli.options import (
+    Given,
     Models,
     Printed,
     Row,
     Runs,
     counting,
     folded_store,
-    model_names,
     new_file,
     print_rows,
-    run_id_of,
+    selected,
+    with_options,
 )
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Filter, Metric, Positional
@@ -53,7 +55,7 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
     ),
 }
 """Filter → its option with the default."""
-_LAST: dict[str, tuple[Any, Any]] = {
+_LAST: Given = {
     "format_": (Printed, "table"),
     "out": (Annotated[Path | None, typer.Option(help="Write to this new file instead.")], None),
     "figure": (
@@ -65,15 +67,10 @@ _LAST: dict[str, tuple[Any, Any]] = {
 }
 
 
-@app.callback()
-def _group() -> None:
-    """Figures of what was run."""
-
-
 def _command(metric: Metric) -> Any:
     """Return the command of a metric: its filters, its own options, and how to print."""
-    own: dict[str, tuple[Any, Any]] = {one.name: (_option(one), one.default) for one in metric.options()}
-    taken: dict[str, tuple[Any, Any]] = {name: _FILTERS[name] for name in metric.filters}
+    own: Given = {one.name: (_option(one), one.default) for one in metric.options()}
+    taken: Given = {name: _FILTERS[name] for name in metric.filters}
 
     def command(**given: Any) -> int:
         store = folded_store()
@@ -109,13 +106,7 @@ def _command(metric: Metric) -> Any:
             print(note, file=sys.stderr)
         return 0
 
-    options: dict[str, tuple[Any, Any]] = {**taken, **own, **_LAST}
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a) for n, (a, d) in options.items()]
-    )
-    command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
-    command.__doc__ = metric.help
-    return command
+    return with_options(command, {**taken, **own, **_LAST}, metric.help)
 
 
 def _option(one: inspect.Parameter) -> Any:
@@ -136,9 +127,8 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
     asked = None if kinds is None else [name.strip().lower() for name in kinds.split(",")]
     if unknown := [name for name in asked or () if name not in ASKS_FOR]:
         raise UsageError(f"No question asks for {unknown[0]!r}: choose among {', '.join(ASKS_FOR)}.")
-    return Selection(
-        runs=[run_id_of(store, name) for name in given["run"]] if given.get("run") else None,
-        models=model_names(given.get("models")),
+    return replace(
+        selected(store, given.get("run"), given.get("models")),
         case_sets=[name.strip() for name in cases.split(",")] if cases else None,
         asks_for=None if asked is None else [kind for kind in ASKS_FOR if kind in asked],
         mcq_rule=given.get("mcq_rule") or "mcq_loose",

@@ -6,7 +6,7 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -27,7 +27,17 @@ def reproduce(
     """Recompute the paper's tables from the imported release; fails where a cell differs that is no listed misprint."""
     result = recompute(Store())
     if format_ == "json":
-        print(json.dumps(as_json(result), indent=1))
+        whole = {
+            "paper": "Johri et al., Nature Medicine 2025, doi 10.1038/s41591-024-03328-5",
+            "succeeded": result.succeeded,
+            "summary": result.counts,
+            "models": {label: asdict(data) for label, data in result.models.items()},
+            "tables": [{"table": table, "title": title, **counts} for table, title, counts in _tables(result)],
+            "misprints": [asdict(remark) for remark in result.remarks if remark.kind == "misprint"],
+            "remarks": [asdict(remark) for remark in result.remarks if remark.kind != "misprint"],
+            "cells": [asdict(cell) for cell in result.cells],
+        }
+        print(json.dumps(whole, indent=1))
     else:
         console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=True)
         for label, data in result.models.items():
@@ -62,25 +72,10 @@ def reproduce(
     return 0 if result.succeeded else 1
 
 
-def as_json(result: Reproduction) -> dict[str, Any]:
-    """Return the whole of it as plain data."""
-    return {
-        "paper": "Johri et al., Nature Medicine 2025, doi 10.1038/s41591-024-03328-5",
-        "succeeded": result.succeeded,
-        "summary": result.counts,
-        "models": {label: asdict(data) for label, data in result.models.items()},
-        "tables": [{"table": table, "title": title, **counts} for table, title, counts in _tables(result)],
-        "misprints": [asdict(remark) for remark in result.remarks if remark.kind == "misprint"],
-        "remarks": [asdict(remark) for remark in result.remarks if remark.kind != "misprint"],
-        "cells": [asdict(cell) for cell in result.cells],
-    }
-
-
 def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
-    numbers = dict.fromkeys(cell.table for cell in result.cells)
-    by_table: dict[int, list[Cell]] = {number: [] for number in numbers}
+    by_table: dict[int, list[Cell]] = {}
     for cell in result.cells:
-        by_table[cell.table].append(cell)
+        by_table.setdefault(cell.table, []).append(cell)
     return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
 
 

@@ -12,7 +12,19 @@ from typing import Annotated, Any, Literal, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
+from core.cli.options import (
+    BaseUrl,
+    Batch,
+    Budget,
+    Concurrency,
+    DryRun,
+    Given,
+    folded_store,
+    print_estimate,
+    progress_bar,
+    run_id_of,
+    with_options,
+)
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
@@ -20,6 +32,7 @@ from core.frameworks.base import Campaign, Framework, framework, frameworks
 from core.frameworks.casting import CastNames, Seat
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
     find_header,
@@ -36,7 +49,7 @@ from core.jobs.plan import (
     without_words,
 )
 from core.jobs.progress import is_running
-from core.jobs.run import Options, Outcome, Players, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.run import Players, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
@@ -45,15 +58,17 @@ from core.store.runs import RunProgress
 from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
-Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
-_WORKERS = "Processes that play the trials: 1, or with --engine ray one for each CPU of the cluster."
-_ENGINE = "Where trials are played: local, or ray."
-_ADDRESS = "Address of a Ray cluster, as ray start says it, or auto; one is started here where left out."
-Workers = Annotated[int | None, typer.Option(min=1, help=_WORKERS)]
-EngineName = Annotated[str, typer.Option("--engine", help=_ENGINE)]
-RayAddress = Annotated[str | None, typer.Option(help=_ADDRESS)]
-Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processes that play the trials: 1, or with --engine ray one for each CPU of the cluster."
+    ),
+]
+EngineName = Annotated[str, typer.Option("--engine", help="Where trials are played: local, or ray.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(help="Address of a Ray cluster, as ray start says it, or auto; one is started here where left out."),
+]
 _PROTOCOL = "--protocol"
 
 
@@ -111,18 +126,18 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         if beside:
             print(beside, flush=True)
         for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
-            where = registry.address(campaign.names[role]) or "this machine"
+            where = registry.spec(campaign.names[role]).base_url or "this machine"
             print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
         if given["dry_run"]:
             print_estimate(size, dry_run=True)
             for remark in remarks_of(campaign):
                 print(f"Note that {remark}.")
             return 0
-        twin = (
-            None
-            if given["fresh"]
-            else unfinished_twin(header.fingerprint, {row.run_id: row.done for row in _stored_runs()})
-        )
+        twin = None
+        if not given["fresh"]:
+            with folded_store().read() as cursor:
+                done = {row.run_id: row.done for row in stored_runs(cursor)}
+            twin = unfinished_twin(header.fingerprint, done)
         if twin is not None and not is_running(twin.run_id):
             print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
             header = twin
@@ -132,12 +147,8 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             begin(header)
         return _carry_out(header, registry, concurrency, budget_usd, players)
 
-    run.__doc__ = (
-        f"""Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."""
-    )
-    run.__signature__ = inspect.Signature(_parameters(known))  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in _parameters(known)}
-    return run
+    words = f"Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."
+    return with_options(run, _options(known), words)
 
 
 def _flags_of(known: Framework) -> set[str]:
@@ -145,49 +156,48 @@ def _flags_of(known: Framework) -> set[str]:
     return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in known.seats}
 
 
-def _parameters(known: Framework) -> list[inspect.Parameter]:
+def _options(known: Framework) -> Given:
     """Return the options of ``run`` for a framework: who sits where, what is run, its own settings, and how."""
 
-    def option(name: str, kind: Any, default: Any, text: str, *flags: str, **more: Any) -> inspect.Parameter:
-        annotated = Annotated[kind, typer.Option(*flags, help=text, **more)]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+    def option(kind: Any, default: Any, text: str | None, *flags: str) -> tuple[Any, Any]:
+        return Annotated[kind, typer.Option(*flags, help=text or "")], default
 
-    def seat(of: Seat) -> inspect.Parameter:
+    def seat(of: Seat) -> tuple[Any, Any]:
         rules = ", ".join(of.rules[:3]) or "no reference kind"
         if of.tested:
-            text = f"Who is under test: provider/model, an alias, or {rules}."
-            return option(of.role, str, inspect.Parameter.empty, text)
-        return option(of.role, str, "", f"Who plays the {of.title}: a model, or {rules}.")
+            return option(str, inspect.Parameter.empty, f"Who is under test: provider/model, an alias, or {rules}.")
+        return option(str, "", f"Who plays the {of.title}: a model, or {rules}.")
 
-    def setting(name: str, info: FieldInfo) -> inspect.Parameter:
+    def setting(name: str, info: FieldInfo) -> tuple[Any, Any]:
         kind = str if get_origin(info.annotation) is Literal else info.annotation
         if kind == (int | None) and info.default is not None:
             kind = int
-        return option(name, kind, info.default, info.description or "", flag_of(name, info))
+        return option(kind, info.default, info.description, flag_of(name, info))
 
-    effort = known.settings.model_fields["reasoning_effort"]
-    return [
-        *(seat(one) for one in known.seats),
-        option("protocol", str, known.name, f"The framework: {', '.join(frameworks())}."),
-        option("cases", str, "library", "DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER"),
-        option("limit", int | None, None, "Only the first N of these cases."),
-        option("arms", str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
-        option("trials", int, 5, "Repetitions of each case."),
-        option("seed", int, 20, "Seed of the campaign."),
-        option("prompts", str | None, None, "A prompt pack: its name, or a folder; the framework's where left out."),
-        option("base_url", str | None, None, "Address of an OpenAI-compatible server."),
-        *(setting(name, info) for name, info in options_of(known.settings).items()),
-        option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
-        option("images", str, "without", known.settings.model_fields["images"].description or ""),
-        inspect.Parameter("concurrency", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Concurrency),
-        option("workers", int | None, None, _WORKERS, min=1),
-        option("engine", str, "local", _ENGINE),
-        option("ray_address", str | None, None, _ADDRESS),
-        option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
-        option("batch", bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
-        option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
-        option("fresh", bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
-    ]
+    fields = known.settings.model_fields
+    effort = fields["reasoning_effort"]
+    return {
+        **{one.role: seat(one) for one in known.seats},
+        "protocol": option(str, known.name, f"The framework: {', '.join(frameworks())}."),
+        "cases": option(str, "library", "DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER"),
+        "limit": option(int | None, None, "Only the first N of these cases."),
+        "arms": option(str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
+        "trials": option(int, 5, "Repetitions of each case."),
+        "seed": option(int, 20, "Seed of the campaign."),
+        "prompts": option(str | None, None, "A prompt pack: its name, or a folder; the framework's where left out."),
+        "base_url": (BaseUrl, None),
+        **{name: setting(name, info) for name, info in options_of(known.settings).items()},
+        "reasoning_effort": option(str, "", effort.description, flag_of("reasoning_effort", effort)),
+        "images": option(str, "without", fields["images"].description),
+        "concurrency": (Concurrency, None),
+        "workers": (Workers, None),
+        "engine": (EngineName, "local"),
+        "ray_address": (RayAddress, None),
+        "budget_usd": (Budget, None),
+        "batch": option(bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
+        "dry_run": (DryRun, False),
+        "fresh": option(bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
+    }
 
 
 def resume(
@@ -289,12 +299,6 @@ def delete(
     return 0
 
 
-def _stored_runs() -> list[RunProgress]:
-    store = folded_store()
-    with store.read() as cursor:
-        return stored_runs(cursor)
-
-
 def state_of(row: RunProgress) -> str:
     """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(row.run_id):
@@ -317,11 +321,7 @@ def _carry_out(
 ) -> int:
     with progress_bar(header.run_id) as show:
         outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
-    return conclude(outcome)
-
-
-def conclude(outcome: Outcome) -> int:
-    """Print how a run ended and return the exit status."""
+    # print how it ended
     progress, run_id = outcome.progress, outcome.header.run_id
     if outcome.stopped is not None:
         print(

@@ -23,7 +23,7 @@ from core.text.case_items import ORDERS, ItemSet, items_from_json
 from core.words import duration
 
 if TYPE_CHECKING:
-    from core.training.finetune import Metrics, Told
+    from core.training.finetune import Told
 
 _SHOWN_CLUSTERS = 10
 
@@ -112,11 +112,6 @@ def train(
         return 0
     with _progress() as told:
         metrics = fine_tune(model, data, out, settings, told, save_every=save_every or SAVE_EVERY)
-    _tell_metrics(out, metrics)
-    return 0 if metrics.finished else 1
-
-
-def _tell_metrics(out: Path, metrics: Metrics) -> None:
     for name, figures in (("before", metrics.before), ("after", metrics.after)):
         if figures is not None:
             asked = "" if figures.key_recall is None else f", recall of keys {figures.key_recall:.3f}"
@@ -132,6 +127,7 @@ def _tell_metrics(out: Path, metrics: Metrics) -> None:
             "The same command goes on from there."
         )
     print(f"Use it with: python -m core run --protocol {publisher('history').name} --doctor hf/{out.absolute()}")
+    return 0 if metrics.finished else 1
 
 
 @contextmanager

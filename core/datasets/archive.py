@@ -221,7 +221,7 @@ def _is_tar(path: Path) -> bool:
         # whether what cannot be read at all was at least meant as a tar archive
         with path.open("rb") as file:
             begins = file.read(6)
-        return begins.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"))
+        return begins.startswith(tuple(_ALONE))
 
 
 def _reason(error: Exception) -> str:

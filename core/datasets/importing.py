@@ -107,7 +107,6 @@ def name_of(path: Path) -> str:
 
 
 def _refuse(reading: Reading, path: Path, skip_bad: bool) -> None:
-    """Raise where nothing may be imported."""
     if reading.rejected and not skip_bad:
         position, reason = reading.rejected[0]
         others = len(reading.rejected) - 1

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from core import paths
 from core.case import Case
 from core.errors import AnamnesisError
+from core.words import fault_of
 
 DATASET = "library"
 LICENCE = "MIT"
@@ -22,27 +23,20 @@ def read_library(folder: Path) -> list[Case]:
     cases: list[Case] = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-            if line.strip():
-                cases.append(_case(line, f"{path.name}, line {number}"))
+            if not line.strip():
+                continue
+            where = f"{path.name}, line {number}"
+            try:
+                fields = orjson.loads(line)
+                fields["case_key"] = f"{DATASET}/{fields.pop('id')}"
+                cases.append(Case(dataset=DATASET, source="written for Anamnesis", licence=LICENCE, **fields))
+            except orjson.JSONDecodeError as error:
+                raise AnamnesisError(f"{where}: this is not JSON ({error}).") from error
+            except KeyError as error:
+                raise AnamnesisError(f"{where}: a case needs {error}.") from error
+            except (ValidationError, TypeError) as error:
+                raise AnamnesisError(f"{where}: {fault_of(error, 'case')}.") from error
     return cases
-
-
-def _case(line: bytes, where: str) -> Case:
-    try:
-        fields = orjson.loads(line)
-        fields["case_key"] = f"{DATASET}/{fields.pop('id')}"
-        return Case(dataset=DATASET, source="written for Anamnesis", licence=LICENCE, **fields)
-    except orjson.JSONDecodeError as error:
-        raise AnamnesisError(f"{where}: this is not JSON ({error}).") from error
-    except (ValidationError, KeyError, TypeError) as error:
-        raise AnamnesisError(f"{where}: {_reason(error)}.") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc']) or 'case'}: {first['msg']}"
-    return f"a case needs {error}" if isinstance(error, KeyError) else str(error)
 
 
 @functools.cache

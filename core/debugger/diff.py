@@ -47,7 +47,9 @@ def word_diff(before: str, after: str) -> tuple[Piece, ...]:
     last = _alike(zip(reversed(old[first:]), reversed(new[first:]), strict=False))
     middle = _middle(old[first : len(old) - last], new[first : len(new) - last])
     pieces = [Piece("equal", "".join(old[:first])), *middle, Piece("equal", "".join(old[len(old) - last :]))]
-    return tuple(_merged(piece for piece in pieces if piece.text))
+    # neighbours that are equal in both texts are one piece
+    neighbours = groupby((piece for piece in pieces if piece.text), key=lambda piece: piece.op)
+    return tuple(Piece(op, "".join(piece.text for piece in group)) for op, group in neighbours)
 
 
 def _alike(pairs: Iterable[tuple[str, str]]) -> int:
@@ -63,12 +65,6 @@ def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[Piece]:
             continue
         yield Piece("delete", "".join(old[i1:i2]))
         yield Piece("insert", "".join(new[j1:j2]))
-
-
-def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Join neighbours that are equal in both texts."""
-    for op, group in groupby(pieces, key=lambda piece: piece.op):
-        yield Piece(op, "".join(piece.text for piece in group))
 
 
 def message_diff(before: Sequence[Part], after: Sequence[Part]) -> tuple[MessageDiff, ...]:

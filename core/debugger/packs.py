@@ -18,10 +18,8 @@ from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
 from core.frameworks.base import Framework, framework
-from core.prompts import Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
+from core.prompts import check_pack_name, load_pack, own_packs_folder, read_prompt
 from core.sandbox import ENVIRONMENT
-
-__all__ = ["pack_from_trial", "save_pack", "template_of"]
 
 _OF_RELEASE = " specializing in {specialty}"
 
@@ -41,8 +39,14 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
         raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")
     files = {prompt: found.header + found.source for prompt, found in pack.prompts.items()}
     for prompt, template in edits.items():
-        checked = _checked(pack, prompt, template)
-        files[prompt] = f"{checked.header}{checked.source.rstrip()}\n"
+        if prompt not in pack.prompts:
+            raise UsageError(f"The prompt pack {pack.name} has no {prompt}.md: it cannot be changed.")
+        changed = pack.prompts[prompt].with_source(template)
+        unknown = sorted(meta.find_undeclared_variables(ENVIRONMENT.parse(template)) - set(changed.inputs))
+        if unknown:
+            known = ", ".join(changed.inputs) or "nothing"
+            raise UsageError(f"{prompt}.md cannot use {', '.join(unknown)}: what it is given is {known}.")
+        files[prompt] = f"{changed.header}{changed.source.rstrip()}\n"
     # put the whole folder in place at once, so that nobody ever meets half a pack
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
@@ -60,20 +64,6 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     return folder
 
 
-def _checked(pack: PromptPack, name: str, template: str) -> Prompt:
-    """Return the prompt with its new template, which must be one that the trial can fill in."""
-    prompt = pack.prompts.get(name)
-    if prompt is None:
-        raise UsageError(f"The prompt pack {pack.name} has no {name}.md: it cannot be changed.")
-    changed = prompt.with_source(template)
-    unknown = sorted(meta.find_undeclared_variables(ENVIRONMENT.parse(template)) - set(prompt.inputs))
-    if unknown:
-        raise UsageError(
-            f"{name}.md cannot use {', '.join(unknown)}: what it is given is {', '.join(prompt.inputs) or 'nothing'}."
-        )
-    return changed
-
-
 def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Path:
     """Save a pack whose prompts are the wording that a stored or imported conversation really used.
 
@@ -89,24 +79,22 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
         return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
     # prompt → template in the wording that was sent: the first of a prompt, for a run has one pack
-    base = own.pack()
+    base, used = own.pack(), dict[str, str]()
     if trial.system_prompt is not None:
-        used = {"doctor": template_of_release(trial.system_prompt, framework(trial.header.protocol))}
+        used["doctor"] = template_of_release(trial.system_prompt, own)
     else:
-        found: dict[str, str] = {}
         calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
         for part in (part for call in calls for part in parts_of(call)):
             prompt = base.prompts.get(part.prompt or "")
-            if prompt is None or prompt.name in found:
+            if prompt is None or prompt.name in used:
                 continue
             values = prompt.taken({"asks_for": trial.case.asks_for, **part.values})
             try:
-                found[prompt.name] = template_of(part.content, prompt, values)
+                used[prompt.name] = template_of(part.content, prompt, values)
             except UsageError:
                 # the wording leaves a value out; a list that cannot be told would stand for this case alone
                 if all(not isinstance(value, list | tuple) for value in values.values()):
-                    found[prompt.name] = literal_template(part.content, prompt, values)
-        used = found
+                    used[prompt.name] = literal_template(part.content, prompt, values)
     if not used:
         raise UsageError(
             "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "

@@ -7,16 +7,13 @@ before ``case_of`` makes a case of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from core.case import FINAL_QUESTION, SPECIALTIES, Case, read_demographics, sentences, split_question
-from core.debugger.paste_layouts import Row, cut_answer, find_choices, meant, read_row
+from core.debugger.paste_layouts import Pasted, cut_answer, find_choices, meant, read_row
 from core.errors import UsageError
-from core.sections import VignetteSection, sections_of
 from core.text.case_items import complaint_of
 
 DATASET = "pasted"
@@ -35,54 +32,29 @@ _ASKED = re.compile(r"(?<=[^.?!:,;\"“(] )(?:What|Which|Who|Whose|How|Why|Where
 _QUESTION_LABEL = re.compile(r"q|task", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Pasted:
-    """What was recognised. ``choices`` may be empty and ``answer`` ``None``; ``notes`` are sentences for the user."""
-
-    vignette: str
-    question: str = FINAL_QUESTION
-    choices: tuple[str, ...] = ()
-    answer: str | None = None
-    sections: tuple[tuple[VignetteSection, str], ...] = ()
-    specialty: str | None = None
-    """Named by a pasted row only."""
-    layout: Literal["text", "row"] = "text"
-    notes: tuple[str, ...] = ()
-
-
 def read_pasted(text: str) -> Pasted:
     """Recognise the parts of pasted text, JSON or CSV; never raises for any text."""
-    pasted_row = read_row(text)
-    row = _read_text(cleaned(text)) if pasted_row is None else pasted_row
+    found = read_row(text) or _read_text(cleaned(text))
     # a sentence for each part that was not recognised or looks wrong
-    notes = list(row.notes)
-    if not (row.vignette or row.question or row.choices or row.answer):
+    notes = list(found.notes)
+    if not (found.vignette or found.question or found.choices or found.answer):
         notes.append("Nothing was pasted: paste a vignette, with its question, choices and answer if there are any.")
     else:
-        words = len(row.vignette.split())
-        if not row.vignette:
+        words = len(found.vignette.split())
+        if not found.vignette:
             notes.append("No vignette was recognised: paste the patient's story too.")
-        if not row.question:
+        if not found.question:
             notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
-        if not row.choices:
+        if not found.choices:
             notes.append("No choices were recognised: name them, or only free-response arms can be run.")
-        if row.answer is None:
+        if found.answer is None:
             notes.append("No answer was recognised: name it.")
         if words > LONG_WORDS:
             notes.append(f"The vignette has {words:,} words: check that it is one case.")
-    return Pasted(
-        row.vignette,
-        row.question or FINAL_QUESTION,
-        row.choices,
-        row.answer,
-        sections_of(row.vignette),
-        row.specialty,
-        "text" if pasted_row is None else "row",
-        tuple(notes),
-    )
+    return replace(found, question=found.question or FINAL_QUESTION, notes=tuple(notes))
 
 
-def _read_text(text: str) -> Row:
+def _read_text(text: str) -> Pasted:
     cut = cut_answer(text)
     notes = list(cut.notes)
     found = find_choices(cut.text)
@@ -99,7 +71,7 @@ def _read_text(text: str) -> Row:
     if answer is not None:
         answer, note = meant(answer, choices)
         notes += [note] if note else []
-    return Row(vignette, question, choices, answer, None, tuple(notes))
+    return Pasted(vignette, question, choices, answer, None, tuple(notes))
 
 
 def _split(body: str, has_choices: bool) -> tuple[str, str]:
@@ -133,27 +105,16 @@ def _cut_question(body: str, has_choices: bool) -> tuple[str, str]:
     return (vignette, question) if vignette != body else (body, "")
 
 
-def case_of(
-    pasted: Pasted,
-    specialty: str | None = None,
-    *,
-    answer: str | None = None,
-    vignette: str | None = None,
-    question: str | None = None,
-    choices: Sequence[str] | None = None,
-    synonyms: Sequence[str] = (),
-    title: str = "",
-) -> Case:
-    """Make a case of what was recognised, with what the user has edited in its place.
+def case_of(pasted: Pasted, title: str = "") -> Case:
+    """Make a case of what was recognised, as the user has edited it.
 
     It is known by its ``title``, which is made of the vignette where none is given (``title_of``). The answer may be
     given as a letter. Raises ``UsageError`` where vignette or answer is missing, the answer is none
     of the choices, a choice stands twice, or the specialty is unknown.
     """
-    story = (pasted.vignette if vignette is None else vignette).strip()
-    asked = (pasted.question if question is None else question).strip() or FINAL_QUESTION
-    named = tuple(c.strip() for c in (pasted.choices if choices is None else choices) if c.strip())
-    specialty = specialty or pasted.specialty or "Other"
+    story, given = pasted.vignette.strip(), pasted.answer or ""
+    named = tuple(choice.strip() for choice in pasted.choices if choice.strip())
+    specialty = pasted.specialty or "Other"
     if not story:
         raise UsageError("There is no vignette: paste the patient's story, not only the question.")
     if specialty not in SPECIALTIES:
@@ -161,8 +122,7 @@ def case_of(
     twice = [choice for choice in named if [c.lower() for c in named].count(choice.lower()) > 1]
     if twice:
         raise UsageError(f"The choice '{twice[0]}' stands there twice: each choice is named once.")
-    given = pasted.answer if answer is None else answer
-    if given is None or not given.strip():
+    if not given.strip():
         raise UsageError("There is no answer: name the right diagnosis.")
     right, note = meant(given, named)  # in the words of the choices
     if right is None or (named and right not in named):
@@ -174,10 +134,9 @@ def case_of(
             dataset=DATASET,
             specialty=specialty,
             vignette=story,
-            question=asked,
+            question=pasted.question.strip() or FINAL_QUESTION,
             choices=named,
             answer=right,
-            synonyms=tuple(synonyms),
             age=age,
             sex=sex,
             source="pasted",

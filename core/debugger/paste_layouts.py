@@ -17,6 +17,7 @@ from core.datasets.readers.item import known_specialty
 
 _LETTERS = "ABCDEFGHIJ"
 _MOST = len(_LETTERS)
+_NAMES = (_LETTERS, _LETTERS.lower(), [str(number) for number in range(1, _MOST + 1)])
 _DECORATION = r"(?:(?:\*{1,3}|__|[✓✔✅→➔►]|[=-]?>)\s*)"
 _LINE = re.compile(
     rf"^(?P<mark>{_DECORATION})?(?:[-•–▪◦·]\s+)?(?P<bold>\*\*|__)?[(\[]?(?P<name>[A-Ja-j]|10|[1-9])"
@@ -66,7 +67,7 @@ def find_choices(text: str) -> FoundChoices | None:
 def is_header(line: str) -> bool:
     """Say whether a line only announces the choices."""
     found = _HEADER.match(line)
-    return bool(found) and not found["rest"].strip() if found else False
+    return found is not None and not found["rest"].strip()
 
 
 def _found(
@@ -76,7 +77,10 @@ def _found(
     while before and (not before[-1].strip() or is_header(before[-1])):
         before.pop()
     cleaned = [_clean(text, marked) for text, marked in items]
-    texts = _without_common_stop([text for text, _ in cleaned])
+    texts = [text for text, _ in cleaned]
+    # the full stop that all choices end with, on one line all but the last
+    if all(text.endswith(".") for text in texts[:-1]):
+        texts = [text.removesuffix(".") for text in texts]
     stars = [text for text, (_, marked) in zip(texts, cleaned, strict=True) if marked]
     starred = stars[0] if len(stars) == 1 else None
     return FoundChoices("\n".join(before).strip(), tuple(texts), starred, "\n".join(lines[end:]).strip(), bare)
@@ -93,11 +97,6 @@ def _clean(text: str, marked: bool) -> tuple[str, bool]:
         text, marked = text[: end.start()], True
     text = text.strip().rstrip(",;").strip()
     return (text.removesuffix('"').strip() if text.count('"') == 1 else text), marked
-
-
-def _without_common_stop(texts: list[str]) -> list[str]:
-    """Strip the full stop that all choices (on one line: all but the last) end with."""
-    return [text.removesuffix(".") for text in texts] if all(t.endswith(".") for t in texts[:-1]) else texts
 
 
 def _item(number: int, line: str) -> _Item | None:
@@ -161,7 +160,7 @@ def _on_one_line(lines: Sequence[str]) -> FoundChoices | None:
         line = lines[number]
         asked = line.rfind("?") + 1
         marks = _sequence([m for m in _INLINE.finditer(line) if m.start() >= asked])
-        if len(marks) < (2 if asked or not line[: marks[0].start()].strip() else 3) if marks else True:
+        if not marks or len(marks) < (2 if asked or not line[: marks[0].start()].strip() else 3):
             continue
         ends = [mark.start() for mark in marks[1:]] + [len(line)]
         items = [(line[m.end() : end], bool(m["mark"])) for m, end in zip(marks, ends, strict=True)]
@@ -176,7 +175,7 @@ def _on_one_line(lines: Sequence[str]) -> FoundChoices | None:
 def _sequence(marks: list[re.Match[str]]) -> list[re.Match[str]]:
     """Return the longest chain A, B, C … (or 1, 2, 3 …) of one style that starts with the first."""
     best: list[re.Match[str]] = []
-    for names in (_LETTERS, _LETTERS.lower(), tuple(str(n) for n in range(1, _MOST + 1))):
+    for names in _NAMES if len(marks) > 1 else ():
         for close in ".:)]":
             chain: list[re.Match[str]] = []
             for mark in marks:
@@ -190,10 +189,8 @@ def _after_header(lines: Sequence[str]) -> FoundChoices | None:
     for number in range(len(lines) - 1, -1, -1):
         found = _HEADER.match(lines[number])
         if found and ":" in lines[number] and found["rest"].strip():
-            parts = (
-                re.split(r"\s*[;|]\s*", found["rest"]) if re.search("[;|]", found["rest"]) else found["rest"].split(",")
-            )
-            parts = [part for part in parts if part.strip()]
+            separator = r"\s*[;|]\s*" if re.search("[;|]", found["rest"]) else ","
+            parts = [part for part in re.split(separator, found["rest"]) if part.strip()]
             if len(parts) > 1:
                 return _found(lines, number, number + 1, [(part, False) for part in parts])
     return None
@@ -310,11 +307,9 @@ def meant(answer: str, choices: Sequence[str]) -> tuple[str | None, str | None]:
 def _named(answer: str, choices: Sequence[str]) -> str | None:
     """Return the choice whose name the answer is, or begins with where words of explanation follow."""
     plain = _plain(answer)
-    for choice in choices:
-        if _plain(choice) == plain:
-            return choice
     begun = [choice for choice in choices if re.match(rf"{re.escape(_plain(choice))}(?:[.,;:]| [(–-])", plain)]
-    return max(begun, key=len) if begun else None
+    same = (choice for choice in choices if _plain(choice) == plain)
+    return next(same, max(begun, key=len, default=None))
 
 
 def _plain(text: str) -> str:
@@ -335,8 +330,11 @@ _LISTED = re.compile(r"""['"]([A-J])['"]\s*:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a row holds; each part empty or ``None`` where it does not."""
+class Pasted:
+    """What was recognised, each part empty or ``None`` where it was not; ``notes`` are sentences for the user.
+
+    A ``specialty`` is named by a pasted row only.
+    """
 
     vignette: str
     question: str
@@ -346,7 +344,7 @@ class Row:
     notes: tuple[str, ...]
 
 
-def read_row(text: str) -> Row | None:
+def read_row(text: str) -> Pasted | None:
     """Return the first row of pasted JSON or CSV, or ``None`` where the text is neither."""
     rows = _json_rows(text) or _csv_rows(text)
     if not rows:
@@ -357,7 +355,7 @@ def read_row(text: str) -> Row | None:
     choices = _choices(row)
     answer, note = _answer(row, choices)
     notes += [note] if note else []
-    return Row(vignette, question, choices, answer, known_specialty(str(row.get("category") or "")), tuple(notes))
+    return Pasted(vignette, question, choices, answer, known_specialty(str(row.get("category") or "")), tuple(notes))
 
 
 def _json_rows(text: str) -> list[dict[str, Any]]:

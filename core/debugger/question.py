@@ -32,14 +32,13 @@ JOURNAL = "questions"
 """The journal of questions beside trials, and where their calls are listed."""
 
 
-def ask_model(model: str, ask: Ask, about: str, *, pack: str = "", base_url: str | None = None) -> Session:
+def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) -> Session:
     """Start asking; the model is sampled at temperature 0. ``about`` says what is asked, and of what.
 
     What was read once is not asked for again: the same question has the same answer. Raises ``UsageError`` for an
-    unknown model or pack and for a missing key; a provider's failure is in ``Session.error``.
+    unknown model and for a missing key; a provider's failure is in ``Session.error``.
     """
-    registry = load_registry()
-    prompts = default_pack(pack)
+    registry, prompts = load_registry(), default_pack()
     voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
 
     async def source(session: Session) -> AsyncIterator[Any]:

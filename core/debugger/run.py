@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import re
 import shutil
-import threading
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +20,7 @@ from core.agents.memory import Remembered, replies_in
 from core.case import Case, read_demographics
 from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
-from core.errors import AnamnesisError, UsageError
+from core.errors import UsageError
 from core.events import (
     COUNTED,
     FORMATS,
@@ -38,15 +36,16 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine
-from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
+from core.jobs.engine import Options, run_trials
+from core.jobs.plan import campaign_of, check_pictures, header_of, human_seats, in_full, trials_of
 from core.jobs.progress import Progress, Stop, running
-from core.jobs.run import Play, check_pictures, player_of
+from core.jobs.run import Play, player_of
 from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold, following
 from core.store.lease import DatabaseBusyError
+from core.work import Work
 
 CALLS_AT_ONCE = 16
 """The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
@@ -55,20 +54,22 @@ EDITED = "edited"
 """The data set of cases whose vignette was edited for a run: nothing mixes them with those that they come from."""
 _EDIT_OF = re.compile(r"-edit-[0-9a-f]{6}$")
 
-_log = logging.getLogger(__name__)
 
+class BenchRun(Work[None]):
+    """A run under way; everything here is safe to read from other threads at any time.
 
-class BenchRun:
-    """A run under way; everything here is safe to read from other threads at any time."""
+    ``error`` says in one sentence why it broke off; it is ``None`` also where somebody stopped it.
+    """
 
-    def __init__(self, campaign: Campaign, header: RunHeader) -> None:
+    called = "The run"
+
+    def __init__(self, campaign: Campaign, header: RunHeader, registry: Registry, play: Play) -> None:
+        super().__init__(lambda *_: self._do(registry, play))
         self.campaign, self.header = campaign, header
         self.case: Case = campaign.cases[0]
         self.trials: list[Trial] = trials_of(header)
         self.progress = Progress(planned=len(self.trials))
         """Trials done and planned; calls, tokens and US dollars of the finished trials and of those under way."""
-        self.error: str | None = None
-        """Why the run broke off, in one sentence; ``None`` also where somebody stopped it."""
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
         path = journal_path(self.run_id)
         for _, line in read_lines(path) if path.exists() else ():  # it was begun before
@@ -76,37 +77,17 @@ class BenchRun:
                 self._events[line.trial] = list(line.events)
         self._missing = [trial for trial in self.trials if not self._events[trial.number]]
         self._stop = Stop()
-        self._asked_to_stop = False
-        self._ended = threading.Event()
 
     @property
     def run_id(self) -> str:
         """The id under which the run is stored once a trial of it is finished."""
         return self.header.run_id
 
-    @property
-    def running(self) -> bool:
-        """Whether events may still come."""
-        return not self._ended.is_set()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was asked to end by ``stop``."""
-        return self._asked_to_stop
-
     def stop(self) -> None:
         """End the run within a moment; finished trials are stored, those under way are not."""
         access.require("run")
-        self._asked_to_stop = True
+        self.stopped = True
         self._stop.ask("It was stopped.")
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until the run has ended and is stored."""
-        self._ended.wait(timeout)
-
-    def events(self, trial_number: int) -> list[Event]:
-        """Return what happened so far in a trial, without passing events; nothing where there is no such trial."""
-        return list(self._events.get(trial_number, ()))
 
     def snapshot(self) -> dict[int, list[Event]]:
         """Return trial number → what happened so far."""
@@ -119,44 +100,32 @@ class BenchRun:
     def record(self, trial_number: int) -> TrialRecord:
         """Return a trial with what is needed to show its steps and run one again; ``KeyError`` without such a trial."""
         trial = {trial.number: trial for trial in self.trials}[trial_number]
-        events = tuple(self.events(trial_number))
+        events = tuple(self._events[trial_number])
         return TrialRecord(trial.trial_id, trial.case, self.header, trial.number, trial.seed, events)
 
-    def start(self, registry: Registry, play: Play) -> None:
-        """Start the trials in a thread of their own."""
-        do = access.carried(self._run)
-        threading.Thread(target=do, args=(registry, play), name=f"bench {self.run_id}", daemon=True).start()
-
-    def _run(self, registry: Registry, play: Play) -> None:
-        try:
-            asyncio.run(self._carry_out(registry, play))
-            if not (path := journal_path(self.run_id)).exists():  # nothing was finished, and nothing paid for
-                shutil.rmtree(path.parent, ignore_errors=True)
-                return
-            with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
-                fold(Store())
-        except AnamnesisError as error:
-            self.error = str(error)
-        except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
-            _log.exception("The run %s broke off.", self.run_id)
-            self.error = f"The run broke off: {str(error) or type(error).__name__}."
-        finally:
-            self._ended.set()
+    def _do(self, registry: Registry, play: Play) -> None:
+        asyncio.run(self._carry_out(registry, play))
+        if not (path := journal_path(self.run_id)).exists():  # nothing was finished, and nothing paid for
+            shutil.rmtree(path.parent, ignore_errors=True)
+            return
+        with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
+            fold(Store())
 
     async def _carry_out(self, registry: Registry, play: Play) -> None:
         with running(self.run_id) as stop_file:
             async with registry, following(Store()) as follow:
-                engine = Engine(
+                await run_trials(
                     self.header,
                     lambda trial: self._play(trial, play),
-                    CALLS_AT_ONCE,
+                    self._missing,
+                    self.progress,
+                    self._stop,
+                    stop_file,
+                    Options(CALLS_AT_ONCE, calls_at_once=CALLS_AT_ONCE),
                     fold=follow,
-                    calls_at_once=CALLS_AT_ONCE,
                     given=await asyncio.to_thread(_given, self.header),
                 )
-                progress = self.progress
-                await engine.run(self._missing, len(self.trials), self._stop, stop_file, progress)
-        if progress.done < progress.planned and not self._asked_to_stop:
+        if self.progress.done < self.progress.planned and not self.stopped:
             self.error = self._stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
@@ -187,7 +156,7 @@ def _begun(campaign: Campaign, registry: Registry, edited: Edit | None = None) -
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     header = header.model_copy(update={"run_id": run_id, "source": "bench", "edited": edited})
-    return _started(BenchRun(campaign, header), registry)
+    return _started(campaign, header, registry)
 
 
 def start_edited(
@@ -245,14 +214,15 @@ def resume_bench(run_id: str) -> BenchRun:
     Raises ``AnamnesisError`` where its prompts have changed since.
     """
     header = read_header(journal_path(run_id))
-    return _started(BenchRun(campaign_of(header), header), load_registry())
+    return _started(campaign_of(header), header, load_registry())
 
 
-def _started(run: BenchRun, registry: Registry) -> BenchRun:
-    access.require("run", run.run_id)
+def _started(campaign: Campaign, header: RunHeader, registry: Registry) -> BenchRun:
+    access.require("run", header.run_id)
     access.check_money()
-    check_pictures(run.campaign, registry)
-    run.start(registry, player_of(run.campaign, registry))
+    check_pictures(campaign, registry)
+    run = BenchRun(campaign, header, registry, player_of(campaign, registry))
+    run.start()
     return run
 
 

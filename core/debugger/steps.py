@@ -46,11 +46,6 @@ from core.prompts import PromptPack
 from core.words import FORMAT, QUESTION_TYPE, ROLE
 
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe", "rate", "other"]
-_KINDS: dict[str, StepKind] = {
-    "summarise": "summarise", "answer": "answer", "extract": "extract", "judge": "judge", "probe": "probe",
-    "rate": "rate",
-}  # fmt: skip
-"""Purpose of a call → kind of its step; a call of the dialogue is the doctor's ``ask`` or anybody's ``reply``."""
 _TITLES: dict[str, str] = {
     "summarise": "Summary of the patient's lines", "answer": "Answer", "extract": "Grader reads the answer",
     "judge": "Grader compares it with the right answer", "rate": "Rating of the doctor",
@@ -186,47 +181,32 @@ class _Reader:
             case Started(parent=parent) if parent is not None:
                 self._kept = parent.turn
                 self._edited = any("message" in change for change in parent.changes)
-            case Called():
+            case Called(call=call):
                 turn = len(self._dialogue)
-                match event.call.purpose:
+                match call.purpose:
                     case "dialogue":
-                        kind: StepKind = "ask" if event.call.role == "doctor" else "reply"
-                        self._add(f"{kind}:{turn}", kind, event.call.role, event.call, event.call.response, turn=turn)
+                        self._called("ask" if call.role == "doctor" else "reply", call, turn=turn)
                     case "probe":
-                        self._add(
-                            f"probe:{turn - 1}",
-                            "probe",
-                            event.call.role,
-                            event.call,
-                            event.call.response,
-                            turn=turn - 1,
-                        )
+                        self._called("probe", call, turn=turn - 1)
                     case "answer":
-                        self._answers.append(event.call)
-                    case "extract" | "judge" if self._arm is not None:
-                        step = self._add(
-                            f"{event.call.purpose}:{_arm(self._arm)}",
-                            event.call.purpose,
-                            event.call.role,
-                            event.call,
-                            event.call.response,
-                            about=self._arm,
-                        )
-                        if event.call.purpose == "judge":
+                        self._answers.append(call)
+                    case "summarise" | "rate":
+                        self._called(call.purpose, call)
+                    case "extract":
+                        self._called("extract", call, about=self._arm)
+                    case "judge":
+                        step = self._called("judge", call, about=self._arm)
+                        if self._arm is not None:
                             named = step.messages[0].values.get("extracted") if step.messages else None
-                            verdict = (
-                                (read_yes_no(event.call.response) or "ungradable")
-                                if event.call.response is not None
-                                else None
-                            )
                             rule: Rule = "frq_top3" if self._arm.question_type == "frq_top3" else "frq"
-                            self.steps[-1] = replace(
-                                step, extracted=named, verdicts=((rule, verdict),) if verdict else ()
+                            read = (
+                                ((rule, read_yes_no(call.response) or "ungradable"),)
+                                if call.response is not None
+                                else ()
                             )
-                    case purpose:
-                        self._add(
-                            purpose, _KINDS.get(purpose, "other"), event.call.role, event.call, event.call.response
-                        )
+                            self.steps[-1] = replace(step, extracted=named, verdicts=read)
+                    case _:
+                        self._called("other", call)
             case Utterance():
                 self._said(event)
             case Ended():
@@ -249,7 +229,7 @@ class _Reader:
                 self._change(lambda s: s.kind == "summarise", detail=event.message)
             case Finished():
                 for call in self._answers:
-                    self._add("answer", "answer", call.role, call, call.response)
+                    self._called("answer", call)
             case _:
                 pass
 
@@ -285,17 +265,16 @@ class _Reader:
         call = found[-1] if found and (event.call_id or invalid) else None
         others = [other for other in found if other is not call]
         self._arm, self._answers = event, []
-        changes: dict[str, Any] = {"response": event.response, "reason": event.reason, "detail": event.detail}
+        given: dict[str, Any] = {"response": event.response, "reason": event.reason, "detail": event.detail}
         if call is not None:
-            step = self._add(f"answer:{_arm(event)}", "answer", call.role, call, None, about=event)
-            self.steps[-1] = replace(step, **changes)
+            self._called("answer", call, about=event, **given)
             for other in others:
-                self._add(f"answer:{_arm(event)}", "answer", other.role, other, other.response, about=event)
+                self._called("answer", other, about=event)
             return
         asked = self._header.source == "release" if invalid else True
         role: RoleName = "solver" if framework(self._header.protocol).seat("solver") else "doctor"
         known = asked and event.reason != "not_applicable"
-        self._by_rule("answer", role, about=event, known=known, **changes)
+        self._by_rule("answer", role, about=event, known=known, **given)
 
     def _graded(self, event: Graded) -> None:
         about, arm = self._arm, f"{event.format}:{event.question_type}"
@@ -347,84 +326,60 @@ class _Reader:
         **outcome: Any,
     ) -> None:
         """Add a step that no model was asked for."""
-        key = f"{kind}:{_arm(about)}" if about else kind if turn is None else f"{kind}:{turn}"
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
         dialogue = self._dialogue if before is None else before
         remembered = is_model(player) and not outcome.get("reason") and self._header.source != "release"
         if self._rules is None:
-            said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
-            note = _REMEMBERED if remembered else _SAID_BEFORE if said else _GIVEN
-            self._add(
-                key,
-                kind,
-                role,
-                None,
-                turn=turn,
-                about=about,
-                parts=said,
-                model=player,
-                note=note,
-                not_again=_NOT_AGAIN,
-                **outcome,
-            )
-            return
-        arm = (about.format, about.question_type) if about else None
-        response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
-        shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
-        neighbours = zip([None, *shown], shown, strict=False)  # what would be sent as one message, as recorded ones are
-        shown = [
-            replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
-            for last, part in neighbours
-        ]
-        was_sent = kind == "ask" and self._trial.system_prompt is not None
-        if self._prompts.changed:
-            shown = [replace(part, source=None, source_hash=None) for part in shown]
-        if was_sent and shown:
-            shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
-        note = "As the release holds it." if was_sent else _REMEMBERED if remembered else self._note(role, player)
-        self._add(
-            key,
-            kind,
-            role,
-            None,
-            turn=turn,
-            about=about,
-            parts=shown,
-            model=player,
-            note=note,
-            would_be_sent=bool(shown) and not was_sent,
-            **outcome,
-        )
+            shown = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
+            outcome |= {"note": _SAID_BEFORE if shown else _GIVEN, "not_again": _NOT_AGAIN}
+        else:
+            arm = (about.format, about.question_type) if about else None
+            response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
+            shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
+            # what would be sent as one message is joined, as in recorded ones
+            shown = [
+                replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
+                for last, part in zip([None, *shown], shown, strict=False)
+            ]
+            if self._prompts.changed:
+                shown = [replace(part, source=None, source_hash=None) for part in shown]
+            was_sent = kind == "ask" and self._trial.system_prompt is not None
+            if was_sent and shown:
+                shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
+            changed, release = self._prompts.changed, self._header.source == "release"
+            changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
+            said = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
+            note = "As the release holds it." if was_sent else f"{said} {changed}".strip()
+            outcome |= {"note": note, "would_be_sent": bool(shown) and not was_sent}
+        if remembered:
+            outcome["note"] = _REMEMBERED
+        self._add(kind, role, player, shown, turn=turn, about=about, **outcome)
 
-    def _note(self, role: RoleName, player: str) -> str:
-        """Return what to know of messages that nobody was sent."""
-        changed, release = self._prompts.changed, self._header.source == "release"
-        changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
-        said = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
-        return f"{said} {changed}".strip()
+    def _called(self, kind: StepKind, call: CallRecord, **outcome: Any) -> Step:
+        parts, changed = parts_of(call), self._prompts.changed
+        then = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
+        came: dict[str, Any] = {"response": call.response, "note": _UNRECORDED if parts and not call.parts else then}
+        if call.error:
+            came |= {
+                "reason": "refused" if call.error.startswith("refused") else "provider_error",
+                "detail": call.error,
+            }
+        return self._add(kind, call.role, call.model, parts, call=call, **came | outcome)
 
     def _add(
         self,
-        key: str,
         kind: StepKind,
         role: RoleName,
-        call: CallRecord | None,
-        response: str | None = None,
+        model: str,
+        parts: Sequence[Part],
         *,
+        call: CallRecord | None = None,
         turn: int | None = None,
         about: Answered | None = None,
-        parts: Sequence[Part] = (),
-        model: str = "",
         **outcome: Any,
     ) -> Step:
-        if call is not None:
-            parts, model = parts_of(call), call.model
-            changed = self._prompts.changed
-            then = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
-            outcome["note"] = _UNRECORDED if parts and not call.parts else then
-            if call.error:
-                refused = call.error.startswith("refused")
-                outcome |= {"reason": "refused" if refused else "provider_error", "detail": call.error}
+        name = call.purpose if call is not None and kind == "other" else kind
+        key = f"{name}:{_arm(about)}" if about else name if turn is None else f"{name}:{turn}"
         same = sum(step.key.partition("#")[0] == key for step in self.steps)
         arm = f", {FORMAT[about.format].lower()}, {QUESTION_TYPE[about.question_type].lower()}" if about else ""
         number = (turn or 0) + 1
@@ -437,7 +392,6 @@ class _Reader:
             role,
             model,
             tuple(parts),
-            response,
             call=call,
             turn=turn,
             format=about.format if about else None,

@@ -45,13 +45,11 @@ def sessions(cursor: duckdb.DuckDBPyConnection) -> list[StoredSession]:
     """Return the stored runs of one case, the newest first."""
     ids = [held.run_id for held in run_records(cursor, sources=["bench"])]
     about = first_cases(cursor, ids)
-    found = []
-    for one in runs(cursor, ids):
-        header = _header(cursor, one.run_id)
-        if header is not None and one.run_id in about:
-            edited = header.edited.run_id if header.edited else ""
-            found.append(StoredSession(one, about[one.run_id], edited))
-    return found
+    return [
+        StoredSession(one, about[one.run_id], header.edited.run_id if header.edited else "")
+        for one in runs(cursor, ids)
+        if one.run_id in about and (header := _header(cursor, one.run_id)) is not None
+    ]
 
 
 def load_bench(run_id: str) -> StoredBench | None:

@@ -79,12 +79,7 @@ def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
             return source
     if any(isinstance(value, list | tuple) for value in values.values()):
         raise _unwritable(prompt)
-    return _literal(text, prompt, values)
-
-
-def literal_template(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
-    """Return a template of ``text`` in which the values stand wherever their words occur, and nowhere else."""
-    return _literal(text.strip(), prompt, prompt.taken(values))
+    return literal_template(text, prompt, values)
 
 
 class _Alignment:
@@ -147,12 +142,7 @@ def _gone(bit: _Bit, prompt: Prompt) -> UsageError:
 
 
 def _occurrences(text: str, words: str) -> list[int]:
-    places: list[int] = []
-    at = text.find(words)
-    while at >= 0:
-        places.append(at)
-        at = text.find(words, at + len(words))
-    return places
+    return [found.start() for found in re.finditer(re.escape(words), text)]
 
 
 def _written(text: str, spans: Sequence[_Span]) -> str:
@@ -174,20 +164,20 @@ def _after(parts: Sequence[str], literal: str) -> str:
     return '{{ "\\n" }}' + escaped(literal[1:]) if swallowed else escaped(literal)
 
 
-def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
-    """Return the text with the values of single words and texts in their places, and no conditions.
+def literal_template(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """Return a template of ``text`` in which values that are words stand wherever these occur, and no conditions.
 
     A value that the prompt only asks about, as which kind of question it is, has no place.
     """
+    text, values = text.strip(), prompt.taken(values)
     shown = {
         name
         for name, value in values.items()
         if isinstance(value, str) and value.strip() and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
     }
-    plain = [_Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
     spans: list[_Span] = []
-    for bit in sorted(plain, key=lambda b: -len(b.text)):
-        places = [_Span(at, at + len(bit.text), bit.source) for at in _occurrences(text, bit.text)]
+    for name in sorted(shown, key=lambda name: (-len(values[name]), name)):
+        places = [_Span(at, at + len(values[name]), f"{{{{ {name} }}}}") for at in _occurrences(text, values[name])]
         spans += [place for place in places if not any(_overlap(place, s) for s in spans)]
     source = _written(text, spans)
     if not _renders_to(source, prompt, values, text):

@@ -56,7 +56,7 @@ class _Player:
         if not sent:
             raise UsageError("Nothing is left to send: every message is empty.")
         if not is_model(self.model):
-            rules, step = by_rule_of(self.trial), self.step
+            rules = by_rule_of(self.trial)
             if rules is None:
                 raise UsageError("The rules of this framework read the case and no messages: choose a model.")
             lines = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]

@@ -68,8 +68,7 @@ class Document:
     def title(self) -> str:
         """What the document is about, on one line."""
         names = [talk.case_key.partition("/")[2] or talk.case_key for talk in self.talks]
-        about = _listed(names)
-        doctors = _listed([talk.doctor for talk in self.talks if talk.doctor != UNKNOWN])
+        about, doctors = _listed(names), _listed([talk.doctor for talk in self.talks if talk.doctor != UNKNOWN])
         if len(self.talks) == 1:
             return f"{about}, {doctors or 'doctor not recorded'}, trial {self.talks[0].trial + 1}"
         return f"{about}: {len(self.talks)} conversations{f' of {doctors}' if doctors else ''}"
@@ -99,22 +98,25 @@ def document_of_events(case: Case | None, events: Sequence[Event], header: RunHe
     kept = tuple(event for event in events if not isinstance(event, PASSING))
     newest = {(e.format, e.question_type, e.rule): e for e in kept if isinstance(e, Graded)}
     talk = _begun(kept, case.case_key if case else "unknown case")
-    return Document(
-        (replace(talk, grades=tuple(newest.values()), case=case, cast=cast_of(header) if header else None),)
-    )
+    cast = cast_of(header) if header else None
+    return Document((replace(talk, grades=tuple(newest.values()), case=case, cast=cast),))
 
 
 def cast_of(played: Run | RunHeader) -> Run:
     """Return a run's cast and settings, without credentials and without where its prompts lie on this machine."""
-    values = {f.name: getattr(played, f.name) for f in fields(Run)}
-    cases = len(played.cases) if isinstance(played, RunHeader) else played.cases
-    values |= {"arms": tuple((format_, question_type) for format_, question_type in played.arms)}
     shareable = {
         k: without_credentials(v) if k == "base_url" and isinstance(v, str) else v for k, v in played.settings.items()
     }
     name = Path(played.prompt_pack).name if Path(played.prompt_pack).is_absolute() else played.prompt_pack
-    values |= {"cases": cases, "settings": shareable, "prompt_pack": name}
-    return Run(**values)
+    return Run(
+        **{f.name: getattr(played, f.name) for f in fields(Run)}
+        | {
+            "cases": len(played.cases) if isinstance(played, RunHeader) else played.cases,
+            "arms": tuple((format_, question_type) for format_, question_type in played.arms),
+            "settings": shareable,
+            "prompt_pack": name,
+        }
+    )
 
 
 def without_credentials(address: str) -> str:

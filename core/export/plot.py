@@ -51,10 +51,8 @@ def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
         for probe in probes
     ]
     right = {normalise_name(name) for name in (case.answer, *case.synonyms)} if case else set()
-    peaks: dict[str, float] = {}
-    for shares in table:
-        for name, share in shares.items():
-            peaks[name] = max(share, peaks.get(name, 0.0))
+    named = dict.fromkeys(name for shares in table for name in shares)
+    peaks = {name: max(shares.get(name, 0.0) for shares in table) for name in named}
     ranked = sorted(peaks, key=lambda name: (normalise_name(name) not in right, -peaks[name]))
     chosen = ranked[:_MOST_LINES]
     across = [_x(n, len(probes)) for n in range(len(probes))]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from core.errors import AnamnesisError
 from core.export.document import Document
-from core.export.html import POLICY, page_of
+from core.export.page import POLICY, page_of
 
 NONE_FOUND = (
     "There is no Chrome or Chromium on this machine to draw the picture: install one, or name it in CHROMIUM, or take "

@@ -23,20 +23,27 @@ from core.events import (
     Misused,
     Probed,
     Rated,
+    Rule,
     Speaker,
     Started,
     Summarised,
     Utterance,
     reasoning_of,
 )
-from core.export import words
 from core.export.document import Document, Talk
 from core.frameworks.base import Framework, framework_of
 from core.measures.provenance import UNKNOWN, side_by_side
 from core.models.prices import total
+from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended, misused, rated
 
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
+_RULE: dict[Rule, str] = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
+RULES_EXPLAINED = (
+    "Paper’s rule: the right answer occurs in the response. Strict rule: exactly one choice is named, and it is the "
+    "right one. Free responses are compared by the grader; of the top three, any may be right. An excluded answer is "
+    "not counted as wrong."
+)
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,26 @@ class Fact:
         return self.compared and len(set(self.values)) > 1
 
 
+def role(name: str) -> str:
+    """Return who speaks or is called, as a heading."""
+    return ROLE.get(name, name[:1].upper() + name[1:].replace("_", " "))
+
+
+def place(where: str) -> str:
+    """Return what broke in words: a role, and the arm where it was at work on one."""
+    who, _, at = where.partition(" ")
+    format_, _, question_type = at.partition(":")
+    if format_ in FORMAT and question_type in QUESTION_TYPE:
+        return f"{role(who)} ({arm(format_, question_type)})"
+    return role(where)
+
+
+def judged(grade: Graded) -> str:
+    """Return by which rule or by whom an answer was judged, and what was read out of it."""
+    by = _RULE[grade.rule] or f"judged by {grade.grader}"
+    return f"{by}, read as “{grade.extracted}”" if grade.extracted else by
+
+
 def of_kind(talk: Talk, kind: type[E]) -> list[E]:
     """Return the events of one kind."""
     return [event for event in talk.events if isinstance(event, kind)]
@@ -122,8 +149,7 @@ def of_kind(talk: Talk, kind: type[E]) -> list[E]:
 
 def rows(talks: Sequence[Talk]) -> list[Row]:
     """Return the dialogues message by message, the n-th of each in one row."""
-    sides = [_cells(talk) for talk in talks]
-    return [_row(n, cells) for n, cells in enumerate(zip_longest(*sides), start=1)]
+    return [_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
 
 
 def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
@@ -153,7 +179,7 @@ def _cell(known: Framework | None, said: Utterance, misuse: Misused | None) -> C
     if known is None or not known.addresses:
         return Cell(said.role, said.text)
     (message,) = known.shown(said.role, said.text)
-    why = words.misused(misuse.kinds) if misuse else ""
+    why = misused(misuse.kinds) if misuse else ""
     quoted = f"{why} “{misuse.detail}”" if misuse and misuse.detail else why
     return Cell(said.role, message.text, message.to, message.whole or "", quoted)
 
@@ -162,7 +188,7 @@ def arms(talks: Sequence[Talk]) -> list[ArmRow]:
     """Return every arm that was asked anywhere, with its outcomes."""
     found = [_outcomes(talk) for talk in talks]
     return [
-        ArmRow(words.arm(format_, question_type), tuple(side.get((format_, question_type)) for side in found))
+        ArmRow(arm(format_, question_type), tuple(side.get((format_, question_type)) for side in found))
         for format_ in FORMATS
         for question_type in QUESTION_TYPES
         if any((format_, question_type) in side for side in found)
@@ -175,9 +201,9 @@ def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
         grades.setdefault((grade.format, grade.question_type), []).append(grade)
     found: dict[tuple[str, str], Outcome] = {}
     for answer in of_kind(talk, Answered):
-        arm = (answer.format, answer.question_type)
-        counting = () if answer.reason else tuple(grades.get(arm, ()))
-        found[arm] = Outcome(
+        asked = (answer.format, answer.question_type)
+        counting = () if answer.reason else tuple(grades.get(asked, ()))
+        found[asked] = Outcome(
             answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
         )
     return found
@@ -185,7 +211,7 @@ def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
 
 def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
     """Return what was thought in some calls: by whom, and the words."""
-    roles = {event.call.call_id: words.role(event.call.role) for event in of_kind(talk, Called)}
+    roles = {event.call.call_id: role(event.call.role) for event in of_kind(talk, Called)}
     thoughts = reasoning_of(talk.events)
     return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
 
@@ -203,7 +229,7 @@ def ending(talk: Talk) -> str:
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
         known = _framework(talk)
-        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=known is not None and known.addresses)
+        how = how_it_ended(ended.reason, ended.doctor_turns, tagged=known is not None and known.addresses)
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."
@@ -213,7 +239,7 @@ def ending(talk: Talk) -> str:
 
 def ratings(talk: Talk) -> list[tuple[str, str]]:
     """Return what the patient rated the doctor: the rating in words, and the rater's own."""
-    return [(words.rated(event), event.words) for event in of_kind(talk, Rated)]
+    return [(rated(event), event.words) for event in of_kind(talk, Rated)]
 
 
 def staff(talk: Talk) -> str:
@@ -252,7 +278,7 @@ def summary(talk: Talk) -> str | None:
 
 def failures(talk: Talk) -> list[tuple[str, str]]:
     """Return what broke: where, and in whose words. None of it counts as a wrong answer."""
-    return [(words.place(event.where), event.message) for event in of_kind(talk, Failed)]
+    return [(place(event.where), event.message) for event in of_kind(talk, Failed)]
 
 
 def beliefs(talk: Talk) -> list[Probed]:
@@ -262,25 +288,24 @@ def beliefs(talk: Talk) -> list[Probed]:
 
 def use(talk: Talk) -> list[Use]:
     """Return tokens, cost and time by role; what asked for beliefs or a rating stands apart from the dialogue."""
+    apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
     calls: dict[str, list[CallRecord]] = {}
     for event in of_kind(talk, Called):
-        apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
-        calls.setdefault(f"{words.role(event.call.role)}{apart.get(event.call.purpose, '')}", []).append(event.call)
-    return [_use(role, found) for role, found in calls.items()]
-
-
-def _use(role: str, calls: list[CallRecord]) -> Use:
-    return Use(
-        role=role,
-        models=", ".join(dict.fromkeys(call.model for call in calls)),
-        calls=len(calls),
-        failed=sum(call.error is not None for call in calls),
-        prompt_tokens=sum(call.prompt_tokens for call in calls),
-        completion_tokens=sum(call.completion_tokens for call in calls),
-        estimated=any(call.tokens_estimated for call in calls),
-        seconds=sum(call.latency_s for call in calls),
-        cost_usd=total(call.cost_usd for call in calls if call.error is None),
-    )
+        calls.setdefault(f"{role(event.call.role)}{apart.get(event.call.purpose, '')}", []).append(event.call)
+    return [
+        Use(
+            role=name,
+            models=", ".join(dict.fromkeys(call.model for call in made)),
+            calls=len(made),
+            failed=sum(call.error is not None for call in made),
+            prompt_tokens=sum(call.prompt_tokens for call in made),
+            completion_tokens=sum(call.completion_tokens for call in made),
+            estimated=any(call.tokens_estimated for call in made),
+            seconds=sum(call.latency_s for call in made),
+            cost_usd=total(call.cost_usd for call in made if call.error is None),
+        )
+        for name, made in calls.items()
+    ]
 
 
 def provenance(document: Document) -> list[Fact]:
@@ -294,7 +319,11 @@ def provenance(document: Document) -> list[Fact]:
         Fact("Doctor", tuple(talk.doctor for talk in talks)),
         Fact("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
         Fact("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
-        *(Fact(_named(s.name), s.values) for s in settings if not s.name.startswith("Prompts")),
+        *(
+            Fact("Seed of the run" if s.name == "Seed" else s.name, s.values)
+            for s in settings
+            if not s.name.startswith("Prompts")
+        ),
         Fact("Case", tuple(talk.case_key for talk in talks)),
         Fact("Trial", tuple(str(talk.trial + 1) for talk in talks)),
         Fact("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
@@ -302,10 +331,6 @@ def provenance(document: Document) -> list[Fact]:
         Fact("Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
         Fact("When", tuple(_when(talk) for talk in talks), compared=False),
     ]
-
-
-def _named(setting: str) -> str:
-    return "Seed of the run" if setting == "Seed" else setting
 
 
 def branch(talk: Talk) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from core.errors import UsageError
-from core.export.markdown import ENVIRONMENT
+from core.export.page import MARKDOWN
 from core.frameworks.base import frameworks, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.jobs.plan import names_of, remarks_of
@@ -53,4 +53,4 @@ def report_of(store: Store, run_id: str) -> str:
         "VERDICT": VERDICT,
         "ROLE": ROLE,
     }
-    return ENVIRONMENT.get_template("run.md.j2").render(values)
+    return MARKDOWN.get_template("run.md.j2").render(values)

@@ -212,7 +212,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
                 yield item
     except CallFailed as failure:
         yield failure.called
-        yield _invalid(arm, _verdict_of(failure.error), str(failure.error), failure.called)
+        yield _invalid(arm, _verdict_of(failure.error), str(failure.error), failure.called.call.call_id)
         return
     response = said.text if said else ""
     if not response.strip():
@@ -229,7 +229,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
     if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]
-        given = _invalid(arm, "provider_error", _CUT).model_copy(update={"call_id": said.call_id})
+        given = _invalid(arm, "provider_error", _CUT, said.call_id)
     for event in (given, *graded):
         yield event
 
@@ -248,7 +248,7 @@ def _verdict_of(error: ProviderError) -> Verdict:
     return "refused" if error.kind == "refused" else "provider_error"
 
 
-def _invalid(arm: Arm, verdict: Verdict, detail: str, called: Called | None = None) -> Answered:
+def _invalid(arm: Arm, verdict: Verdict, detail: str, call_id: str | None = None) -> Answered:
     return Answered(
         format=arm[0],
         question_type=arm[1],
@@ -256,7 +256,7 @@ def _invalid(arm: Arm, verdict: Verdict, detail: str, called: Called | None = No
         status="invalid",
         reason=verdict,
         detail=detail,
-        call_id=called.call.call_id if called else None,
+        call_id=call_id,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import SecretStr
 
@@ -21,6 +22,9 @@ from core.models.keys import find_key, seat_variable
 from core.models.registry import Registry
 from core.prompts import PromptPack
 
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 STORED_SEATS = ("doctor", "patient", "grader", "summariser")
 """The seats that every stored run has a column for; who sits elsewhere is kept with the run's settings."""
 
@@ -194,18 +198,35 @@ class Casting:
         )
         return Voice(model, self.sampling if sampling is None else sampling)
 
-    def speaker(self, role: Speaker, name: str, sampling: Sampling | None = None) -> Voice | Human | None:
-        """Return who speaks from a seat by name: a model's voice, a human, or ``None`` where rules play."""
+    def filled(
+        self,
+        role: Speaker,
+        name: str,
+        model: Callable[[Voice], A],
+        person: Callable[[Human], B],
+        rule: Callable[[], C],
+        sampling: Sampling | None = None,
+    ) -> A | B | C:
+        """Return who plays a seat by name: what is made of a model's voice or of a human, or who plays by rule.
+
+        Raises ``UsageError`` for a human where nobody could answer.
+        """
         if name == "human":
-            return Human(role, self.listening())
-        return self.voice(role, name, sampling) if is_model(name) else None
+            if self.listen is None:
+                raise UsageError("A human's seat needs the Live page: a campaign cannot wait for one.")
+            return person(Human(role, self.listen))
+        return model(self.voice(role, name, sampling)) if is_model(name) else rule()
 
     def player(self, role: Speaker, name: str, rules: Mapping[str, Rule], tested: bool) -> Player:
         """Return a player for any seat; ``rules`` are reference kind → rule, ``tested`` samples as was asked for."""
-        speaker = self.speaker(role, name, None if tested else Sampling())
-        if isinstance(speaker, Voice):
-            return ModelPlayer(role, speaker, self.pack)
-        return HumanPlayer(speaker) if speaker else RulePlayer(role, name, rules[name])
+        return self.filled(
+            role,
+            name,
+            lambda voice: ModelPlayer(role, voice, self.pack),
+            HumanPlayer,
+            lambda: RulePlayer(role, name, rules[name]),
+            None if tested else Sampling(),
+        )
 
     def grader(self, name: str) -> Grader:
         """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""
@@ -217,13 +238,3 @@ class Casting:
             return ReferenceGrader
         voice, pack = self.voice("grader", name, Sampling(temperature=0.0)), self.grading or self.pack
         return lambda: LLMGrader(voice, pack)
-
-    def listening(self) -> Listen:
-        """Return what waits for a person; raise ``UsageError`` where nobody could answer."""
-        if self.listen is None:
-            raise UsageError("A human's seat needs the Live page: a campaign cannot wait for one.")
-        return self.listen
-
-    def watched(self, listen: Listen) -> Casting:
-        """Return the casting with a person at hand."""
-        return replace(self, listen=listen)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from core.agents.base import CallFailed, Dialogue, Probe, Said, Saying, Scene, Turn
+from core.agents.base import CallFailed, Dialogue, Inquirer, Probe, Said, Saying, Scene, Turn
 from core.case import Case
 from core.errors import ProviderError
-from core.events import Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
+from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
 from core.frameworks.base import Branch, Framework, Trial
 from core.images import kept
 from core.persona import PLAIN, Persona
 
-FINAL_DIAGNOSIS = "Final Diagnosis"
-"""The words by which a doctor ends a conversation."""
 Belief = tuple[tuple[str, float], ...] | None
 
 
@@ -75,6 +73,32 @@ class Talk:
         elif probe is not None:
             async for event in probe.believe(scene, self.dialogue):
                 yield event
+
+
+async def in_turns(
+    talk: Talk,
+    scene: Scene,
+    doctor: Inquirer,
+    reply: Callable[[Dialogue], AsyncIterator[Saying]],
+    over: Callable[[Dialogue], EndReason | None],
+    probe: Probe | None = None,
+) -> AsyncIterator[Event]:
+    """Yield a conversation in which doctor and patient take turns, from where it stands up to ``Ended``.
+
+    ``over`` says before each message why none is to follow the last; what the doctor believes is told after a reply.
+    """
+    while not talk.ended:
+        if reason := over(talk.dialogue):
+            yield talk.over(reason)
+        elif talk.dialogue[-1].role != "doctor":
+            async for event in talk.say("doctor", "doctor", doctor.ask(scene, talk.dialogue)):
+                yield event
+        else:
+            async for event in talk.say("patient", "patient", reply(talk.dialogue)):
+                yield event
+            if not talk.ended:
+                async for event in talk.believe(scene, doctor.differential(scene, talk.dialogue), probe):
+                    yield event
 
 
 def concluded(text: str) -> EndReason | None:

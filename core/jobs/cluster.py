@@ -173,7 +173,7 @@ def on_ray(address: str | None, workers: int | None) -> Players:
             try:
                 yield play
             finally:
-                await crew.__aexit__(None, None, None)
+                await crew.__aexit__()
         finally:
             if ours:
                 ray.shutdown()

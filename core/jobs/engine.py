@@ -12,8 +12,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,12 @@ from typing import Generic, TypeVar
 
 import orjson
 
-from core import access
+from core import access, work
 from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
-from core.jobs.progress import STATUS, Progress, Stop, running
+from core.jobs.progress import STATUS, Progress, Stop, running, watched
 from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
 from core.models.limits import LEARNT, MOST
 from core.models.registry import Registry
@@ -52,6 +52,7 @@ _STATUS_EVERY = 5
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 U = TypeVar("U")
 Given = Mapping[str, Mapping[str, list[Remembered]]]
 """Piece of work → what was asked → the replies that it is given."""
@@ -79,22 +80,18 @@ class Options:
         return replace(self, concurrency=_IN_A_BATCH, calls_at_once=_IN_A_BATCH)
 
 
-class interrupts:
-    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        main = threading.current_thread() is threading.main_thread()
-        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
-            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
-
-    def __exit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
+@contextmanager
+def _interrupts(stop: Stop) -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, do nothing."""
+    loop = asyncio.get_running_loop()
+    main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+    for number in numbers:
+        loop.add_signal_handler(number, stop.ask, "It was interrupted.")
+    try:
+        yield
+    finally:
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 
@@ -131,6 +128,7 @@ class Job(Generic[U]):
         A fault of ours costs its own piece, and is raised when the others are done.
         """
         access.require("run")
+        self.progress.failed_in_a_row = 0
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
@@ -145,7 +143,7 @@ class Job(Generic[U]):
                 journal,
                 memory,
                 shared=self.shared,
-                heard=_Heard(self),
+                heard=self._hear,
                 over=lambda: bool(self.stop.reason),
                 left=self._left,
                 at_once=self.options.calls_at_once,
@@ -154,7 +152,7 @@ class Job(Generic[U]):
             self.progress.replies = replies
             self.options.on_progress(self.progress)
             met = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
-            with interrupts(self.stop):
+            with _interrupts(self.stop):
                 waiting = iter(pieces)
                 workers: list[asyncio.Task[None]] = []
 
@@ -250,6 +248,22 @@ class Job(Generic[U]):
         of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
         return min((left for left in (of_budget, today) if left is not None), default=None)
 
+    def _hear(self, call: CallRecord) -> None:
+        """Count a call, and end the job where it has to: no money, no hope, or a provider that is down."""
+        self.progress.note_call(call)
+        self._check_budget()
+        if call.error is None:
+            self.progress.failed_in_a_row = 0
+            return
+        kind, _, words = call.error.partition(": ")
+        self.progress.failed_in_a_row += kind not in _ABOUT_THE_REQUEST
+        if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a picture breaks what is about its case only
+            self.progress.hopeless = self.progress.hopeless or words
+            self.stop.ask(words)
+            raise Over
+        if self.progress.failed_in_a_row >= GIVE_UP:
+            self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
+
     def _check_budget(self) -> None:
         left = self._left()
         if left is not None and left <= 0:
@@ -257,27 +271,23 @@ class Job(Generic[U]):
             self.stop.ask(words, at_once=False)
 
 
-class _Heard:
-    """Counts the calls of a job and ends it where it has to: no money, no hope, or a provider that is down."""
+def in_background(
+    key: Hashable, do: Callable[[Options, Stop], T], asked: str, title: str = "", budget_usd: float | None = None
+) -> work.Work[T]:
+    """Do a job in a thread of this process, unless one of the same key is under way in it: then return that.
 
-    def __init__(self, job: Job[U]) -> None:
-        self._job, self._in_a_row = job, 0
+    What cannot be done as asked (an unknown model, a missing key, a run that another process works on) is in ``error``
+    at its end, as one sentence. Stopped, it keeps what came, and the same again goes on. ``asked`` says to the audit
+    log what somebody began.
+    """
+    access.require("run", asked)
+    access.check_money()
 
-    def __call__(self, call: CallRecord) -> None:
-        job, error = self._job, call.error
-        job.progress.note_call(call)
-        job._check_budget()
-        if error is None:
-            self._in_a_row = 0
-            return
-        kind, _, words = error.partition(": ")
-        self._in_a_row += kind not in _ABOUT_THE_REQUEST
-        if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a picture breaks what is about its case only
-            job.progress.hopeless = job.progress.hopeless or words
-            job.stop.ask(words)
-            raise Over
-        if self._in_a_row >= GIVE_UP:
-            job.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
+    def carry_on(tell: work.Progress, asked_to_stop: work.Stop) -> T:
+        stop = Stop()
+        return do(Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop)), stop)
+
+    return work.begin(key, carry_on, title)
 
 
 def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store) -> None:
@@ -301,55 +311,29 @@ def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store
         fold(store)
 
 
-@dataclass(frozen=True)
-class Engine:
-    """Runs the missing trials of one run: ``play`` gives the events of a trial, which depend on the framework.
+async def run_trials(
+    header: RunHeader,
+    play: Callable[[Trial], AsyncIterator[Event]],
+    missing: Sequence[Trial],
+    progress: Progress,
+    stop: Stop,
+    stop_file: Path | None = None,
+    options: Options | None = None,
+    *,
+    fold: Callable[[], Awaitable[object]] | None = None,
+    given: Given | None = None,
+) -> Progress:
+    """Run the missing trials of one run: ``play`` gives the events of a trial, which depend on the framework.
 
-    ``fold`` is called now and then to make the database follow.
+    Returns when all are done or ``stop`` was asked for. Finished trials are in the journal.
     """
 
-    header: RunHeader
-    play: Callable[[Trial], AsyncIterator[Event]]
-    concurrency: int | None = None
-    budget_usd: float | None = None
-    fold: Callable[[], Awaitable[object]] | None = None
-    on_progress: Callable[[Progress], None] = lambda progress: None
-    calls_at_once: int | None = None
-    given: Given = field(default_factory=dict)
-
-    async def run(
-        self,
-        missing: Sequence[Trial],
-        planned: int,
-        stop: Stop,
-        stop_file: Path | None = None,
-        progress: Progress | None = None,
-    ) -> Progress:
-        """Run the trials; return when all are done or ``stop`` was asked for. Finished trials are in the journal."""
-        progress = progress or Progress(planned)
-        progress.done = planned - len(missing)
-        job = Job[Trial](
-            self.header.run_id,
-            lambda trial: trial.trial_id,
-            lambda trial, unit: self._trial(trial, unit, progress),
-            Options(self.concurrency, self.budget_usd, self.on_progress, self.calls_at_once),
-            stop,
-            progress,
-            self.header,
-            ours=lambda unit: not unit.startswith(REGRADING),
-            shared=True,
-            fold=self.fold,
-            given=self.given,
-        )
-        await job.run(missing, stop_file)
-        return progress
-
-    async def _trial(self, trial: Trial, unit: Unit, progress: Progress) -> list[Line]:
-        events = [event async for event in self.play(trial) if not isinstance(event, PASSING)]
+    async def do(trial: Trial, unit: Unit) -> list[Line]:
+        events = [event async for event in play(trial) if not isinstance(event, PASSING)]
         progress.note(events)
         return [
             TrialLine(
-                run_id=self.header.run_id,
+                run_id=header.run_id,
                 trial_id=trial.trial_id,
                 case_key=trial.case.case_key,
                 trial=trial.number,
@@ -359,3 +343,20 @@ class Engine:
                 paid=frozenset(unit.paid),
             )
         ]
+
+    progress.done = progress.planned - len(missing)
+    job = Job[Trial](
+        header.run_id,
+        lambda trial: trial.trial_id,
+        do,
+        options or Options(),
+        stop,
+        progress,
+        header,
+        ours=lambda unit: not unit.startswith(REGRADING),
+        shared=True,
+        fold=fold,
+        given=given or {},
+    )
+    await job.run(missing, stop_file)
+    return progress

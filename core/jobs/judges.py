@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
 from core.agents.base import Dialogue
@@ -56,21 +56,17 @@ class Task(Generic[T]):
 
 
 class _Named(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     turn: int
     words: str
 
 
 class _Terms(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     terms: list[_Named]
 
 
-def terms_pack(name_or_folder: str = "patients") -> PromptPack:
+def terms_pack() -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, ("judge",))
+    return load_pack("patients", ("judge",))
 
 
 def terms_task(pack: PromptPack, trial_id: str, dialogue: Dialogue) -> Task[JudgedTerm]:
@@ -104,31 +100,25 @@ def _placed(one: _Named, replies: dict[int, str]) -> JudgedTerm | None:
 
 
 class _Withheld(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     fact: str
     turn: int
     question: str
 
 
 class _Invented(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     turn: int
     words: str
     contradicts: str | None = None
 
 
 class _Facts(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     withheld: list[_Withheld]
     invented: list[_Invented]
 
 
-def facts_pack(name_or_folder: str = "facts") -> PromptPack:
+def facts_pack() -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, ("patient",))
+    return load_pack("facts", ("patient",))
 
 
 def facts_task(

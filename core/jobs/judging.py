@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,16 +16,15 @@ from typing import Any, ClassVar
 
 import orjson
 
-from core import access
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.agents.memory import Unit
-from core.errors import AnamnesisError, UsageError
+from core.errors import AnamnesisError
 from core.events import Called, CallRecord
-from core.jobs.engine import Job, Options, carry_out
+from core.jobs.engine import Job, Options, carry_out, in_background
 from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
-from core.jobs.progress import Progress, Stop, watched
+from core.jobs.progress import Ended, Progress, Stop
 from core.journal import RowLine
 from core.models.base import Sampling
 from core.models.prices import total
@@ -38,22 +36,18 @@ from core.store.queries.failures import cases_of, dialogues
 from core.store.queries.patients import ToJudge, patient_judgement_row, to_judge
 from core.store.selection import Selection
 from core.text.facts import facts_of
-from core.work import Progress as Told
-from core.work import Stop as StopAsked
-from core.work import Work, begin, work_at
+from core.work import Work, work_at
 
 _READ_AT_ONCE = 100
 _CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
-class JudgingOutcome:
+class JudgingOutcome(Ended):
     """How a judging went.
 
     ``judged`` conversations came to a judgement, ``with_any`` of them with a finding; ``dropped`` findings were named
-    that are not in the words that they name. ``failed`` have none, most often for ``failure``; ``kept`` were judged
-    before; ``remaining`` were not reached. ``cost_usd`` counts the calls whose price is known; ``stopped`` says why it
-    ended early.
+    that are not in the words that they name. ``failed`` have none; ``kept`` were judged before.
     """
 
     model: str
@@ -62,45 +56,15 @@ class JudgingOutcome:
     dropped: int
     failed: int
     kept: int
-    remaining: int
-    calls: int
-    tokens: int
-    cost_usd: float
-    failure: str = ""
-    stopped: str | None = None
-
-
-class Wanted(ABC):
-    """What is to be judged: ``limit`` conversations, drawn as if at random and always the same."""
-
-    model: str
-    base_url: str | None
-    nothing: ClassVar[str]
-    """Said where no conversation fits."""
-    prompt_tokens: ClassVar[int]
-    """Of the prompt without case, facts and conversation."""
-    answer_tokens: ClassVar[int]
-
-    @abstractmethod
-    def pack(self) -> PromptPack:
-        """Load the prompts."""
-
-    @abstractmethod
-    def found(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]:
-        """Return the conversations that fit, and which of them this judge has judged."""
-
-    @abstractmethod
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
-        """Read what is asked about conversations, some at a time."""
-
-    @abstractmethod
-    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
-        """Return what is kept of a conversation; ``found`` is ``None`` where the judging failed."""
 
 
 @dataclass(frozen=True)
-class TermsWanted(Wanted):
-    """Medical terms in the replies of the patients of conversations under a filter."""
+class TermsWanted:
+    """Medical terms in the replies of the patients of conversations under a filter.
+
+    ``limit`` conversations are drawn as if at random and always the same. ``nothing`` is said where none fits,
+    ``prompt_tokens`` are those of the prompt without the conversation.
+    """
 
     model: str
     talks: Selection = field(default_factory=Selection)
@@ -112,34 +76,31 @@ class TermsWanted(Wanted):
     )
     prompt_tokens: ClassVar[int] = 260
     answer_tokens: ClassVar[int] = 40
-
-    def pack(self) -> PromptPack:
-        """Load the prompts."""
-        return terms_pack()
+    pack = staticmethod(terms_pack)
 
     def found(self, store: Store, judge: Judge) -> Sequence[ToJudge]:
         """Return the conversations that fit."""
         with store.read() as cursor:
             return to_judge(cursor, judge.model, judge.prompt_hash, self.talks, self.limit)
 
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[ToJudge]) -> Iterator[Task[Any]]:
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
         """Read the conversations when they are asked for."""
         for chosen in _some(todo):
             with store.read() as cursor:
                 said = dialogues(cursor, [one.trial_id for one in chosen])
             yield from (terms_task(pack, one.trial_id, said[one.trial_id]) for one in chosen)
 
-    def row(self, judge: Judge, one: ToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
         """Return what is kept."""
         return RowLine(table="patient_judgements", row=patient_judgement_row(*judge, found, kept))
 
 
 @dataclass(frozen=True)
-class FactsWanted(Wanted):
+class FactsWanted:
     """What patients withheld and invented in the conversations of a selection.
 
     By default only in those with a wrong answer after them, which causes need. ``trials`` names some instead, whatever
-    came after them.
+    came after them. The rest is as in ``TermsWanted``; its prompt holds the case and its facts besides.
     """
 
     model: str
@@ -154,17 +115,14 @@ class FactsWanted(Wanted):
     )
     prompt_tokens: ClassVar[int] = 420
     answer_tokens: ClassVar[int] = 80
-
-    def pack(self) -> PromptPack:
-        """Load the prompts."""
-        return facts_pack()
+    pack = staticmethod(facts_pack)
 
     def found(self, store: Store, judge: Judge) -> Sequence[TalkToJudge]:
         """Return the conversations that fit."""
         with store.read() as cursor:
             return talks_to_judge(cursor, judge, self.talks, which=self.which, trials=self.trials, limit=self.limit)
 
-    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[TalkToJudge]) -> Iterator[Task[Any]]:
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
         """Read cases and conversations when they are asked for."""
         with store.read() as cursor:
             saved = all_facts_saved(cursor)
@@ -177,9 +135,13 @@ class FactsWanted(Wanted):
                 facts = facts_of(cases[key], saved.get(key))
                 yield facts_task(pack, one.trial_id, cases[key], facts, said[one.trial_id])
 
-    def row(self, judge: Judge, one: TalkToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
         """Return what is kept."""
         return RowLine(table="fact_judgements", row=fact_judgement_row(judge, one.facts_hash, found, kept))
+
+
+Wanted = TermsWanted | FactsWanted
+"""What is to be judged."""
 
 
 def _some(todo: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -217,8 +179,6 @@ def judge(
     options, stop, pack = options or Options(), stop or Stop(), wanted.pack()
     judging = Judge(registry.spec(wanted.model).name, pack.hash)
     check_budget(options.budget_usd, [registry.spec(wanted.model, base_url=wanted.base_url)])
-    if options.concurrency is not None and options.concurrency < 1:
-        raise UsageError("Conversations cannot be judged fewer than one at a time: give a concurrency of 1 or more.")
     voice = Voice(registry.open(wanted.model, base_url=wanted.base_url), Sampling(temperature=0.0))
     found = _found(store, wanted, judging)
     todo = {one.trial_id: one for one in found if not one.judged}
@@ -261,9 +221,7 @@ def judge(
         name, lambda task: f"{name} {task.trial_id}", do, options, stop, progress, listed=lambda task: name
     )
     carry_out(job, wanted.tasks(store, pack, list(todo.values())), registry, store)
-    if progress.hopeless is not None:
-        before = f" {counts['judged']:,} judgements came before and are kept." if counts["judged"] else ""
-        raise AnamnesisError(f"{progress.hopeless.rstrip('.')}.{before}")
+    before = f" {counts['judged']:,} judgements came before and are kept." if counts["judged"] else ""
     return JudgingOutcome(
         judging.model,
         counts["judged"],
@@ -271,30 +229,19 @@ def judge(
         counts["dropped"],
         progress.done - counts["judged"],
         len(found) - len(todo),
-        progress.planned - progress.done,
-        progress.calls,
-        progress.tokens,
-        progress.cost_usd,
-        max(progress.failures, key=progress.failures.__getitem__, default=""),
-        stop.reason if progress.done < progress.planned else None,
+        **progress.ended(stop, before),
     )
 
 
 def begin_judging(wanted: FactsWanted, *, budget_usd: float | None = None) -> Work[JudgingOutcome]:
-    """Start a judging in the background of this process, unless one of the same kind is under way: then return that.
-
-    What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
-    same again goes on.
-    """
-    access.require("run", "judge")
-    access.check_money()
-
-    def do(tell: Told, asked_to_stop: StopAsked) -> JudgingOutcome:
-        stop = Stop()
-        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
-        return judge(Store(), wanted, load_registry(), options, stop)
-
-    return begin(_place(wanted.trials), do, "Judging what patients said")
+    """Start a judging in the background of this process, or return one of the same kind that is under way."""
+    return in_background(
+        _place(wanted.trials),
+        lambda options, stop: judge(Store(), wanted, load_registry(), options, stop),
+        "judge",
+        "Judging what patients said",
+        budget_usd,
+    )
 
 
 def judging(trial_id: str | None = None) -> Work[JudgingOutcome] | None:

@@ -24,7 +24,6 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, MissingKey, Reach, is_model
 from core.frameworks.seats import remarks
-from core.frameworks.settings import FrameworkSettings
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
@@ -79,7 +78,13 @@ def in_full(campaign: Campaign, registry: Registry) -> Campaign:
     names = known.full_names(campaign.names, registry)
     names = names.but(**{role: names[role] or rule for role, rule in missing.items()})
     tested = names[known.tested.role]
-    check_doctor(tested, campaign.settings.images)
+    images = campaign.settings.images
+    if images not in IMAGES:
+        raise UsageError(f"The setting images is {images!r}: it must be {WITH!r}, or empty for none.")
+    if images and not is_model(tested):
+        raise UsageError(
+            f"Pictures are sent to a doctor that is a model, and {tested} is none: choose a model, or --images without."
+        )
     full = replace(campaign, names=names, settings=known.complete(campaign.settings, names))
     models = models_of(full)
     full = replace(full, placed=campaign.placed | models.keys())
@@ -144,7 +149,7 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
             if registry.default(role) or name == tested
             else f"an application is the {full.framework.tested.title} only"
         )
-        where = registry.address(name, base_url=given) if is_model(name) and full.settings.base_url else None
+        where = registry.spec(name, base_url=given).base_url if is_model(name) and full.settings.base_url else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
     return f"{words}. Name others with {', '.join(f'--{role}' for role in left)}."
@@ -203,28 +208,6 @@ def read_images(text: str) -> str:
     return WITH if text == WITH else ""
 
 
-def check_doctor(doctor: str, images: str) -> None:
-    """Raise ``UsageError`` for an unknown value of the setting, and for pictures where the doctor is no model."""
-    if images not in IMAGES:
-        raise UsageError(f"The setting images is {images!r}: it must be {WITH!r}, or empty for none.")
-    if images and not is_model(doctor):
-        raise UsageError(
-            f"Pictures are sent to a doctor that is a model, and {doctor} is none: choose a model, or --images without."
-        )
-
-
-def check_cases(cases: Sequence[Case]) -> None:
-    """Raise ``UsageError`` where no case has a picture that could be shown."""
-    if any(kept(case.images) for case in cases):
-        return
-    known = sum(bool(case.images) for case in cases)
-    addresses = f" ({known} with an address, which is never fetched)" if known else ""
-    raise UsageError(
-        f"None of the {len(cases)} chosen cases has a picture in a file{addresses}: import cases with their pictures, "
-        "or run with --images without."
-    )
-
-
 def check_pictures(campaign: Campaign, registry: Registry) -> None:
     """Raise ``UsageError`` where a run with pictures would fail: its prompts, its doctor's model, or a picture's file.
 
@@ -265,8 +248,13 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
     campaign = in_full(campaign, registry)
-    if campaign.settings.images:
-        check_cases(campaign.cases)
+    if campaign.settings.images and not any(kept(case.images) for case in campaign.cases):
+        known = sum(bool(case.images) for case in campaign.cases)
+        addresses = f" ({known} with an address, which is never fetched)" if known else ""
+        raise UsageError(
+            f"None of the {len(campaign.cases)} chosen cases has a picture in a file{addresses}: import cases with "
+            "their pictures, or run with --images without."
+        )
     without = [case.case_key for case in campaign.cases if case.profile is None]
     if campaign.framework.needs_profile and without:
         raise UsageError(
@@ -370,13 +358,8 @@ def campaign_of(header: RunHeader) -> Campaign:
         seed=header.seed,
         prompts=header.prompt_pack,
         protocol=header.protocol,
-        settings=stored_settings(header),
+        settings=known.stored_settings(header.settings),
     )
-
-
-def stored_settings(header: RunHeader) -> FrameworkSettings:
-    """Return the settings of a stored run, as they were."""
-    return framework(header.protocol).stored_settings(header.settings)
 
 
 def trials_of(header: RunHeader) -> list[Trial]:

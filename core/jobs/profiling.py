@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core import access
+from core import access, work
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.agents.memory import Unit
 from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
 from core.case import Case
-from core.errors import ProfilingError, UsageError
+from core.errors import ProfilingError
 from core.events import Called
 from core.frameworks.base import frameworks
 from core.jobs.engine import Job, Options, carry_out
@@ -32,9 +32,6 @@ from core.store.queries.cases import newest_versions, profile_row, profiled_by
 from core.store.tables import SCHEMAS
 from core.text.profile_rules import MADE_BY, profile_by_rule
 from core.text.profiles import Generated, Reason
-from core.work import Progress as Told
-from core.work import Stop as StopAsked
-from core.work import Work, begin
 
 _PROMPT_TOKENS = 1_000
 """Of both prompts without the case."""
@@ -78,27 +75,17 @@ def begin_making(
     *,
     again: bool = False,
     base_url: str | None = None,
-    pack: str = "",
-    concurrency: int | None = None,
-) -> Work[Made]:
+) -> work.Work[Made]:
     """Start making profiles in the background; ``core.work.work_at(work_key(name))`` finds the work again."""
     access.require("run", "make profiles")
     access.check_money()
-
-    def do(progress: Told, stop: StopAsked) -> Made:
-        return make_profiles(
-            store,
-            cases,
-            model,
-            again=again,
-            base_url=base_url,
-            pack=pack,
-            concurrency=concurrency,
-            progress=progress,
-            stop=stop,
-        )
-
-    return begin(work_key(name), do, "Making profiles")
+    return work.begin(
+        work_key(name),
+        lambda progress, stop: make_profiles(
+            store, cases, model, again=again, base_url=base_url, progress=progress, stop=stop
+        ),
+        "Making profiles",
+    )
 
 
 def work_key(name: str) -> tuple[str, str]:
@@ -117,8 +104,8 @@ def make_profiles(
     concurrency: int | None = None,
     budget_usd: float | None = None,
     batch: bool = False,
-    progress: Told = lambda done, planned: None,
-    stop: StopAsked = lambda: False,
+    progress: work.Progress = lambda done, planned: None,
+    stop: work.Stop = lambda: False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Made:
     """Make and save the profiles of cases: by rule, or with a model.
@@ -129,8 +116,6 @@ def make_profiles(
     """
     registry = load_registry(batch=batch)
     maker = MADE_BY if model is None else registry.spec(model).name
-    if concurrency is not None and concurrency < 1:
-        raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")
     check_budget(budget_usd, [registry.spec(model, base_url=base_url)] if model else [])
     todo = pending(store, cases, maker, again=again)
     # the pack of the framework that plays cases with a profile only: it says what a profile must be
@@ -148,12 +133,13 @@ def make_profiles(
         generated: Generated | None = profile_by_rule(case) if profiler is None else None
         done = unit.unit_id
         try:
-            async for item in profiler.generate(case) if profiler else _nothing():
-                if isinstance(item, Called):
-                    known.add(item.call.cost_usd is not None)
-                elif isinstance(item, Profiled):
-                    dropped.update(facts=len(item.dropped))
-                    generated = item.generated
+            if profiler is not None:
+                async for item in profiler.generate(case):
+                    if isinstance(item, Called):
+                        known.add(item.call.cost_usd is not None)
+                    elif isinstance(item, Profiled):
+                        dropped.update(facts=len(item.dropped))
+                        generated = item.generated
         except (CallFailed, ProfilingError) as failure:
             failures.append(Failure(case.case_key, str(failure)))
             # what a provider broke goes on with what was said before; what was no use is asked for anew
@@ -196,11 +182,6 @@ def make_profiles(
         None if False in known else far.cost_usd,
         far.hopeless or (asked_to_stop.reason if not stop() else None) if far.done < far.planned else None,
     )
-
-
-async def _nothing() -> AsyncIterator[Called | Profiled]:
-    return
-    yield
 
 
 def pending(store: Store, cases: Sequence[Case], maker: str, *, again: bool = False) -> list[Case]:

@@ -15,14 +15,12 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from core import access, paths
+from core import access, paths, work
 from core.agents.memory import Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
 from core.models.limits import Concurrency
-from core.work import Progress as Told
-from core.work import Stop as Asked
 
 UNREADABLE_OF = 10
 """From so many verdicts of a grader on it is said that most of them cannot be read, if so."""
@@ -38,6 +36,21 @@ _STATUS_LISTS = 100
 _STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a job ended: what it took in this go, its most frequent ``failure``, and why it ended early (``stopped``).
+
+    ``remaining`` pieces were not reached. ``cost_usd`` counts the calls whose price is known.
+    """
+
+    remaining: int = 0
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    failure: str = ""
+    stopped: str | None = None
 
 
 @dataclass
@@ -56,6 +69,8 @@ class Progress:
     tokens: int = 0
     cost_usd: float = 0.0
     calls: int = 0
+    failed_in_a_row: int = 0
+    """Calls that a provider broke since the last one that it answered."""
     started_at: float = field(default_factory=time.time)
     done_here: int = 0
     spent_usd: float = 0.0
@@ -84,19 +99,16 @@ class Progress:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
                 if event.rule in ("frq", "frq_top3") and event.verdict != "provider_error":
-                    self._note_grader(event)
+                    told = bool(self.trouble)
+                    self.read[event.verdict != "ungradable"] += 1
+                    if self.trouble and not told:
+                        log.warning("%s (%s)", self.trouble, event.grader)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
                 if event.reason in ("provider_error", "refused"):
                     self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1
-
-    def _note_grader(self, event: Graded) -> None:
-        told = bool(self.trouble)
-        self.read[event.verdict != "ungradable"] += 1
-        if self.trouble and not told:
-            log.warning("%s (%s)", self.trouble, event.grader)
 
     @property
     def trouble(self) -> str:
@@ -173,6 +185,19 @@ class Progress:
             words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
         return "; ".join(words)
 
+    def ended(self, stop: Stop, kept: str = "") -> dict[str, Any]:
+        """Return the fields of ``Ended``; raise ``AnamnesisError``, with what is ``kept``, where no call succeeds."""
+        if self.hopeless is not None:
+            raise AnamnesisError(f"{self.hopeless.rstrip('.')}.{kept}")
+        return {
+            "remaining": self.planned - self.done,
+            "calls": self.calls,
+            "tokens": self.tokens,
+            "cost_usd": self.cost_usd,
+            "failure": max(self.failures, key=self.failures.__getitem__, default=""),
+            "stopped": stop.reason if self.done < self.planned else None,
+        }
+
     def told(self) -> dict[str, Any]:
         """Return how far the job is, for other processes (``status``)."""
         now, replies = time.time(), self.replies
@@ -218,7 +243,10 @@ class Stop:
 
 
 def watched(
-    told: Told, asked_to_stop: Asked, stop: Stop, on_progress: Callable[[Progress], None] = lambda progress: None
+    told: work.Progress,
+    asked_to_stop: work.Stop,
+    stop: Stop,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Callable[[Progress], None]:
     """Return what shows a job's progress to work in the background (``core.work``), and takes its stop to the job.
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from core import access
 from core.agents.base import Grader
 from core.agents.grader import Memory
 from core.agents.memory import Memory as Replies
@@ -22,20 +21,19 @@ from core.events import Failed, Graded, QuestionType, Verdict
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
-from core.jobs.engine import REGRADING, Job, Options
+from core.jobs.engine import REGRADING, Job, Options, in_background
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.jobs.plan import HUMAN
-from core.jobs.progress import Progress, Stop, running, watched
+from core.jobs.progress import Ended, Progress, Stop, running
 from core.journal import GradesLine, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases_answered, given_verdicts
+from core.store.queries.failures import CaseKey
+from core.store.queries.regrading import AnswerToGrade, answers_to_grade, cases_answered, given_verdicts
 from core.store.runs import header_of
-from core.work import Progress as Told
-from core.work import Stop as Asked
-from core.work import Work, begin, work_at
+from core.work import Work, work_at
 
 FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 """Question types that graders judge."""
@@ -139,8 +137,11 @@ def plan_of(store: Store, run_id: str, wanted: Regrading, registry: Registry, pa
     return RunPlan(header, judge, todo, cases, len(answers))
 
 
-def check(wanted: Regrading) -> None:
-    """Raise ``UsageError`` for what no re-grading can be."""
+def plans_of(store: Store, wanted: Regrading, registry: Registry, packs: Packs) -> list[RunPlan]:
+    """Return what there is to do in the runs with free responses.
+
+    Raises ``UsageError`` for what no re-grading can be, and ``AnamnesisError`` where no run has any.
+    """
     foreign = [name for name in wanted.question_types if name not in FREE]
     if foreign or not wanted.question_types:
         raise UsageError(
@@ -150,6 +151,12 @@ def check(wanted: Regrading) -> None:
         raise UsageError("--limit must be at least 1.")
     if wanted.prompts is not None and not is_model(wanted.grader):
         raise UsageError(f"{wanted.grader} judges by names and reads no prompts: leave --prompts out.")
+    plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
+    if not plans:
+        runs = f"Run {wanted.run_ids[0]} has" if len(wanted.run_ids) == 1 else "These runs have"
+        types = "" if set(wanted.question_types) == set(FREE) else f" of the type {' or '.join(wanted.question_types)}"
+        raise AnamnesisError(f"{runs} no free response{types} to grade.")
+    return plans
 
 
 def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Packs) -> Judge:
@@ -181,13 +188,6 @@ def _if_there(place: str, packs: Packs) -> PromptPack | None:
         return None
 
 
-def nothing_to_grade(wanted: Regrading) -> AnamnesisError:
-    """Return the error of runs without free responses."""
-    runs = f"Run {wanted.run_ids[0]} has" if len(wanted.run_ids) == 1 else "These runs have"
-    types = "" if set(wanted.question_types) == set(FREE) else f" of the type {' or '.join(wanted.question_types)}"
-    return AnamnesisError(f"{runs} no free response{types} to grade.")
-
-
 @dataclass(frozen=True)
 class Said:
     """A grader's word on a response, and the calls that led to it: a copy of it keeps them, so it is known as one."""
@@ -209,13 +209,12 @@ def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
 
 
 @dataclass(frozen=True)
-class Regraded:
+class Regraded(Ended):
     """How a re-grading went. ``grader`` is the name under which verdicts are stored (of the first run).
 
     ``answers`` were graded, and ``changed`` of them now have another verdict than the one before; ``saved`` of them
     were not asked about, because the same was judged already. ``judged`` answers had this grader's verdict before.
-    ``failed`` keep the verdict they had because the provider failed, at last with ``failure``. ``stopped`` says why
-    it ended early. ``cost_usd`` counts the calls whose price is known.
+    ``failed`` keep the verdict they had because the provider failed.
     """
 
     grader: str
@@ -225,11 +224,6 @@ class Regraded:
     saved: int
     judged: int
     failed: int
-    calls: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
-    failure: str = ""
-    stopped: str | None = None
 
 
 def regrade(
@@ -246,7 +240,6 @@ def regrade(
     as asked, and ``AnamnesisError`` where a run is under way elsewhere, or no call can ever succeed.
     """
     store, stop = store or Store(), stop or Stop()
-    check(wanted)
     fold(store)
     desk = _Desk(wanted, registry, options or Options(), store, stop)
     outcome = asyncio.run(desk.grade())
@@ -274,9 +267,7 @@ class _Desk:
 
     async def grade(self) -> Regraded:
         """Grade run after run."""
-        plans = [plan for run_id in self.wanted.run_ids if (plan := self._plan(run_id)).answers]
-        if not plans:
-            raise nothing_to_grade(self.wanted)
+        plans = plans_of(self.store, self.wanted, self.registry, self.packs)
         judge, judged = plans[0].judge, sum(plan.judged for plan in plans)
         models = [judge.model] if is_model(judge.model) else []
         check_budget(self.options.budget_usd, [self.registry.spec(m, base_url=self.wanted.base_url) for m in models])
@@ -293,33 +284,23 @@ class _Desk:
             for run_id in pending:
                 if self.stop.reason is None:
                     await self._run(run_id)
-        done = self.progress
-        if done.hopeless is not None:
-            graded = done.verdicts.total()
-            kept = f" {graded:,} answers were graded before and are kept." if graded else ""
-            raise AnamnesisError(f"{done.hopeless.rstrip('.')}.{kept}")
+        graded = self.progress.verdicts.total()
+        kept = f" {graded:,} answers were graded before and are kept." if graded else ""
         return Regraded(
             judge.stored_name,
             count,
-            done.verdicts.total(),
+            graded,
             self.changed,
             self.saved,
             judged,
             self.failed,
-            done.calls,
-            done.tokens,
-            done.cost_usd,
-            max(done.failures, key=done.failures.__getitem__, default=""),
-            self.stop.reason if done.done < done.planned else None,
+            **self.progress.ended(self.stop, kept),
         )
-
-    def _plan(self, run_id: str) -> RunPlan:
-        return plan_of(self.store, run_id, self.wanted, self.registry, self.packs)
 
     async def _run(self, run_id: str) -> None:
         """Grade one run, which nobody else does meanwhile."""
         with running(run_id) as stop_file:
-            plan = self._plan(run_id)
+            plan = plan_of(self.store, run_id, self.wanted, self.registry, self.packs)
             judge = plan.judge
             check_journal(plan.header)
             if judge.prompt_hash not in self.makers:
@@ -396,20 +377,14 @@ def check_journal(header: RunHeader) -> None:
 
 
 def begin_regrading(wanted: Regrading, *, budget_usd: float | None = None) -> Work[Regraded]:
-    """Start a re-grading in the background of this process, unless one is under way in it: then return that.
-
-    What cannot be done as asked (an unknown grader, a missing key, a run that another process works on) is in
-    ``error`` at its end, as one sentence. Stopped, it keeps what was graded, and the same again goes on.
-    """
-    access.require("run", "grade again")
-    access.check_money()
-
-    def do(tell: Told, asked_to_stop: Asked) -> Regraded:
-        stop = Stop()
-        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
-        return regrade(wanted, load_registry(), options, stop=stop)
-
-    return begin(_place(), do, "Grading again")
+    """Start a re-grading in the background of this process, or return the one that is under way in it."""
+    return in_background(
+        _place(),
+        lambda options, stop: regrade(wanted, load_registry(), options, stop=stop),
+        "grade again",
+        "Grading again",
+        budget_usd,
+    )
 
 
 def regrading() -> Work[Regraded] | None:
@@ -426,11 +401,7 @@ def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: i
 
     Of equal responses one is judged, and none that this grader has judged elsewhere; rules judge every one.
     """
-    check(wanted)
-    packs = cache(default_pack)
-    plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
-    if not plans:
-        raise nothing_to_grade(wanted)
+    plans = plans_of(store, wanted, registry, cache(default_pack))
     model, answers, todo = plans[0].judge.model, sum(plan.answers for plan in plans), sum(len(p.todo) for p in plans)
     counts = {"free responses": answers, "judged before": answers - todo}
     known: dict[str, set[Key]] = {}
@@ -439,7 +410,11 @@ def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: i
         judge = plan.judge
         if judge.prompt_hash not in known:
             known[judge.prompt_hash] = set(memory_of(store, judge).known)
-        for key in _to_ask(plan, known[judge.prompt_hash], fresh=wanted.fresh):
+        keys = [plan.key(one) for one in plan.todo]
+        if not wanted.fresh:
+            keys = [key for key in dict.fromkeys(keys) if key not in known[judge.prompt_hash]]
+            known[judge.prompt_hash].update(keys)
+        for key in keys:
             # calls and prompt tokens of judging one response
             question_type, answer, response = key
             compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
@@ -451,16 +426,6 @@ def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: i
     counts |= {"equal to others": todo - asked, "to judge": asked} if is_model(model) else {"to judge": todo}
     sizes = {"grader": (model, (calls, prompt, calls * _REPLY_TOKENS))}
     return estimated(counts, todo, sizes, registry, concurrency, lambda role: wanted.base_url, _SECONDS_BY_RULE)
-
-
-def _to_ask(plan: RunPlan, known: set[Key], *, fresh: bool) -> list[Key]:
-    """Return what has to be judged; what is returned is ``known`` from then on."""
-    keys = [plan.key(answer) for answer in plan.todo]
-    if fresh:
-        return keys
-    new = [key for key in dict.fromkeys(keys) if key not in known]
-    known.update(new)
-    return new
 
 
 def _tokens(text: str) -> float:

@@ -20,7 +20,8 @@ from core.jobs.regrade import check_journal
 from core.journal import GradesLine, JournalWriter, RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.regrading import CaseKey, cases_answered, choices_to_read, count_read_before, runs_read_before
+from core.store.queries.failures import CaseKey
+from core.store.queries.regrading import cases_answered, choices_to_read, count_read_before, runs_read_before
 from core.store.runs import header_of
 from core.store.selection import Selection
 

@@ -23,11 +23,18 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine
-from core.jobs.engine import Options as Options
+from core.jobs.engine import Options, run_trials
 from core.jobs.estimate import check_budget, estimate
-from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
-from core.jobs.plan import check_pictures as check_pictures
+from core.jobs.plan import (
+    branch_of,
+    campaign_of,
+    check_pictures,
+    human_seats,
+    in_full,
+    missing_keys,
+    models_of,
+    trials_of,
+)
 from core.jobs.progress import Progress, Stop, is_running, running
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path, writable
 from core.models.keys import environment
@@ -154,16 +161,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
             progress = Progress(len(trials), thought=Took(len(trials), size.calls, size.tokens, size.cost_usd))
             options = options.with_batches(registry, progress)
             async with (players if missing else in_this_process)(header, registry) as play, following(store) as follow:
-                engine = Engine(
-                    header,
-                    play,
-                    options.concurrency,
-                    options.budget_usd,
-                    follow,
-                    options.on_progress,
-                    options.calls_at_once,
-                )
-                progress = await engine.run(missing, len(trials), stop, stop_file, progress)
+                await run_trials(header, play, missing, progress, stop, stop_file, options, fold=follow)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
 

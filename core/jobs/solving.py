@@ -14,30 +14,27 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from core import access
 from core.agents.base import Dialogue, Material, Question, Said, Saying
 from core.agents.memory import Unit
 from core.case import Case
-from core.errors import AnamnesisError, UsageError
+from core.errors import AnamnesisError
 from core.events import Answered, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Trial, default_pack, frameworks
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.conversation import Talk, scene_of
-from core.jobs.engine import Job, Options, carry_out
+from core.jobs.engine import Job, Options, carry_out, in_background
 from core.jobs.estimate import Estimate, check_budget, estimated
-from core.jobs.progress import Progress, Stop, watched
+from core.jobs.progress import Ended, Progress, Stop
 from core.journal import RowLine
 from core.measures.history.prefixes import ASKED_AT, beginnings
 from core.models.registry import Registry, load_registry
 from core.prompts import grader_hash
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.prefixes import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
+from core.store.queries.history import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
 from core.store.selection import Selection
-from core.work import Progress as Told
-from core.work import Stop as StopAsked
-from core.work import Work, begin, work_at
+from core.work import Work, work_at
 
 SolvedType = Literal["mcq", "frq"]
 SOLVED: tuple[SolvedType, ...] = ("mcq", "frq")
@@ -75,25 +72,18 @@ class _Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solved:
+class Solved(Ended):
     """How it went. Pieces are conversations, counted for each type of question.
 
-    ``solved`` pieces have an answer at every share; ``failed`` lack some, most often for ``failure``, and are asked
-    again; ``kept`` were solved before; ``remaining`` were not reached. ``excluded`` are this go's answers that do not
-    count, by verdict. ``cost_usd`` counts the calls whose price is known; ``stopped`` says why it ended early.
+    ``solved`` pieces have an answer at every share; ``failed`` lack some and are asked again; ``kept`` were solved
+    before. ``excluded`` are this go's answers that do not count, by verdict.
     """
 
     solver: str
     solved: int
     failed: int
     kept: int
-    remaining: int
     excluded: dict[str, int]
-    calls: int
-    tokens: int
-    cost_usd: float
-    failure: str = ""
-    stopped: str | None = None
 
 
 def solving_framework() -> Any:
@@ -179,8 +169,6 @@ def solve(
     no conversation fits, or no call can ever succeed.
     """
     options, stop = options or Options(), stop or Stop()
-    if options.concurrency is not None and options.concurrency < 1:
-        raise UsageError("Conversations cannot be solved fewer than one at a time: give a concurrency of 1 or more.")
     known, pieces = solving_framework(), _pieces(store, wanted, registry)
     solver, prompts = pieces[0].by.solver, pieces[0].by.prompt_hash
     graders = {one.by.grader for one in pieces if one.by.grader}
@@ -266,21 +254,14 @@ def solve(
         shared=True,
     )
     carry_out(job, _tasks(store, todo), registry, store)
-    if progress.hopeless is not None:
-        before = f" {solved['solved']:,} conversations were solved before and are kept." if solved["solved"] else ""
-        raise AnamnesisError(f"{progress.hopeless.rstrip('.')}.{before}")
+    before = f" {solved['solved']:,} conversations were solved before and are kept." if solved["solved"] else ""
     return Solved(
         solver,
         solved["solved"],
         solved["failed"],
         len(pieces) - len(todo),
-        progress.planned - progress.done,
         dict(excluded),
-        progress.calls,
-        progress.tokens,
-        progress.cost_usd,
-        max(progress.failures, key=progress.failures.__getitem__, default=""),
-        stop.reason if progress.done < progress.planned else None,
+        **progress.ended(stop, before),
     )
 
 
@@ -296,20 +277,13 @@ def _tasks(store: Store, todo: Sequence[_Piece]) -> Iterator[tuple[_Piece, Case,
 
 
 def begin_solving(wanted: Solving, *, budget_usd: float | None = None) -> Work[Solved]:
-    """Start a job in the background of this process, unless one is under way in it: then return that.
-
-    What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was answered, and
-    the same again goes on.
-    """
-    access.require("run", "solve")
-    access.check_money()
-
-    def do(tell: Told, asked_to_stop: StopAsked) -> Solved:
-        stop = Stop()
-        options = Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop))
-        return solve(Store(), wanted, load_registry(), options, stop)
-
-    return begin(("solving", str(Store().path)), do)
+    """Start a job in the background of this process, or return the one that is under way in it."""
+    return in_background(
+        ("solving", str(Store().path)),
+        lambda options, stop: solve(Store(), wanted, load_registry(), options, stop),
+        "solve",
+        budget_usd=budget_usd,
+    )
 
 
 def solving() -> Work[Solved] | None:

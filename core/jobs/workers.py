@@ -22,7 +22,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from types import TracebackType
 from typing import Any, cast
 
 from core import __version__, paths
@@ -267,15 +266,13 @@ class Crew:
                 if not done:
                     log.warning("No worker could be started yet: there may be no room for one.")
         except BaseException:
-            await self.__aexit__(None, None, None)
+            await self.__aexit__()
             raise
         for task in starting:
             task.add_done_callback(_tell_of)
         return self.play
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, *(worker.end() for worker in self._workers), return_exceptions=True)

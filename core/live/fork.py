@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +37,12 @@ FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
 
 @dataclass(frozen=True)
 class ForkPlan:
-    """Where to leave the conversation ``parent``, and what is different from there on.
+    """Where to leave a conversation, and what is different from there on.
 
     ``turn`` is the message, from 0 (the greeting), that becomes ``text`` if given; the messages before it are kept, and
     the run goes on after it. ``seed`` is the trial's own, ``None`` for the parent's.
     """
 
-    parent: str
     turn: int
     text: str | None = None
     names: CastNames = field(default=CastNames(REFERENCE["doctor"]))
@@ -57,38 +56,35 @@ class ForkPlan:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a branch begins with: the parent's dialogue and case, and under what it was held.
-
-    ``source`` is the kind of run; the names of a ``release`` are labels and need not be models that can be called here.
-    """
+    """What a branch begins with: the parent's dialogue and case, and the run under which it was held."""
 
     trial_id: str
     case: Case | None
     case_key: str
     dialogue: Dialogue
     seed: int
-    names: CastNames
-    prompt_pack: str
-    prompt_hash: str
-    settings: Mapping[str, Any]
-    source: str
-    protocol: str = ""
-    run_id: str = ""
+    run: Run | RunHeader
 
     @property
     def framework(self) -> Framework:
         """The framework under which it was held; branches are held under the same."""
-        return framework(self.protocol)
+        return framework(self.run.protocol)
+
+    @property
+    def names(self) -> CastNames:
+        """Who held it; the names of a release are labels and need not be models that can be called here."""
+        seated = {seat: getattr(self.run, seat) for seat in STORED_SEATS}
+        return names_of(self.framework, seated, dict(self.run.settings))
 
     @property
     def prompts(self) -> str:
         """The prompt pack that a run here takes over: the conversation's own, or ours where a release held it."""
-        return self.framework.name if self.source == "release" else self.prompt_pack
+        return self.framework.name if self.run.source == "release" else self.run.prompt_pack
 
     def settings_with(self, **changes: Any) -> FrameworkSettings:
         """Return the settings that a run here can take over, with changes; the framework's defaults for the others."""
         defaults = self.framework.settings().model_dump()
-        kept = {name: self.settings[name] for name in defaults if name in self.settings}
+        kept = {name: self.run.settings[name] for name in defaults if name in self.run.settings}
         return self.framework.stored_settings({**defaults, **kept, **changes})
 
 
@@ -102,21 +98,7 @@ def stored_origin(trial_id: str) -> Origin:
             raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
         about = stored_case(cursor, held.case_key, held.content_hash)
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
-    run = held.run
-    return Origin(
-        trial_id,
-        about,
-        held.case_key,
-        dialogue,
-        held.seed,
-        _names(run.protocol, run),
-        run.prompt_pack,
-        run.prompt_hash,
-        run.settings,
-        run.source,
-        run.protocol,
-        run.run_id,
-    )
+    return Origin(trial_id, about, held.case_key, dialogue, held.seed, held.run)
 
 
 def running_origin(session: Session) -> Origin:
@@ -127,24 +109,7 @@ def running_origin(session: Session) -> Origin:
         raise UsageError("This consultation is only played again here: fork the stored one.")
     if started is None:
         raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
-    return Origin(
-        started.trial_id,
-        header.cases[0],
-        started.case_key,
-        session.dialogue,
-        started.seed,
-        _names(header.protocol, header),
-        header.prompt_pack,
-        header.prompt_hash,
-        header.settings,
-        header.source,
-        header.protocol,
-        header.run_id,
-    )
-
-
-def _names(protocol: str, held: Run | RunHeader) -> CastNames:
-    return names_of(framework(protocol), {seat: getattr(held, seat) for seat in STORED_SEATS}, dict(held.settings))
+    return Origin(started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed, header)
 
 
 def check_forkable(origin: Origin) -> None:
@@ -153,14 +118,12 @@ def check_forkable(origin: Origin) -> None:
         raise UsageError(origin.framework.cannot_fork)
 
 
-def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
+def start_fork(plan: ForkPlan, origin: Origin) -> Session:
     """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
 
-    ``origin`` is what it begins with, by default the stored conversation ``plan.parent``. The session's key is the
-    branch's trial; it is stored when it is complete. What the conversations before it were told is not asked for again
-    where the question is the same; with nothing changed, the talk goes on anew.
+    The session's key is the branch's trial; it is stored when it is complete. What the conversations before it were
+    told is not asked for again where the question is the same; with nothing changed, the talk goes on anew.
     """
-    origin = origin or stored_origin(plan.parent)
     # the messages that the branch begins with
     if not origin.dialogue:
         raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
@@ -193,7 +156,7 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
             "run_id": f"fork-{header.run_id}-{uuid.uuid4().hex[:4]}",
             "source": "fork",
             "fingerprint": hashlib.sha256(held.encode()).hexdigest(),
-            "fork": Fork(run_id=origin.run_id, parent=parent, kept=[(said.role, said.text) for said in dialogue]),
+            "fork": Fork(run_id=origin.run.run_id, parent=parent, kept=[(said.role, said.text) for said in dialogue]),
         }
     )
     return watch(campaign, header, registry)
@@ -231,7 +194,7 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         arms=arms,
         seed=seed,
         prompts=plan.prompts or origin.prompts,
-        protocol=origin.protocol,
+        protocol=origin.run.protocol,
         settings=settings.but(own_address=elsewhere, addresses=addresses),
         placed=frozenset(same),
     )
@@ -261,9 +224,9 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
             for value in values
         )
         yield f"{(extra_of(info, 'label') or name.replace('_', ' ')).lower()} {new} instead of {was}"
-    if header.prompt_pack != origin.prompt_pack:
-        yield f"prompt pack {header.prompt_pack} instead of {origin.prompt_pack}"
-    elif header.prompt_hash != origin.prompt_hash:
+    if header.prompt_pack != origin.run.prompt_pack:
+        yield f"prompt pack {header.prompt_pack} instead of {origin.run.prompt_pack}"
+    elif header.prompt_hash != origin.run.prompt_hash:
         yield f"prompt pack {header.prompt_pack} as it is now"
     if campaign.seed != origin.seed:
         yield f"seed {campaign.seed} instead of {origin.seed}"

@@ -55,9 +55,10 @@ class Session:
     finished_at: float | None = None
     speed: float = 1.0
     meta: dict[str, object] = field(default_factory=dict)
-    _paused: threading.Event = field(default_factory=threading.Event)
+    paused: bool = False
+    """Whether the session waits for ``resume`` or ``step``."""
     _steps: int = 0
-    _stopped: threading.Event = field(default_factory=threading.Event)
+    _stopped: bool = False
     unsent: str | None = None
     """What a human wrote ahead to a question that was then not asked: nothing that was typed is lost."""
     _said: dict[Speaker, str] = field(default_factory=dict)
@@ -92,27 +93,22 @@ class Session:
         """Whether events may still come."""
         return self.finished_at is None
 
-    @property
-    def paused(self) -> bool:
-        """Whether the session waits for ``resume`` or ``step``."""
-        return self._paused.is_set()
-
     def pause(self) -> None:
         """Hold before the next event."""
-        self._paused.set()
+        self.paused = True
 
     def resume(self) -> None:
         """Go on."""
-        self._paused.clear()
+        self.paused = False
 
     def step(self) -> None:
         """Go on up to the next finished message, answer, rating or verdict, then hold again."""
         self._steps += 1
-        self._paused.set()
+        self.paused = True
 
     def stop(self) -> None:
         """End the session; what was said stays."""
-        self._stopped.set()
+        self._stopped = True
 
     def say(self, role: Speaker, text: str, prompt: str | None = None) -> None:
         """Speak from a human's seat, to ``prompt`` as the human saw it (empty in the dialogue, ``None``: to anything).
@@ -137,7 +133,7 @@ class Session:
     async def listen(self, role: Speaker) -> str:
         """Wait for what the human in a seat says."""
         while role not in self._said:
-            if self._stopped.is_set():
+            if self._stopped:
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
         self.spoken.append((role, self._said.pop(role)))
@@ -183,11 +179,11 @@ class Session:
     async def _consume(self, source: Source) -> None:
         stream = source(self)
         try:
-            while not self._stopped.is_set():
+            while not self._stopped:
                 await self._gate()
                 # wait while the session beside this one still has fewer messages to show
                 # the other one lives in a thread and on a loop of its own
-                while not self._stopped.is_set() and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
+                while not self._stopped and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_S)
                 event = await self._next(stream)
                 if event is None:
@@ -203,15 +199,15 @@ class Session:
         pending = asyncio.ensure_future(anext(stream, None))
         while not pending.done():
             await asyncio.wait({pending}, timeout=_POLL_S)
-            if self._stopped.is_set() and not pending.done():
+            if self._stopped and not pending.done():
                 pending.cancel()
                 await asyncio.gather(pending, return_exceptions=True)
                 return None
         return pending.result()
 
     async def _gate(self) -> None:
-        # the flags are set by threads of the page, which an asyncio.Event would not survive
-        while self._paused.is_set() and self._steps == 0 and not self._stopped.is_set():  # noqa: ASYNC110
+        # the flags are set by threads of the page: an asyncio.Event would not survive that
+        while self.paused and self._steps == 0 and not self._stopped:  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
 
     @property
@@ -255,7 +251,7 @@ class Session:
             return
         for index, word in enumerate(words):
             draft.text += word if index == 0 else f" {word}"
-            if self._stopped.is_set():
+            if self._stopped:
                 return
             await self._gate()
             await asyncio.sleep(1 / (WORDS_A_SECOND * max(self.speed, 0.1)))

@@ -15,8 +15,8 @@ from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
-from core.jobs.plan import branch_of, campaign_of, header_of, in_full, trials_of
-from core.jobs.run import check_pictures, check_prompts, player_of
+from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
+from core.jobs.run import check_prompts, player_of
 from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
 from core.journal import trial_id as trial_id_of
 from core.live.session import Session, replay

@@ -30,7 +30,6 @@ from core.store.selection import McqRule, Selection
 
 Group = Literal["specialty", "dataset"]
 IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]
-Invalid = Literal["exclude", "zero"]
 
 
 @dataclass(frozen=True)
@@ -64,25 +63,18 @@ def accuracy(
     *,
     interval: IntervalKind = "bootstrap",
     mcq_rule: McqRule = "mcq_loose",
-    invalid: Invalid = "exclude",
 ) -> list[AccuracyRow]:
     """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
 
     ``interval``: ``bootstrap`` is exact where it can be and else resampled; ``exact`` refuses to resample;
-    ``resampled`` always does; ``normal`` is mean ± t · sd / √n. ``invalid``: a case without a counted trial is left
-    out (``exclude``) or scores 0 and stays in n (``zero``, as in the published tables). Levels are 95 %.
+    ``resampled`` always does; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are
+    95 %.
     """
-    with store.read() as cursor:
-        scores = case_scores(cursor, selection, mcq_rule)
-    return accuracy_of(scores, by, interval=interval, invalid=invalid)
+    return accuracy_of(read_scores(store, selection, mcq_rule), by, interval=interval)
 
 
 def accuracy_of(
-    scores: Iterable[CaseScore],
-    by: Group | None = None,
-    *,
-    interval: IntervalKind = "bootstrap",
-    invalid: Invalid = "exclude",
+    scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "bootstrap"
 ) -> list[AccuracyRow]:
     """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
     place: dict[str, int] = {}
@@ -91,29 +83,30 @@ def accuracy_of(
     for s in scores:
         key = (place.setdefault(s.model, len(place)), *arms[s.format, s.question_type], group_of_score(s, by) or "")
         groups.setdefault(key, []).append(s)
-    return [_row(groups[key], by, interval, invalid) for key in sorted(groups)]
+    return [_row(groups[key], by, interval) for key in sorted(groups)]
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
     """Return the 95 % interval of a mean over cases; raises ``UsageError`` where ``exact`` is not possible."""
-    if kind == "normal":
-        return t_interval(values)
-    if kind == "resampled":
-        return resampled_interval(values)
-    if kind == "bootstrap":
-        return bootstrap_interval(values)
-    exact = exact_interval(values)
-    if exact is None:
+    found = _INTERVALS[kind](values)
+    if found is None:
         raise UsageError(
             "The exact bootstrap needs scores that are fractions of a few trials: use --interval bootstrap."
         )
-    return exact
+    return found
 
 
-def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid: Invalid) -> AccuracyRow:
+_INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
+    "bootstrap": bootstrap_interval,
+    "exact": exact_interval,
+    "resampled": resampled_interval,
+    "normal": t_interval,
+}
+
+
+def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> AccuracyRow:
     first = scores[0]
-    kept = [s for s in scores if s.counted or invalid == "zero"]
-    values = [s.score or 0.0 for s in kept]
+    values = [s.score for s in scores if s.score is not None]
     reasons: Counter[str] = Counter()
     for reason, n in chain.from_iterable(score.excluded.items() for score in scores):
         reasons[str(reason)] += n
@@ -126,10 +119,10 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
         mean=float(np.mean(values)) if values else None,
         ci_low=low,
         ci_high=high,
-        n_cases=len(kept),
+        n_cases=len(values),
         n_trials=sum(s.counted for s in scores),
         n_excluded=reasons.total(),
-        n_cases_excluded=len(scores) - len(kept),
+        n_cases_excluded=len(scores) - len(values),
         excluded_by_reason=dict(sorted(reasons.items())),
         n_refused=sum(s.refused_in_words for s in scores),
     )
@@ -137,34 +130,13 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
 
 def group_of_score(score: CaseScore, by: Group | None) -> str | None:
     """Return the group that a score falls into; ``None`` where nothing is split, or the case has none."""
-    return None if by is None else (score.specialty if by == "specialty" else score.dataset)
+    return getattr(score, by) if by else None
 
 
 def read_scores(store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
     """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
         return case_scores(cursor, selection, mcq_rule)
-
-
-def chosen(
-    scores: Sequence[CaseScore],
-    *,
-    models: Sequence[str] | None = None,
-    formats: Sequence[str] | None = None,
-    question_types: Sequence[str] | None = None,
-    specialties: Sequence[str] | None = None,
-    datasets: Sequence[str] | None = None,
-) -> list[CaseScore]:
-    """Return the scores that fit; ``None`` is no restriction."""
-    wanted = (
-        ("model", models),
-        ("format", formats),
-        ("question_type", question_types),
-        ("specialty", specialties),
-        ("dataset", datasets),
-    )
-    tests = [(name, frozenset(values)) for name, values in wanted if values is not None]
-    return [s for s in scores if all(getattr(s, name) in values for name, values in tests)]
 
 
 Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
@@ -197,16 +169,11 @@ class Cell:
     table: int | None = None
 
 
-def case_set_of(score: CaseScore) -> str:
-    """Return the name of the data set that a case's key begins with."""
-    return score.case_key.partition("/")[0]
-
-
 def case_sets(scores: Iterable[CaseScore]) -> dict[str, int]:
     """Return case set → how many of its cases have a score, the largest first."""
     keys: dict[str, set[str]] = {}
     for score in scores:
-        keys.setdefault(case_set_of(score), set()).add(score.case_key)
+        keys.setdefault(score.case_key.partition("/")[0], set()).add(score.case_key)
     return {name: len(found) for name, found in sorted(keys.items(), key=lambda item: -len(item[1]))}
 
 

@@ -155,11 +155,8 @@ def attribute(evidence: Evidence) -> Attribution:
 
 
 def _provider(evidence: Evidence) -> _Found | None:
-    if evidence.answer.verdict == "refused":
-        return "provider", "The provider refused, so there is no answer and nothing counts.", None
-    if evidence.answer.verdict == "provider_error":
-        return "provider", "The provider failed, so there is no answer and nothing counts.", None
-    return None
+    did = {"refused": "refused", "provider_error": "failed"}.get(evidence.answer.verdict)
+    return ("provider", f"The provider {did}, so there is no answer and nothing counts.", None) if did else None
 
 
 def _case(evidence: Evidence) -> _Found | None:
@@ -266,11 +263,7 @@ def _never_asked(evidence: Evidence) -> _Found | None:
 
 def _facts(number: int) -> str:
     """Return what never came up, as the beginning of a sentence that goes on with "came up"."""
-    return (
-        "1 fact that the patient could tell never"
-        if number == 1
-        else f"{number} facts that the patient could tell never"
-    )
+    return f"{number} fact{'' if number == 1 else 's'} that the patient could tell never"
 
 
 def _concluded_wrongly(evidence: Evidence) -> _Found:

@@ -21,12 +21,11 @@ from core.paths import extensions
 from core.stats.intervals import Interval
 from core.store.database import Store
 from core.store.scores import Evidence as Evidence
-from core.store.scores import Lists, Trials
+from core.store.scores import Lists, Part, Trials
 from core.store.scores import Score as Score
 from core.store.selection import Selection
 from core.work import Progress, Stop
 
-Part = Literal["answers", "calls"]
 Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
 """What of a ``Selection`` a metric lets one choose."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from core.datasets.published import AccuracyFigure, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import By, Group, chosen, group_of_score, read_scores
+from core.measures.accuracy import By, Group, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
@@ -112,13 +112,7 @@ def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
 
 def compare(first: Cases, second: Cases, interval: DifferenceInterval = "bootstrap") -> Comparison:
     """Compare two sides by case; ``interval`` of the difference by the bootstrap or by normal theory (t)."""
-    return compare_pairs(paired_cases(first, second), _counted(first), _counted(second), interval)
-
-
-def compare_pairs(
-    pairs: Sequence[PairedCase], n_first: int, n_second: int, interval: DifferenceInterval = "bootstrap"
-) -> Comparison:
-    """Compare sides that were paired already; ``n_first`` and ``n_second`` are all cases that count on each."""
+    pairs = paired_cases(first, second)
     a, b = (np.array([getattr(pair, side) for pair in pairs], dtype=np.float64) for side in ("first", "second"))
     found = paired_difference(b, a)
     bounds = found.interval if interval == "bootstrap" else t_interval(b - a)
@@ -136,8 +130,8 @@ def compare_pairs(
         improved=changes.count(1),
         regressed=changes.count(-1),
         equal=changes.count(0),
-        first_alone=n_first - len(pairs),
-        second_alone=n_second - len(pairs),
+        first_alone=sum(score.counted > 0 for score in first.values()) - len(pairs),
+        second_alone=sum(score.counted > 0 for score in second.values()) - len(pairs),
     )
 
 
@@ -168,10 +162,6 @@ def format_pairs(
         for format_ in FORMATS
         if format_ != BASELINE and format_ in cells[cell]
     ]
-
-
-def _counted(cases: Cases) -> int:
-    return sum(score.counted > 0 for score in cases.values())
 
 
 Verdict = Literal["rose", "fell", "unclear"]
@@ -208,23 +198,18 @@ def steps(
 
     In the order of group, format, question type and step; an arm that either version lacks is left out.
     """
-    found: list[tuple[str, str, Format, QuestionType, str | None, Comparison, int, int]] = []
+    found: list[Step] = []
     groups: dict[str | None, list[CaseScore]] = {}
     for score in scores:
         groups.setdefault((group_of_score(score, by) or "unknown") if by else None, []).append(score)
     for group in sorted(groups, key=str):
         arms = by_arm(groups[group])
-        for format_ in FORMATS:
-            for question_type in QUESTION_TYPES:
-                for before, after in pairwise(versions):
-                    first = arms.get((before, format_, question_type))
-                    second = arms.get((after, format_, question_type))
-                    if first and second:
-                        invalid = (_invalid(first.values()), _invalid(second.values()))
-                        result = compare(first, second)
-                        found.append((before, after, format_, question_type, group, result, *invalid))
-    p_values = adjusted_p([row[5] for row in found], correction)
-    return [Step(*row[:6], p, row[6], row[7]) for row, p in zip(found, p_values, strict=True)]
+        for format_, question_type, (before, after) in product(FORMATS, QUESTION_TYPES, pairwise(versions)):
+            first, second = (arms.get((version, format_, question_type)) for version in (before, after))
+            if first and second:
+                invalid = (sum(sum(score.excluded.values()) for score in side.values()) for side in (first, second))
+                found.append(Step(before, after, format_, question_type, group, compare(first, second), 1.0, *invalid))
+    return recorrected(found, correction)
 
 
 def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
@@ -244,10 +229,6 @@ def published_versions(case_set: str, versions: Sequence[str], label_of: Callabl
     return list(found.values())
 
 
-def _invalid(scores: Iterable[CaseScore]) -> int:
-    return sum(sum(score.excluded.values()) for score in scores)
-
-
 _CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]
 _DIFFERENCE = Columns("difference", n=None)
 
@@ -262,11 +243,13 @@ def report_pairs(
     """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
     scores = _scores(asked)
     if models is not None:
-        scores = chosen(scores, models=[name for one in models.split(",") for name in _held(one, scores)])
+        named = {name for one in models.split(",") for name in _held(one, scores)}
+        scores = [score for score in scores if score.model in named]
     pairs = format_pairs(scores, by)
     for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
-        arms: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type} | _group(by, pair.group)
-        yield _difference({**arms, "first": "vignette", "second": pair.format}, pair.result, p)
+        arm: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type}
+        group: dict[str, Any] = {by: pair.group} if by else {}
+        yield _difference({**arm, **group, "first": "vignette", "second": pair.format}, pair.result, p)
 
 
 @metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.")
@@ -285,14 +268,11 @@ def report_monitor(
     if len(held) < 2:
         raise UsageError("--versions needs at least two, the older one first.")
     for step in steps(scores, [found[0] for found in held], by, correction):
-        arm: dict[str, Any] = {"format": step.format, "question_type": step.question_type} | _group(by, step.group)
+        sides = {"first": step.before, "second": step.after}
+        arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
-        yield _difference(
-            {"first": step.before, "second": step.after, **arm},
-            step.result,
-            step.adjusted_p,
-            {"change": step.verdict, **invalid},
-        )
+        change = {"change": step.verdict, **invalid}
+        yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
 
 
 def _scores(asked: Asked) -> list[CaseScore]:
@@ -311,10 +291,6 @@ def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
     if not found:
         raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
     return found
-
-
-def _group(by: Group | None, group: str | None) -> dict[str, Any]:
-    return {by: group} if by else {}
 
 
 def _difference(

@@ -8,7 +8,7 @@ count as wrong. It is compared with the standard rule arm by arm, and on the cas
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
-from core.measures.accuracy import Invalid
 from core.measures.base import Asked, Columns, Listed, Row, bounded, counts_in_words, metric
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
@@ -25,29 +24,6 @@ from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from core.store.selection import McqRule
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
-
-
-@dataclass(frozen=True)
-class EndingRow:
-    """How a model's conversations ended.
-
-    ``without`` trials held no conversation and are in no other number. ``reasons`` counts conversations.
-    ``unconcluded`` of them ended without the words "final diagnosis" in their last message; ``unconcluded_share`` is
-    that share (0 to 1) of each case's conversations, then the mean over cases, with the 95 % interval of resampled
-    cases. Turns are the doctor's messages after the greeting.
-    """
-
-    model: str
-    conversations: int
-    without: int
-    cases: int
-    reasons: dict[EndReason, int]
-    unconcluded: int
-    unconcluded_share: float
-    unconcluded_interval: Interval
-    turns_mean: float
-    turns_median: float
-    turns_most: int
 
 
 def chosen_rows(
@@ -67,8 +43,13 @@ def chosen_rows(
     return table[kept]
 
 
-def endings(table: pd.DataFrame) -> list[EndingRow]:
-    """Return a row for each model, in the order of names."""
+def endings(table: pd.DataFrame) -> list[Row]:
+    """Return how each model's conversations ended, in the order of names.
+
+    The estimate is the share (0 to 1) of each case's conversations that ended without the words "final diagnosis" in
+    their last message, then the mean over cases; ``without_diagnosis`` counts them. ``reasons`` counts conversations;
+    trials that held none are excluded, and in no other number. Turns are the doctor's messages after the greeting.
+    """
     found = []
     for model, trials in table.groupby("model", observed=True):
         rows = trials[trials["end_reason"].notna()]
@@ -77,18 +58,21 @@ def endings(table: pd.DataFrame) -> list[EndingRow]:
         by_case = open_ended.groupby(rows["case_key"], observed=True).mean().to_numpy(dtype=np.float64)
         turns = rows["doctor_turns"].dropna().to_numpy(dtype=np.float64)
         found.append(
-            EndingRow(
-                model=str(model),
-                conversations=len(rows),
-                without=len(trials) - len(rows),
-                cases=by_case.size,
-                reasons={reason: int(counts[reason]) for reason in END_REASONS if counts.get(reason, 0)},
-                unconcluded=int(open_ended.sum()),
-                unconcluded_share=float(by_case.mean()) if by_case.size else float("nan"),
-                unconcluded_interval=bootstrap_interval(by_case),
-                turns_mean=float(turns.mean()) if turns.size else float("nan"),
-                turns_median=float(np.median(turns)) if turns.size else float("nan"),
-                turns_most=int(turns.max(initial=0)),
+            Row(
+                {"model": str(model)},
+                float(by_case.mean()) if by_case.size else float("nan"),
+                *bootstrap_interval(by_case),
+                by_case.size,
+                {"no conversation": len(trials) - len(rows)},
+                {
+                    "conversations": len(rows),
+                    "without_diagnosis": int(open_ended.sum()),
+                    "reasons": {reason: int(counts[reason]) for reason in END_REASONS if counts.get(reason, 0)},
+                    "turns_mean": float(turns.mean()) if turns.size else float("nan"),
+                    "turns_median": float(np.median(turns)) if turns.size else float("nan"),
+                    "turns_most": int(turns.max(initial=0)),
+                },
+                columns=Columns("without_diagnosis_share", excluded="excluded"),
             )
         )
     return found
@@ -135,7 +119,7 @@ class Rule:
     ended_by: tuple[EndReason, ...] = ()
     becomes: Literal["excluded", "no_diagnosis"] = "excluded"
     mcq_rule: McqRule = "mcq_loose"
-    invalid: Invalid = "exclude"
+    invalid: Literal["exclude", "zero"] = "exclude"
     wrong: Literal["", "refused", "excluded"] = ""
     without_refusals: bool = False
 
@@ -348,20 +332,5 @@ def report(
     elif part == "turns":
         yield from turn_rows(table)
     else:
-        for e in endings(table):
-            yield Row(
-                {"model": e.model},
-                e.unconcluded_share,
-                *e.unconcluded_interval,
-                e.cases,
-                {"no conversation": e.without},
-                {
-                    "conversations": e.conversations,
-                    "without_diagnosis": e.unconcluded,
-                    "reasons": counts_in_words(e.reasons),
-                    "turns_mean": e.turns_mean,
-                    "turns_median": e.turns_median,
-                    "turns_most": e.turns_most,
-                },
-                columns=Columns("without_diagnosis_share", excluded="excluded"),
-            )
+        for row in endings(table):
+            yield replace(row, more={**row.more, "reasons": counts_in_words(row["reasons"])})

@@ -69,9 +69,9 @@ def similarity(second: str, completion: str) -> float:
     return float(Levenshtein.normalized_similarity(second.strip(), completion.strip()))
 
 
-def completing_pack(name_or_folder: str = PACK) -> PromptPack:
+def completing_pack() -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, tuple(PROMPTS.values()))
+    return load_pack(PACK, tuple(PROMPTS.values()))
 
 
 def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:

@@ -13,7 +13,7 @@ from core.measures.base import Measure, Record, add_extensions
 from core.processes import read_by
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.scores import Score, ToMeasure, add_scores, answers_of, calls_of, lists_of, unmeasured
+from core.store.scores import Score, ToMeasure, add_scores, lists_of, parts_of, unmeasured
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 
@@ -152,8 +152,7 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
         with store.read() as cursor:
             cases = cases_of(cursor, {(one.case_key, one.content_hash) for one in chunk})
             said = dialogues(cursor, trials)
-            answers = answers_of(cursor, trials) if "answers" in measure.needs else {}
-            calls = calls_of(cursor, trials) if "calls" in measure.needs else {}
+            parts = {part: parts_of(cursor, part, trials) for part in measure.needs}
             against = lists_of(cursor, measure.against, cases) if measure.against else {}
         yield Parcel(
             measure,
@@ -162,9 +161,8 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
                     one.trial_id,
                     cases[key],
                     said.get(one.trial_id, ()),
-                    tuple(answers.get(one.trial_id, ())),
-                    tuple(calls.get(one.trial_id, ())),
-                    against.get(key),
+                    against=against.get(key),
+                    **{part: tuple(held.get(one.trial_id, ())) for part, held in parts.items()},
                 )
                 for one in chunk
                 for key in [(one.case_key, one.content_hash)]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from core.errors import FailureKind, ProviderError
 from core.images import Image
@@ -22,6 +22,12 @@ CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
 
 CALL: ContextVar[str] = ContextVar("call", default="")
 """Names the next call within its job, the same whenever the job is taken up again; empty outside of one."""
+
+
+class Table(BaseModel):
+    """A table of the models file: nothing else may stand in it, and what is left out keeps its default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Message(TypedDict):
@@ -65,6 +71,11 @@ class Sampling:
     """
     form: type[BaseModel] | None = None
     """What the reply is to be as JSON; a server that can hold its model to a schema is sent it."""
+
+    def over(self, default: Sampling) -> Sampling:
+        """Return it with what it leaves open filled from a model's defaults."""
+        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return replace(default, **given)
 
 
 @dataclass(frozen=True)

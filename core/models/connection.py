@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from core import access
 from core.errors import AnamnesisError, FailureKind, ProviderError
 from core.models.base import Completion, Message, OnlyThought, Piece, Sampling, message
 from core.models.failures import RetryPolicy
+from core.models.prices import total
 from core.models.registry import Registry
 from core.models.settings import checked_address
 from core.models.spec import ModelSpec, Structured, Timeouts, is_loopback
@@ -54,9 +56,8 @@ class Connection:
     """What a test of a model found. ``None`` where it was not seen, because the call before it failed.
 
     ``problem`` is empty where the model answers, else one sentence that says what to do. ``thinks`` says whether
-    reasoning came: ``shown`` apart from the reply, ``hidden`` where it is only counted. ``offered`` are the models that
-    the server lists, asked for where it does not know this one. Seconds, tokens and US dollars are of all calls
-    but ``first_token_s`` and ``latency_s``, which are of the first.
+    reasoning came: ``shown`` apart from the reply, ``hidden`` where it is only counted. Seconds, tokens and US dollars
+    are of all calls but ``first_token_s`` and ``latency_s``, which are of the first.
     """
 
     model: str
@@ -73,7 +74,6 @@ class Connection:
     opens_thinking: bool = False
     served_by: str | None = None
     reply: str = ""
-    offered: tuple[str, ...] = ()
     calls: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
@@ -102,8 +102,8 @@ class Connection:
             "Streams": _yes(self.streams),
             "Reports its tokens": _yes(self.usage, "no: they are estimated"),
             "Takes a system message": _yes(self.system_role, "no: it is sent as the user's words"),
-            "Structured replies": _STRUCTURED.get(self.structured, ""),
-            "Thinks": _THINKS.get(self.thinks, ""),
+            "Structured replies": _STRUCTURED.get(self.structured or "", ""),
+            "Thinks": _THINKS.get(self.thinks or "", ""),
             "Served as": self.served_by or "",
             "The test took": f"{self.calls} call{'s' * (self.calls != 1)}, {self.tokens} tokens"
             + ("" if self.cost_usd is None else f", ${self.cost_usd:.4f}"),
@@ -115,14 +115,8 @@ _STRUCTURED = {
     "json_schema": "by schema",
     "json_object": "JSON, without a schema",
     "none": "none: JSON is asked for in words",
-    None: "",
 }
-_THINKS = {
-    "no": "not that it shows",
-    "shown": "yes, apart from its reply",
-    "hidden": "yes, and shows none of it",
-    None: "",
-}
+_THINKS = {"no": "not that it shows", "shown": "yes, apart from its reply", "hidden": "yes, and shows none of it"}
 
 
 def _yes(found: bool | None, no: str = "no") -> str:
@@ -150,7 +144,8 @@ def try_model(
     access.check_money()
     spec = registry.spec(name, base_url=address)
     if not spec.served_locally:
-        times = Timeouts(min(timeout_s, spec.timeouts.call_s), min(timeout_s, spec.timeouts.first_piece_s), timeout_s)
+        call_s, first_piece_s = (min(timeout_s, most) for most in (spec.timeouts.call_s, spec.timeouts.first_piece_s))
+        times = Timeouts(call_s=call_s, first_piece_s=first_piece_s, stall_s=timeout_s)
         spec = replace(spec, timeouts=times)
     return asyncio.run(_Check(registry, spec, key).run())
 
@@ -215,9 +210,7 @@ class _Check:
             formless.discard(place)
             if known:
                 formless.add(place)
-        if "response_format" not in done.request:
-            return None
-        if not done.text:
+        if "response_format" not in done.request or not done.text:
             return None
         try:
             _Vitals.model_validate_json(done.text)
@@ -244,14 +237,11 @@ class _Check:
         finally:
             await self.model.aclose()
         access.spend(done.cost_usd)
-        dollars = (
-            None if None in (self.found.cost_usd, done.cost_usd) else (self.found.cost_usd or 0) + (done.cost_usd or 0)
-        )
         self.found = replace(
             self.found,
             calls=self.found.calls + done.attempts,
             tokens=self.found.tokens + done.usage.total_tokens,
-            cost_usd=dollars,
+            cost_usd=total((self.found.cost_usd, done.cost_usd)),
         )
         return done, pieces
 
@@ -260,17 +250,15 @@ class _Check:
         problem = str(error)
         names: tuple[str, ...] = ()
         if error.kind in ("bad_request", "malformed") and self.spec.base_url and self.spec.kind == "openai":
-            try:
+            with suppress(AnamnesisError):
                 names = offered(self.spec.base_url, self.key or self.registry.key(self.spec))
-            except AnamnesisError:
-                names = ()
         if names and self.spec.model_id not in names:
             more = f", … ({len(names)} in all)" if len(names) > _NAMED else ""
             problem = (
                 f"The server at {self.spec.base_url} has no model {self.spec.model_id}: choose one that it offers "
                 f"({', '.join(names[:_NAMED])}{more})."
             )
-        return replace(self.found, problem=problem, kind=error.kind, offered=names)
+        return replace(self.found, problem=problem, kind=error.kind)
 
 
 def offered(address: str, key: SecretStr | None = None, *, timeout_s: float = _LIST_S) -> tuple[str, ...]:

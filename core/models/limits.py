@@ -18,8 +18,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
+from core.models.base import Table
 from core.models.failures import AttemptFailed
 
 WINDOW_S = 60.0
@@ -41,12 +42,11 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Table):
     """What a provider allows in a minute. ``None`` means without limit."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
 
 
 Outcome = Literal["reply", "limited", "fault", "none"]

@@ -17,11 +17,10 @@ from typing import Any, cast
 from core.errors import ProviderError
 from core.models import local_server
 from core.models.base import Completion, Delayed, Message, Sampling, StreamItem
-from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.limits import shared_limiter
 from core.models.local_server import LocalServer
-from core.models.openai_compatible import OpenAICompatibleModel
+from core.models.openai_compatible import ClientPool, OpenAICompatibleModel
 from core.models.pictures import check_takes
 from core.models.spec import ModelSpec
 
@@ -35,7 +34,8 @@ class LocalModel:
         self.spec = spec
         self._pool = pool
         self._retry = retry
-        self._server: LocalServer | None = None
+        self.server: LocalServer | None = None
+        """The child process, once a call has been made."""
         self._client: OpenAICompatibleModel | None = None
 
     @property
@@ -43,17 +43,8 @@ class LocalModel:
         """The full name ``hf/…``."""
         return self.spec.name
 
-    @property
-    def server(self) -> LocalServer | None:
-        """The child process, once a call has been made."""
-        return self._server
-
     def __repr__(self) -> str:
         return f"<LocalModel {self.name}>"
-
-    async def start(self) -> None:
-        """Start the server now instead of with the first call."""
-        await self._ready()
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
@@ -66,7 +57,7 @@ class LocalModel:
         yield Delayed("the model answers another call first" if server.is_busy else "")
         async with server.turn():
             yield Delayed("")
-            mark = server.mark()
+            mark = server.log.mark
             try:
                 async with aclosing(cast(Any, client.stream(messages, sampling))) as items:
                     async for item in items:
@@ -93,26 +84,24 @@ class LocalModel:
     async def aclose(self) -> None:
         """Close the connections and give the server back; its last user's end stops it."""
         client, self._client = self._client, None
-        server, self._server = self._server, None
+        server, self.server = self.server, None
         if client is not None:
             await client.aclose()
         if server is not None:
             await in_thread(lambda: local_server.release(server))
 
     async def _ready(self) -> tuple[OpenAICompatibleModel, LocalServer]:
-        if self._server is None:
-            self._server = local_server.acquire(self.spec)
-        server = self._server
+        server = self.server = self.server or local_server.acquire(self.spec)
         if self._client is None:
             await in_thread(server.ensure_ready)
             # Someone else may have come first while this call was waiting.
-            self._client = self._client or self._make_client(server)
+            if self._client is None:
+                served = replace(self.spec, base_url=server.base_url)
+                limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
+                self._client = OpenAICompatibleModel(
+                    served, pool=self._pool, retry=self._retry, limiter=limiter, extras=_sampled
+                )
         return self._client, server
-
-    def _make_client(self, server: LocalServer) -> OpenAICompatibleModel:
-        served = replace(self.spec, base_url=server.base_url)
-        limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
-        return OpenAICompatibleModel(served, pool=self._pool, retry=self._retry, limiter=limiter, extras=_sampled)
 
 
 def _explained(error: ProviderError, server: LocalServer, mark: int) -> ProviderError:
@@ -121,7 +110,7 @@ def _explained(error: ProviderError, server: LocalServer, mark: int) -> Provider
     if obituary is not None:
         obituary.attempts = error.attempts
         return obituary
-    words = server.last_words(mark) if error.kind == "server" else ""
+    words = server.log.last_words(mark) if error.kind == "server" else ""
     if not words:
         return error
     told = f"{str(error).rstrip('.')} (its server printed: {words})."

@@ -54,9 +54,14 @@ _HINTS = (
 class ServeLog:
     """The last lines of a stream, read in a thread of its own so that the server never waits for a reader."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._count = 0
+        self._reader: threading.Thread | None = None
+        self.mark = 0
+        """How many lines came so far."""
+
+    def follow(self, stream: IO[str]) -> None:
+        """Read a stream to its end."""
         self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True, name="model-server-log")
         self._reader.start()
 
@@ -64,20 +69,16 @@ class ServeLog:
         with stream:
             for line in stream:
                 self._lines.append(line.rstrip())
-                self._count += 1
+                self.mark += 1
 
     def finish(self) -> None:
         """Wait for the last lines of a server that has ended."""
-        self._reader.join(timeout=2)
-
-    @property
-    def mark(self) -> int:
-        """How many lines came so far."""
-        return self._count
+        if self._reader is not None:
+            self._reader.join(timeout=2)
 
     def last_words(self, since: int = 0) -> str:
         """Return the line after the mark ``since`` that says what went wrong, as far as one does."""
-        new = self._count - since
+        new = self.mark - since
         return last_words(list(self._lines)[-new:]) if new > 0 else ""
 
 
@@ -116,8 +117,9 @@ class LocalServer:
         self._serving = serving
         self._batches = "--continuous-batching" in serving.args
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-        self._log: ServeLog | None = None
+        self.process: subprocess.Popen[str] | None = None
+        """The supervisor, once started."""
+        self.log = ServeLog()
         self._failure: ProviderError | None = None
         self._stopped = threading.Event()
         self._turns: list[object] = []
@@ -152,17 +154,12 @@ class LocalServer:
         """The address to send requests to."""
         return f"http://{_HOST}:{self.port}/v1"
 
-    @property
-    def pid(self) -> int | None:
-        """The supervisor's process id, once started."""
-        return self._process.pid if self._process else None
-
     def ensure_ready(self) -> None:
         """Start the server unless it runs, and block until it answers; a failed start is not tried again."""
         with self._lock:
             if self._failure is not None:
                 raise ProviderError(self._failure.kind, str(self._failure), attempts=0)
-            if self._process is None:
+            if self.process is None:
                 try:
                     self._start()
                 except ProviderError as error:
@@ -172,17 +169,9 @@ class LocalServer:
 
     def obituary(self) -> ProviderError | None:
         """Say why the server is gone, if it is."""
-        if self._process is None or self._process.poll() is None:
+        if self.process is None or self.process.poll() is None:
             return None
         return self._died("stopped")
-
-    def mark(self) -> int:
-        """Return where the server's log stands now."""
-        return self._log.mark if self._log else 0
-
-    def last_words(self, since: int = 0) -> str:
-        """Return the most telling line the server printed after a mark."""
-        return self._log.last_words(since) if self._log else ""
 
     def stop(self) -> None:
         """End the server and wait until it is gone."""
@@ -191,10 +180,15 @@ class LocalServer:
             self._end()
 
     def _start(self) -> None:
-        self.port = _free_port()
+        with socket.socket() as probe:
+            probe.bind((_HOST, 0))
+            self.port = int(probe.getsockname()[1])
+        serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
+        own = () if "--dtype" in self._serving.args else precision(self._model_id)
+        command = [*serve, "--host", _HOST, "--port", str(self.port), *own, *self._serving.args]
         # An own session keeps Ctrl+C from the supervisor, which then ends the server in order.
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *self._command()],
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -203,16 +197,9 @@ class LocalServer:
             env=_environment(),
             start_new_session=True,
         )
-        assert self._process.stdout is not None
-        self._log = ServeLog(self._process.stdout)
-        self._wait_until_healthy(self._process)
-
-    def _command(self) -> list[str]:
-        serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
-        chosen = (
-            self._serving.args if "--dtype" in self._serving.args else (*precision(self._model_id), *self._serving.args)
-        )
-        return [*serve, "--host", _HOST, "--port", str(self.port), *chosen]
+        assert self.process.stdout is not None
+        self.log.follow(self.process.stdout)
+        self._wait_until_healthy(self.process)
 
     def _wait_until_healthy(self, process: subprocess.Popen[str]) -> None:
         deadline = time.monotonic() + self._serving.start_timeout_s
@@ -222,28 +209,23 @@ class LocalServer:
             if _healthy(self.port):
                 return
             if time.monotonic() > deadline:
-                raise self._too_slow()
+                words = self.log.last_words()
+                said = f" (its last words: {words})" if words else ""
+                raise ProviderError(
+                    "timeout",
+                    f"The local model {self.name} was not ready within {self._serving.start_timeout_s:g} "
+                    f"seconds{said}; raise start_timeout_s in the models file if it is still loading.",
+                    attempts=0,
+                )
         raise ProviderError("cancelled", f"The start of the local model {self.name} was called off.", attempts=0)
 
     def _died(self, what: str) -> ProviderError:
-        assert self._log is not None
-        self._log.finish()
-        words = self._log.last_words() or "it printed nothing"
+        self.log.finish()
+        words = self.log.last_words() or "it printed nothing"
         return ProviderError("server", f"The local model {self.name} {what} ({words}); {advice(words)}.", attempts=0)
 
-    def _too_slow(self) -> ProviderError:
-        words = self.last_words()
-        said = f" (its last words: {words})" if words else ""
-        limit = f"{self._serving.start_timeout_s:g} seconds"
-        return ProviderError(
-            "timeout",
-            f"The local model {self.name} was not ready within {limit}{said}; raise start_timeout_s in the models "
-            f"file if it is still loading.",
-            attempts=0,
-        )
-
     def _end(self) -> None:
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         assert process.stdin is not None
@@ -253,8 +235,7 @@ class LocalServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if self._log is not None:
-            self._log.finish()
+        self.log.finish()
 
 
 def precision(model_id: str, *, cpu: Path = Path("/proc/cpuinfo"), devices: Path = Path("/dev")) -> Sequence[str]:
@@ -306,12 +287,6 @@ def release(server: LocalServer) -> None:
 def _stop_all() -> None:
     for server in list(_servers.values()):
         server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _healthy(port: int) -> bool:

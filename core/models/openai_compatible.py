@@ -11,10 +11,11 @@ import logging
 import random
 import re
 import ssl
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import httpx2
@@ -34,7 +35,6 @@ from core import access
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.batches import Batches
 from core.models.classify import classify
-from core.models.clients import ClientPool
 from core.models.failures import (
     AttemptFailed,
     Failure,
@@ -45,7 +45,6 @@ from core.models.failures import (
     only_thought,
     refused,
     timed_out,
-    web_page,
 )
 from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
@@ -59,12 +58,12 @@ from core.models.wire import (
     ServerSentEvents,
     effort_fields,
     expected_tokens,
-    merged,
     most_tokens,
     request_body,
 )
 
-_CONNECT_TIMEOUT_S = 15.0
+_TIMEOUT = Timeout(None, connect=15.0)
+"""Bounds the connecting only: the caller bounds the rest."""
 _NO_KEY = "none"
 
 
@@ -82,22 +81,6 @@ def _certificates(trust_env: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
-def openai_client(base_url: str, key: SecretStr | None) -> AsyncOpenAI:
-    """Make a client that neither retries nor reads its address from the environment."""
-    return AsyncOpenAI(
-        base_url=base_url,
-        api_key=key.get_secret_value() if key else _NO_KEY,
-        http_client=http_client(base_url),
-        max_retries=0,
-        timeout=client_timeout(),
-    )
-
-
-def client_timeout() -> Timeout:
-    """Bound only the connecting here: the caller bounds the rest."""
-    return Timeout(None, connect=_CONNECT_TIMEOUT_S)
-
-
 log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
@@ -113,6 +96,46 @@ formless: set[tuple[str, str]] = set()
 """(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
 
 Extras = Callable[[Sampling], Mapping[str, Any]]
+
+
+@dataclass
+class _Shared:
+    client: AsyncOpenAI
+    users: set[int] = field(default_factory=set)
+
+
+class ClientPool:
+    """Hands out one client for each address, key and event loop, and closes it with its last user.
+
+    A connection belongs to the loop that made it.
+    """
+
+    def __init__(self) -> None:
+        self._shared: dict[tuple[asyncio.AbstractEventLoop, str, str], _Shared] = {}
+        self._lock = threading.Lock()
+
+    def get(self, user: object, base_url: str, key: SecretStr | None, make: Callable[[], AsyncOpenAI]) -> AsyncOpenAI:
+        """Return the client for this address, made at its first use, and note who uses it."""
+        place = (asyncio.get_running_loop(), base_url, key.get_secret_value() if key else "")
+        with self._lock:
+            for closed in [p for p in self._shared if p[0].is_closed()]:
+                del self._shared[closed]
+            shared = self._shared.get(place) or self._shared.setdefault(place, _Shared(make()))
+            shared.users.add(id(user))
+            return shared.client
+
+    async def release(self, user: object) -> None:
+        """Close the clients of this event loop that only ``user`` still held."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            mine = {p: s for p, s in self._shared.items() if p[0] is loop and id(user) in s.users}
+            for place, shared in mine.items():
+                shared.users.discard(id(user))
+                if not shared.users:
+                    del self._shared[place]
+        for shared in mine.values():
+            if not shared.users:
+                await shared.client.close()
 
 
 class OpenAICompatibleModel:
@@ -172,7 +195,7 @@ class OpenAICompatibleModel:
         """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         check_takes(self.spec, messages)
         pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
-        sampling = merged(sampling, self.spec.sampling)
+        sampling = sampling.over(self.spec.sampling)
         retries = Retries(self._retry, self._jitter)
         while True:
             body = self._body(messages, sampling)
@@ -210,7 +233,7 @@ class OpenAICompatibleModel:
 
         Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
         """
-        body = self._body(messages, merged(sampling, self.spec.sampling))
+        body = self._body(messages, sampling.over(self.spec.sampling))
         limited = self.spec.max_tokens_field in body
         if (self._thinks or not limited) and self._replies >= _KNOWN_AFTER:
             longest = 2 * self._longest
@@ -326,11 +349,14 @@ class OpenAICompatibleModel:
                 yield text
             return
         client = self._open_client()
-        stream = await self._timed(reply, _post(client, body))
+        # sent as it is; what comes back is read by ``ServerSentEvents``
+        asked = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+        stream = await self._timed(reply, asked)
         try:
             kind = stream.response.headers.get("content-type", "")
             if "html" in kind:
-                raise AttemptFailed(web_page())
+                page = "a web page came back instead of JSON"
+                raise AttemptFailed(Failure("malformed", page, "check the address: most end with /v1"))
             if "application/json" in kind:  # a server that streams nothing sends it whole
                 for text in reply.take_whole(orjson.loads(await self._timed(reply, stream.response.aread()))):
                     reply.first_token_s = time.monotonic() - reply.sent_s
@@ -402,12 +428,14 @@ class OpenAICompatibleModel:
         )
 
     def _make_client(self) -> AsyncOpenAI:
-        return openai_client(self._base_url, self._key)
-
-
-async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
-    """Send a body as it is; what comes back is read by ``ServerSentEvents``."""
-    return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+        """Make a client that neither retries nor reads its address from the environment."""
+        return AsyncOpenAI(
+            base_url=self._base_url,
+            api_key=self._key.get_secret_value() if self._key else _NO_KEY,
+            http_client=http_client(self._base_url),
+            max_retries=0,
+            timeout=_TIMEOUT,
+        )
 
 
 def _fault_of(reply: Reply, limit: object) -> Failure | None:
@@ -432,8 +460,8 @@ class AzureModel(OpenAICompatibleModel):
         return AsyncAzureOpenAI(
             azure_endpoint=self._base_url,
             api_version=self.spec.api_version,
-            api_key=self._key.get_secret_value() if self._key else "none",
+            api_key=self._key.get_secret_value() if self._key else _NO_KEY,
             http_client=http_client(self._base_url),
             max_retries=0,
-            timeout=client_timeout(),
+            timeout=_TIMEOUT,
         )

@@ -25,14 +25,12 @@ from core.models.keys import forget, hold, looks_like_key
 from core.models.prices import source
 from core.models.registry import Registry
 from core.models.settings import (
-    OWN,
-    OWN_VARIABLE,
     SHIPPED,
-    ModelsFile,
     ModelTable,
     check_settings,
     checked_address,
     merge,
+    own_file,
     parse_settings,
     read_settings,
 )
@@ -83,12 +81,6 @@ class Listed:
     """Where its prices are from; ``None`` where none are known."""
 
 
-def own_file() -> Path:
-    """Return the file that holds the user's models, which need not exist yet."""
-    named = os.environ.get(OWN_VARIABLE)
-    return Path(named).expanduser() if named else OWN
-
-
 def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, again: bool = False) -> str:
     """Enter a model and return its full name; raise ``UsageError`` with one sentence where that cannot be.
 
@@ -97,7 +89,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     replaces an entry of the user's, or overrides one that is shipped.
     """
     access.require("manage", f"add {entry.name}")
-    known = _read()
+    known = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
     provider = _SAME.get(entry.provider, entry.provider)
     if provider not in known.providers:
         raise UsageError(f"There is no provider {entry.provider}: choose one of {', '.join(known.providers)}.")
@@ -210,10 +202,6 @@ def listed(registry: Registry) -> tuple[Listed, ...]:
 def _own() -> dict[str, Any]:
     path = own_file()
     return parse_settings(path, path.read_bytes()) if path.exists() else {}
-
-
-def _read() -> ModelsFile:
-    return read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
 
 
 def _own_name(name: str) -> str:

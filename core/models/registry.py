@@ -13,7 +13,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
@@ -21,17 +20,15 @@ from pydantic import SecretStr
 from core import access
 from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
-from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
-from core.models.prices import cost, is_listed, source
-from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
+from core.models.prices import is_listed, source
+from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
 from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
-
-__all__ = ["ModelSpec", "Registry", "cost", "load_registry"]
+    from core.models.openai_compatible import ClientPool
 
 _AGENTS = ("reference", "human")
 _WRITTEN = {"python:": "python", "exec:": "command", "http://": "http", "https://": "http"}
@@ -63,7 +60,8 @@ class Registry:
         self._settings = settings
         self._retry = retry
         self._programs = programs
-        self._pool = ClientPool()
+        self._pool: ClientPool | None = None
+        """Connections that its models share, once one was opened."""
         self.batch = batch
         self.batches: Batches | None = None
         """What is in batches, once a model was opened that is asked so."""
@@ -81,15 +79,8 @@ class Registry:
     async def __aenter__(self) -> Registry:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-    @property
-    def providers(self) -> tuple[str, ...]:
-        """The names before the slash."""
-        return tuple(self._settings.providers)
 
     @property
     def aliases(self) -> dict[str, str]:
@@ -125,8 +116,7 @@ class Registry:
 
     def _known(self, full: str) -> ModelSpec:
         provider, _, model_id = full.partition("/")
-        aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
-        return resolve(self._settings, provider, model_id, aliases)
+        return resolve(self._settings, provider, model_id)
 
     def has_own_address(self, name: str) -> bool:
         """Say whether it is known where a model is: by its entry, or because a provider is known to sell it.
@@ -149,10 +139,6 @@ class Registry:
             return self.spec(name).name
         except UsageError as error:
             raise UsageError(f"In [defaults] of the models file, {role}: {error}") from None
-
-    def address(self, name: str, *, base_url: str | None = None) -> str | None:
-        """Return where a model is reached, ``None`` for a local one; raise ``UsageError`` for no address."""
-        return self.spec(name, base_url=base_url).base_url
 
     def group(self, name: str) -> str:
         """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
@@ -197,7 +183,7 @@ class Registry:
         """
         spec = self.spec(name, base_url=base_url)
         if sampling is not None:
-            spec = with_sampling(spec, sampling)
+            spec = replace(spec, sampling=sampling.over(spec.sampling))
         model = self.make(spec if key or find_key else replace(spec, api_key_env=None), key)
         self._opened.append(model)
         return model
@@ -218,7 +204,12 @@ class Registry:
         retry = retry or self._retry
         self._check_allowed(spec)
         if spec.base_url is None and not spec.served_locally and spec.kind not in PROGRAMS:
-            raise UsageError(f"The address for {spec.name} is not known: {self._address_advice(spec)}.")
+            variable = self._settings.providers[spec.provider].base_url_env
+            first = f"set the environment variable {variable}, or " if variable else ""
+            raise UsageError(
+                f"The address for {spec.name} is not known: {first}set base_url for {spec.provider} in "
+                "data/models.local.toml."
+            )
         key = key or self.key(spec)
         if key is None and self._needs_key(spec):
             raise UsageError(
@@ -239,8 +230,9 @@ class Registry:
 
             return APPLICATIONS[spec.kind](spec, key=key, retry=retry)
         from core.models.local import LocalModel
-        from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
+        from core.models.openai_compatible import AzureModel, ClientPool, OpenAICompatibleModel
 
+        self._pool = self._pool or ClientPool()
         if spec.served_locally:
             return LocalModel(spec, pool=self._pool, retry=retry)
         kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel
@@ -264,11 +256,6 @@ class Registry:
                 f"No price is known for {spec.name}, so that nobody could say what it takes of your money of today: "
                 f"ask {access.rules().contact} to enter it."
             )
-
-    def _address_advice(self, spec: ModelSpec) -> str:
-        variable = self._settings.providers[spec.provider].base_url_env
-        own = f"set base_url for {spec.provider} in data/models.local.toml"
-        return f"set the environment variable {variable}, or {own}" if variable else own
 
     def _needs_key(self, spec: ModelSpec) -> bool:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)

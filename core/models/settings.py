@@ -10,24 +10,15 @@ import re
 import shlex
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PrivateAttr,
-    StringConstraints,
-    ValidationError,
-    field_validator,
-)
+from pydantic import Field, JsonValue, PrivateAttr, StringConstraints, ValidationError, field_validator
 
 from core.errors import UsageError
-from core.models.base import Sampling
+from core.models.base import Sampling, Table
 from core.models.keys import find_setting
 from core.models.limits import Limits
 from core.models.spec import (
@@ -50,32 +41,10 @@ OWN = DATA / "models.local.toml"
 OWN_VARIABLE = "ANAMNESIS_MODELS"
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^@\s]+$")]
-Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PricesTable(_Table):
-    """US dollars a million tokens."""
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached: float | None = Field(None, ge=0)
-    cache_write: float | None = Field(None, ge=0)
-    as_of: Month | None = None
-
-
-class LimitsTable(_Table):
-    """What may be sent in a minute."""
-
-    requests_per_minute: int | None = Field(None, ge=1)
-    tokens_per_minute: int | None = Field(None, ge=1)
-
-
-class SamplingTable(_Table):
+class SamplingTable(Table):
     """What a call leaves open is filled from here."""
 
     temperature: float | None = Field(None, ge=0)
@@ -85,31 +54,16 @@ class SamplingTable(_Table):
     effort: str | None = Field(None, min_length=1)
 
 
-class TimeoutsTable(_Table):
-    """Seconds; what is left out keeps its default."""
-
-    call_s: float | None = Field(None, gt=0)
-    first_piece_s: float | None = Field(None, gt=0)
-    stall_s: float | None = Field(None, gt=0)
-
-
-class BoundsTable(_Table):
-    """How far a reply may go on; what is left out keeps its default."""
-
-    characters_a_token: int | None = Field(None, ge=8)
-    repeats: int | None = Field(None, ge=0)
-
-
-class CommonTable(_Table):
+class CommonTable(Table):
     """What a provider, a family of its models and one model can set; the narrower wins."""
 
     base_url: Url | None = None
     api_key_env: VariableName | None = None
     api_version: str | None = None
-    limits: LimitsTable | None = None
+    limits: Limits | None = None
     sampling: SamplingTable | None = None
-    timeouts: TimeoutsTable | None = None
-    bounds: BoundsTable | None = None
+    timeouts: Timeouts | None = None
+    bounds: Bounds | None = None
     max_tokens_field: MaxTokensField | None = None
     system_role: SystemRole | None = None
     unsupported: tuple[Unsupported, ...] | None = None
@@ -162,12 +116,12 @@ class ModelTable(CommonTable):
     model_id: str | None = None
     command: tuple[str, ...] | None = Field(None, min_length=1)
     folder: str | None = None
-    prices: PricesTable | None = None
+    prices: Prices | None = None
     context: int | None = Field(None, ge=1)
     retired: bool = False
 
 
-class DefaultsTable(_Table):
+class DefaultsTable(Table):
     """Who sits beside a model in the seats that nobody named: names or aliases of models, or ``reference/…``."""
 
     patient: str | None = None
@@ -177,7 +131,7 @@ class DefaultsTable(_Table):
     staff: str | None = None
 
 
-class ModelsFile(_Table):
+class ModelsFile(Table):
     """A whole models file."""
 
     providers: dict[str, ProviderTable] = Field(default_factory=dict)
@@ -188,12 +142,14 @@ class ModelsFile(_Table):
     """Model → its settings of all layers, kept, because pages ask for all models at every look."""
 
 
+def own_file() -> Path:
+    """Return the file that holds the user's models, which need not exist yet."""
+    return Path(os.environ.get(OWN_VARIABLE) or OWN).expanduser()
+
+
 def default_paths() -> list[Path]:
-    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml."""
-    named = os.environ.get(OWN_VARIABLE)
-    if named:
-        return [SHIPPED, Path(named).expanduser()]
-    return [SHIPPED, OWN] if OWN.exists() else [SHIPPED]
+    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml where it is."""
+    return [SHIPPED, own_file()] if os.environ.get(OWN_VARIABLE) or OWN.exists() else [SHIPPED]
 
 
 def read_settings(paths: Sequence[Path]) -> ModelsFile:
@@ -242,7 +198,7 @@ def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[str, ...]) -> ModelSpec:
+def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
     """Put together what is known of ``provider/model_id``; a model that is not listed gets its provider's settings."""
     name = f"{provider}/{model_id}"
     general = settings.providers[provider]
@@ -257,17 +213,16 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
     typed = model_id if general.kind == "http" and "://" in model_id else None
     url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
     base_url = checked_address(name, url) if url else None
-    default = LocalServing()
     return ModelSpec(
         name=name,
         provider=provider,
         kind=general.kind,
-        model_id=own.model_id or _local_path(general, model_id),
+        model_id=own.model_id or (os.path.expanduser(model_id) if general.kind == "hf" else model_id),
         display=own.display or model_id,
         base_url=base_url,
         api_key_env=chosen.get("api_key_env"),
         api_version=own.api_version or _from_env(general.api_version_env) or chosen.get("api_version"),
-        prices=Prices(**own.prices.model_dump()) if own.prices else None,
+        prices=own.prices,
         limits=Limits(**chosen.get("limits", {})),
         limits_scope=f"{name if own.limits else provider} {base_url}",
         context=own.context,
@@ -277,8 +232,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
         unsupported=chosen.get("unsupported", ()),
         timeouts=Timeouts(**chosen.get("timeouts", {})),
         bounds=Bounds(**chosen.get("bounds", {})),
-        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", default.start_timeout_s)),
-        aliases=aliases,
+        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", LocalServing.start_timeout_s)),
         command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),
         folder=own.folder,
         group=chosen.get("group", provider),
@@ -298,12 +252,6 @@ def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
         raise UsageError(f"{spec.name} is a program on this machine and has no address: leave the address out.")
     url = checked_address(spec.name, base_url)
     return replace(spec, base_url=url, limits_scope=f"{spec.provider} {url}")
-
-
-def with_sampling(spec: ModelSpec, sampling: Sampling) -> ModelSpec:
-    """Return ``spec`` with other defaults; what ``sampling`` leaves open stays as it was."""
-    given = {key: value for key, value in asdict(sampling).items() if value is not None and value != ()}
-    return replace(spec, sampling=replace(spec.sampling, **given))
 
 
 def _layered(*tables: CommonTable) -> dict[str, Any]:
@@ -342,7 +290,3 @@ def _words(name: str, command: str) -> list[str]:
 
 def _from_env(variable: str | None) -> str | None:
     return find_setting(variable) if variable else None
-
-
-def _local_path(provider: ProviderTable, model_id: str) -> str:
-    return os.path.expanduser(model_id) if provider.kind == "hf" else model_id

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from core.models.base import Sampling
+from pydantic import Field, StringConstraints
+
+from core.models.base import Sampling, Table
 from core.models.limits import Limits
 
 ProviderKind = Literal["openai", "azure", "hf", "python", "http", "command"]
@@ -27,39 +29,36 @@ THINKING_TOKENS = 16_384
 """Room for the thoughts of a model that thinks, beside the limit of what it says."""
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(Table):
     """US dollars a million tokens, as listed in the month ``as_of``.
 
     Without ``cached`` and ``cache_write``, input that a provider had read before, or keeps, costs as all.
     """
 
-    input: float
-    output: float
-    as_of: str | None = None
-    cached: float | None = None
-    cache_write: float | None = None
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    as_of: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")] | None = None
+    cached: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0)
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Table):
     """Seconds one request may take in all, until its first text, and between two pieces of text."""
 
-    call_s: float = 600.0
-    first_piece_s: float = 300.0
-    stall_s: float = 60.0
+    call_s: float = Field(600.0, gt=0)
+    first_piece_s: float = Field(300.0, gt=0)
+    stall_s: float = Field(60.0, gt=0)
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Table):
     """How far a reply may go on before it is cut: characters a token of its limit, and its end over and over again.
 
     A reply that ends in the same words (400 characters at most) more than ``repeats`` times is cut once these fill
     2,000 characters; 0 lets it go on.
     """
 
-    characters_a_token: int = 16
-    repeats: int = 30
+    characters_a_token: int = Field(16, ge=8)
+    repeats: int = Field(30, ge=0)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,6 @@ class ModelSpec:
     timeouts: Timeouts = field(default=Timeouts())
     bounds: Bounds = field(default=Bounds())
     serving: LocalServing = field(default=LocalServing())
-    aliases: tuple[str, ...] = ()
     group: str = ""
     command: tuple[str, ...] = ()
     folder: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
@@ -33,12 +33,6 @@ MOST_UNSAID = 200_000
 
 class UnreadableChunk(ValueError):
     """A chunk is valid JSON but no chat completion chunk."""
-
-
-def merged(call: Sampling, default: Sampling) -> Sampling:
-    """Fill what a call leaves open with the model's defaults."""
-    given = {name: value for name, value in vars(call).items() if value is not None and value != ()}
-    return replace(default, **given)
 
 
 def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
@@ -85,7 +79,8 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
 
     A chat template that knows users and assistants in strict alternation gets a system message as the user's words.
     """
-    if _takes_system(spec, messages):
+    first = [one["role"] for one in messages[:2]]
+    if spec.system_role == "system" or (spec.system_role == "before_user" and first == ["system", "user"]):
         return list(messages)
     fitted: list[Message] = []
     for one in messages:
@@ -95,12 +90,6 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
         else:
             fitted.append(message(role, one["content"], one.get("images", ())))
     return fitted
-
-
-def _takes_system(spec: ModelSpec, messages: Sequence[Message]) -> bool:
-    if spec.system_role == "before_user":
-        return [one["role"] for one in messages[:2]] == ["system", "user"]
-    return spec.system_role == "system"
 
 
 def estimated_tokens(text: str) -> int:

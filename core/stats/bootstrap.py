@@ -256,14 +256,11 @@ def column_intervals(
 
 
 def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:
-    """Return the columns' means in each resample."""
     present = ~np.isnan(matrix)
-    filled = np.where(present, matrix, 0.0)
-    whole = bool(present.all())
-    weights = present.astype(np.float64)
+    filled, weights = np.where(present, matrix, 0.0), present.astype(np.float64)
     blocks = []
     for drawn in drawn_cases(matrix.shape[0], resamples, seed):
-        held = float(matrix.shape[0]) if whole else drawn @ weights
+        held = float(matrix.shape[0]) if present.all() else drawn @ weights
         with np.errstate(invalid="ignore"):
             blocks.append((drawn @ filled) / held)
     return np.concatenate(blocks)

@@ -34,14 +34,13 @@ _TIE = 1e-12
 class Difference:
     """Mean of the first arm minus mean of the second, in the unit of the scores.
 
-    ``n_first`` and ``n_second`` count cases. p and bounds are NaN where an arm has fewer than two cases.
+    ``n`` counts cases. p and bounds are NaN where there are fewer than two.
     """
 
     mean: float
     interval: Interval
     p: float
-    n_first: int
-    n_second: int
+    n: int
     engine: Literal["exact", "resampled"]
 
 
@@ -68,16 +67,23 @@ def paired_difference(
     n = differences.size
     mean = float(differences.mean()) if n else float("nan")
     if n < 2:
-        return Difference(mean, NOTHING, float("nan"), n, n, "exact")
+        return Difference(mean, NOTHING, float("nan"), n, "exact")
     expansion = expansion_of_mean(n) if expanded else None
     tail = tail_of(n, level, expanded)
     distribution = None if engine == "resampled" else mean_distribution(differences)
     if distribution is not None:
         p = _p(distribution.chance_beyond(mean, abs(mean)), mean, expansion, FLOOR)
-        return Difference(mean, distribution.interval(tail), p, n, n, "exact")
+        return Difference(mean, distribution.interval(tail), p, n, "exact")
     if engine == "exact":
         raise UsageError("The exact bootstrap needs scores that are fractions of a few trials: use resampling.")
-    return _from_resamples(mean, resampled_means(differences, resamples, seed), tail, expansion, (n, n))
+    means = resampled_means(differences, resamples, seed)
+    excess = np.abs(means - mean) - abs(mean)
+    tied = np.abs(excess) <= _TIE
+    # The observed sample counts as one more resample, beyond: no p-value is 0.
+    beyond, at = int(np.sum((excess > 0) & ~tied)) + 1, int(np.sum(tied))
+    p = _p(Chance(beyond / (means.size + 1), at / (means.size + 1)), mean, expansion, 0.0)
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Difference(mean, Interval(float(low), float(high)), p, n, "resampled")
 
 
 def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -> float:
@@ -87,18 +93,6 @@ def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -
     if expansion is None:
         return min(1.0, max(floor, chance.beyond + chance.tied))
     return expansion.p(min(1.0, max(floor, chance.beyond + chance.tied / 2)))
-
-
-def _from_resamples(
-    mean: float, means: Floats, tail: float, expansion: Expansion | None, sizes: tuple[int, int]
-) -> Difference:
-    excess = np.abs(means - mean) - abs(mean)
-    tied = np.abs(excess) <= _TIE
-    # The observed sample counts as one more resample, beyond: no p-value is 0.
-    beyond, at = (int(np.sum((excess > 0) & ~tied)) + 1, int(np.sum(tied)))
-    p = _p(Chance(beyond / (means.size + 1), at / (means.size + 1)), mean, expansion, 0.0)
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return Difference(mean, Interval(float(low), float(high)), p, *sizes, "resampled")
 
 
 def _scores(values: ArrayLike) -> Floats:

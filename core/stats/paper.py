@@ -43,18 +43,13 @@ class Resamples(NamedTuple):
     counts: NDArray[np.uint8]
 
 
-def paper_p(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the published two-sided p-value of two arms' scores of the same cases, rounded to 4 decimals.
+def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
+    """Return the published two-sided p-value, rounded to 4 decimals, of each two arms' scores of the same cases.
 
     One value a case, in the order of the data set's file, as the float64 mean of its trials. The order of cases is
     part of the result, and so is the order of the arms (as the tables name them): it decides rounding errors, and
-    these decide ties. NaN without cases.
+    these decide ties. NaN without cases. Tests of one size together are much faster than one by one.
     """
-    return paper_p_values([(first, second)])[0]
-
-
-def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
-    """Return ``paper_p`` of each pair of arms. Tests of one size together are much faster than one by one."""
     pairs = [_pair(first, second) for first, second in tests]
     positions: dict[int, list[int]] = defaultdict(list)
     for position, pair in enumerate(pairs):
@@ -65,17 +60,6 @@ def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
             for position, p in zip(members, _p_values([pairs[m] for m in members]), strict=True):
                 results[position] = p
     return results
-
-
-def paper_p_by_loop(first: ArrayLike, second: ArrayLike) -> float:
-    """Return the same as ``paper_p`` by 10,000 draws in a row: the yardstick for speed and identity."""
-    pair = _pair(first, second)
-    if not pair.first.size:
-        return float("nan")
-    generator = np.random.RandomState(SEED)
-    n = pair.first.size
-    deviations = np.array([pair.deviation(generator.choice(pair.differences, n)) for _ in range(RESAMPLES)])
-    return _rounded(int(np.sum(np.abs(deviations) >= np.abs(np.mean(pair.differences)))))
 
 
 @lru_cache(maxsize=2)
@@ -113,10 +97,7 @@ def _p_value(means: Floats, pair: _Pair, resamples: Resamples) -> float:
     close = np.abs(excess) < _NEAR
     # Scores are fractions of a few trials, so exact ties are common; the last bits of the loop's own sums decide them.
     again = pair.deviation(pair.differences[resamples.drawn[close]])
-    return _rounded(int(np.sum(excess[~close] > 0)) + int(np.sum(np.abs(again) >= np.abs(observed))))
-
-
-def _rounded(hits: int) -> float:
+    hits = int(np.sum(excess[~close] > 0)) + int(np.sum(np.abs(again) >= np.abs(observed)))
     return round((hits + 1) / (RESAMPLES + 1), DIGITS)
 
 

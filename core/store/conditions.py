@@ -115,13 +115,6 @@ class JudgedRun:
     partly: tuple[Rule, Judge] | None = None
 
 
-def conditions_of(runs: Sequence[Run]) -> list[Condition]:
-    """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
-    seats = completed([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
-    found = [condition_of(name, members) for name, members in told_apart(seats).items()]
-    return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
-
-
 def doctor_of(name: str) -> str:
     """Return the doctor's part of a condition's name."""
     return name.partition(SEPARATOR)[0]

@@ -26,8 +26,7 @@ from core import access, paths
 from core.errors import AnamnesisError
 from core.journal import NO_ROOM, PRIVATE
 from core.store import migrations, tallies
-from core.store.engine import NAME, Opened, forget, quoted
-from core.store.lease import DatabaseBusyError, Gate, gate_of
+from core.store.lease import NAME, DatabaseBusyError, Opened, forget, gate_of, quoted
 from core.store.tables import OF_A_TRIAL
 
 log = logging.getLogger(__name__)
@@ -81,16 +80,12 @@ class Store:
         ``timeout`` seconds, ``RuntimeError`` inside ``write`` of the same thread. What visitors of a shared server made
         for themselves is there for them alone, and for an admin (``core.access``).
         """
-        gate, deadline = self._gate(), time.monotonic() + timeout
-        with self._sound():
-            cursor = gate.enter_shared(lambda: self._open(deadline, read_only=True), deadline)
-            try:
-                if (who := access.sees()) is not None:
-                    _hide(cursor, who)
-                yield cursor
-            finally:
-                cursor.close()
-                gate.leave_shared()
+        deadline = time.monotonic() + timeout
+        opened = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
+        with self._sound(), opened as cursor:
+            if (who := access.sees()) is not None:
+                _hide(cursor, who)
+            yield cursor
 
     @contextmanager
     def write(self, timeout: float = TIMEOUT_S) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -100,22 +95,22 @@ class Store:
         inside another lease of the same thread.
         """
         deadline = time.monotonic() + timeout
-        with self._sound(), self._alone(deadline):
-            opened = self._open(deadline, read_only=False)
-            try:
-                with _transaction(opened.connection):
-                    before = tallies.states(opened.connection)
-                    yield opened.connection
-                    tallies.bring_up_to_date(opened.connection, before)
-            finally:
-                opened.close()
+        with (
+            self._sound(),
+            gate_of(self.path).alone(deadline),
+            closing(self._open(deadline, read_only=False)) as opened,
+            _transaction(opened.connection),
+        ):
+            before = tallies.states(opened.connection)
+            yield opened.connection
+            tallies.bring_up_to_date(opened.connection, before)
 
-    def copy_to(self, target: Path, timeout: float = TIMEOUT_S) -> None:
+    def copy_to(self, target: Path) -> None:
         """Write a compact copy of the whole database to ``target``, which must not exist yet."""
         if target.exists():
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
-        deadline = time.monotonic() + timeout
-        with self._sound(), self._alone(deadline):
+        deadline = time.monotonic() + TIMEOUT_S
+        with self._sound(), gate_of(self.path).alone(deadline):
             while True:
                 self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago
                 try:
@@ -156,18 +151,6 @@ class Store:
                 f"{self.path.name}.wal if that is there, and {_MAKE_ANEW}"
             ) from error
 
-    def _gate(self) -> Gate:
-        return gate_of(self.path)
-
-    @contextmanager
-    def _alone(self, deadline: float) -> Iterator[None]:
-        gate = self._gate()
-        gate.enter_alone(deadline)
-        try:
-            yield
-        finally:
-            gate.leave_alone()
-
     def _open(self, deadline: float, *, read_only: bool) -> Opened:
         """Open the file, which is created or migrated first where needed. The caller has the gate for itself."""
         if not self.path.exists():
@@ -203,7 +186,7 @@ class Store:
 
     def _connect(self, deadline: float, *, read_only: bool) -> Opened:
         """Connect, again and again while another process is in the way."""
-        marker = self._gate().marker
+        marker = gate_of(self.path).marker
         try:
             while True:
                 try:

@@ -11,9 +11,10 @@ import logging
 import sys
 import time
 from asyncio import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -38,7 +39,7 @@ from core.store.database import TIMEOUT_S, NotWritableError, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.runs import WATCHED
-from core.store.tables import OF_A_TRIAL, Row, insert
+from core.store.tables import OF_A_TRIAL, Row, adding, delete_runs, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -93,50 +94,44 @@ _unwritable: set[Path] = set()
 log = logging.getLogger(__name__)
 
 
-def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
-    """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
+def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
+    """Insert every whole line that is new in the store's journals.
 
     Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
     A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
     use for ``timeout`` seconds.
     """
-    grown = _grown(store, folder or store.journals, timeout)
-    report = FoldReport(journals=len(grown))
+    grown = _grown(store, timeout)
+    added: Counter[str] = Counter()
     damaged: list[Damaged] = []
     try:
         for chunk in _chunks(grown, damaged):
             with store.write(timeout) as connection:
-                added = _insert(connection, chunk)
+                new = _insert(connection, chunk)
+            added.update(new)
             pa.default_memory_pool().release_unused()  # else a job that folds now and then grows by it
-            report = replace(
-                report,
-                runs=report.runs + added["runs"],
-                trials=report.trials + added["trials"],
-                grades=report.grades + added["grades"],
-            )
     except NotWritableError as error:
         if store.path not in _unwritable:
             _unwritable.add(store.path)
             log.warning("The database %s cannot be written (%s): what it holds is shown.", store.path, error.why)
-    return replace(report, damaged=tuple(damaged))
+    return FoldReport(len(grown), added["runs"], added["trials"], added["grades"], tuple(damaged))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
     """Insert a chunk and the positions that it reaches; return table → how many rows were new."""
     added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
-    for (run_id,) in chunk.rows.get("run_deletions", []):
-        _delete_run(connection, run_id)
+    delete_runs(connection, [run_id for (run_id,) in chunk.rows.get("run_deletions", [])])
     now = time.time()
     positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
     insert(connection, _ADD_POSITIONS, "journal_positions", positions)
     return added
 
 
-def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
+def fold_if_free(store: Store) -> FoldReport | None:
     """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later."""
     try:
-        return fold(store, folder, timeout=0.2)
+        return fold(store, timeout=0.2)
     except DatabaseBusyError:
         return None
 
@@ -217,9 +212,9 @@ def _journaled(store: Store) -> int:
     return found
 
 
-def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, int]]:
+def _grown(store: Store, timeout: float) -> dict[Path, tuple[int, int]]:
     """Return journal → (where to read on, size now) for those with more than the database has of them."""
-    journals = sorted(p.resolve() for p in folder.glob("*/journal.jsonl"))
+    journals = sorted(p.resolve() for p in store.journals.glob("*/journal.jsonl"))
     if not journals:
         return {}
     before = store.version
@@ -245,7 +240,7 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Itera
                 _take(chunk, line)
                 chunk.size += offset - position
                 position = offset
-                chunk.positions[path] = (position, size)
+                chunk.positions[path] = (offset, size)
                 if chunk.full:
                     yield chunk
                     chunk = _Chunk()
@@ -261,7 +256,7 @@ def _take(chunk: _Chunk, line: Line) -> None:
             return
         now = time.time()
         chunk.add("runs", [rows.run_row(line)])
-        chunk.add("run_cases", rows.run_case_rows(line))
+        chunk.add("run_cases", [(line.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(line.cases)])
         chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
     elif isinstance(line, TrialLine):
         if line.trial_id not in chunk.trial_ids:  # two engines may have run one trial: the first counts
@@ -290,26 +285,17 @@ def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None
     """
     if not trial_ids:
         return
-    runs = [r for (r,) in connection.execute(_RUNS_OF, [trial_ids]).fetchall()]
-    for table in (name for name in OF_A_TRIAL if name != "calls"):
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trial_ids])
+    sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
+    runs = [run_id for (run_id,) in connection.execute(sql, [trial_ids]).fetchall()]
+    for table in OF_A_TRIAL:
+        if table != "calls":
+            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trial_ids])
+    emptied = f"""
+        SELECT run_id FROM runs ANTI JOIN trials USING (run_id)
+        WHERE list_contains(?, run_id) AND list_contains({list(WATCHED)}, source)"""
     for table in ("run_cases", "runs"):
-        connection.execute(f"DELETE FROM {table} WHERE run_id IN ({_EMPTIED})", [runs])
+        connection.execute(f"DELETE FROM {table} WHERE run_id IN ({emptied})", [runs])
 
-
-def _delete_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Take a run out of every table with all its trials; its calls were paid for, and stay."""
-    for table in (name for name in OF_A_TRIAL if name not in ("calls", "trials")):
-        sql = f"DELETE FROM {table} WHERE trial_id IN (SELECT trial_id FROM trials WHERE run_id = ?)"
-        connection.execute(sql, [run_id])
-    for table in ("trials", "run_cases", "runs", "run_labels"):
-        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-
-
-_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
-_EMPTIED = f"""
-    SELECT run_id FROM runs ANTI JOIN trials USING (run_id)
-    WHERE list_contains(?, run_id) AND list_contains({list(WATCHED)}, source)"""
 
 _POSITIONS = "SELECT path, arg_max(position, ordinal) FROM journal_positions GROUP BY path"
 
@@ -320,46 +306,33 @@ _ADD_POSITIONS = f"""
     FROM incoming LEFT JOIN ({_POSITIONS}) AS known (path, position) ON known.path = incoming.path
     WHERE known.position IS NULL OR known.position < incoming.position OR known.position > incoming.size"""
 
-_OF_NEW_TRIALS = "INSERT INTO {0} BY NAME SELECT * FROM incoming ANTI JOIN trials USING (trial_id)"
-
 # The trials come last: the rows that hang on a trial go in where the trial is not there yet.
 _INSERTS = {
-    "runs": "INSERT INTO runs BY NAME SELECT DISTINCT ON (run_id) * FROM incoming ANTI JOIN runs USING (run_id)",
+    "runs": adding("runs", "run_id", "DISTINCT ON (run_id)"),
     "cases": ADD_CASES,
-    "run_cases": """
-        INSERT INTO run_cases BY NAME
-        SELECT DISTINCT ON (run_id, case_key) * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)""",
-    **{name: _OF_NEW_TRIALS.format(name) for name in rows.CHILDREN if name not in ("grades", "calls")},
-    "grades": """
-        INSERT INTO grades BY NAME
-        SELECT DISTINCT * FROM incoming
-        ANTI JOIN grades USING (trial_id, format, question_type, rule, grader, graded_at)""",
+    "run_cases": adding("run_cases", "run_id, case_key", "DISTINCT ON (run_id, case_key)"),
     **{
-        name: f"""
-        INSERT INTO {name} BY NAME
-        SELECT DISTINCT * FROM incoming ANTI JOIN {name} USING (trial_id, model, prompt_hash, judged_at)"""
-        for name in ("patient_judgements", "fact_judgements")
+        name: f"INSERT INTO {name} BY NAME SELECT * FROM incoming ANTI JOIN trials USING (trial_id)"
+        for name in rows.CHILDREN
+        if name not in ("grades", "calls")
     },
-    "prefix_answers": """
-        INSERT INTO prefix_answers BY NAME
-        SELECT DISTINCT * FROM incoming ANTI JOIN prefix_answers
-            USING (trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at)""",
-    "profiles": """
-        INSERT INTO profiles BY NAME
-        SELECT DISTINCT * FROM incoming ANTI JOIN profiles USING (case_key, content_hash, made_by, made_at)""",
-    "completions": """
-        INSERT INTO completions BY NAME
-        SELECT DISTINCT * FROM incoming
-        ANTI JOIN completions USING (case_key, content_hash, model, prompt_hash, made_at)""",
-    "variants": """
-        INSERT INTO variants BY NAME
-        SELECT DISTINCT ON (variant_id) * FROM incoming ANTI JOIN variants USING (variant_id)""",
-    "run_labels": """
-        INSERT INTO run_labels BY NAME
-        SELECT DISTINCT * FROM incoming ANTI JOIN run_labels USING (run_id, labelled_at)""",
-    "calls": """
-        INSERT INTO calls BY NAME
-        SELECT DISTINCT ON (trial_id, call_id) * FROM incoming ANTI JOIN calls USING (trial_id, call_id)""",
+    **{
+        name: adding(name, key, "DISTINCT")
+        for name, key in (
+            ("grades", "trial_id, format, question_type, rule, grader, graded_at"),
+            ("patient_judgements", "trial_id, model, prompt_hash, judged_at"),
+            ("fact_judgements", "trial_id, model, prompt_hash, judged_at"),
+            (
+                "prefix_answers",
+                "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
+            ),
+            ("profiles", "case_key, content_hash, made_by, made_at"),
+            ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
+            ("run_labels", "run_id, labelled_at"),
+        )
+    },
+    "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),
+    "calls": adding("calls", "trial_id, call_id", "DISTINCT ON (trial_id, call_id)"),
     "trials": """
         INSERT INTO trials BY NAME
         SELECT incoming.*, run_cases.content_hash

@@ -41,66 +41,23 @@ JUDGING = "judging"
 """Where the calls of version 0.1's judgings are listed, whose journals do not say which judging it was."""
 
 
+def _row(table: str, of: object, **made: object) -> Row:
+    """Return what stands in the columns of a table: attributes of the same names, but for what is ``made`` of them."""
+    return tuple(made[name] if name in made else getattr(of, name) for name in SCHEMAS[table].names)
+
+
 def run_row(header: RunHeader) -> Row:
     """Return the row of ``runs``."""
-    h = header
-    return (
-        h.run_id,
-        h.fingerprint,
-        h.protocol,
-        h.doctor,
-        h.patient,
-        h.grader,
-        h.summariser,
-        h.prompt_pack,
-        h.prompt_hash,
-        h.case_set,
-        h.case_set_hash,
-        [":".join(arm) for arm in h.arms],
-        h.trials,
-        h.seed,
-        _json(h.settings),
-        h.code_version,
-        h.source,
-        h.created_at,
-        h.visitor,
-    )
+    arms = [":".join(arm) for arm in header.arms]
+    return _row("runs", header, arms=arms, settings=_json(header.settings))
 
 
 def case_row(case: Case, added_at: float) -> Row:
     """Return the row of ``cases``."""
-    c = case
-    profile = None if c.profile is None else c.profile.model_dump_json()
-    images = _json([image.model_dump(mode="json") for image in c.images]) if c.images else None
-    return (
-        c.case_key,
-        c.content_hash,
-        c.dataset,
-        c.specialty,
-        c.vignette,
-        c.question,
-        list(c.choices),
-        c.answer,
-        list(c.synonyms),
-        list(c.supertypes),
-        list(c.subtypes),
-        c.single_diagnosis,
-        c.difficulty,
-        c.age,
-        c.sex,
-        c.speaker,
-        profile,
-        images,
-        c.source,
-        c.licence,
-        added_at,
-        c.asks_for,
-    )
-
-
-def run_case_rows(header: RunHeader) -> list[Row]:
-    """Return the rows of ``run_cases``."""
-    return [(header.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(header.cases)]
+    profile = None if case.profile is None else case.profile.model_dump_json()
+    images = _json([image.model_dump(mode="json") for image in case.images]) if case.images else None
+    lists = {name: list(getattr(case, name)) for name in ("choices", "synonyms", "supertypes", "subtypes")}
+    return _row("cases", case, profile=profile, images=images, added_at=added_at, **lists)
 
 
 def trial_row(line: TrialLine) -> Row:
@@ -133,24 +90,13 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {name: [] for name in CHILDREN}
     for position, event in enumerate(line.events):
         match event:
-            case Utterance():
-                e = event
+            case Utterance() as e:
                 rows["utterances"].append((line.trial_id, position, e.turn, e.role, e.text, e.call_id))
-            case Answered():
-                rows["answers"].append(
-                    (
-                        line.trial_id,
-                        event.format,
-                        event.question_type,
-                        event.response,
-                        event.status,
-                        event.reason,
-                        event.detail,
-                        event.call_id,
-                    )
-                )
+            case Answered() as a:
+                said = (a.response, a.status, a.reason, a.detail, a.call_id)
+                rows["answers"].append((line.trial_id, a.format, a.question_type, *said))
             case Graded():
-                rows["grades"].append(grade_row(line.trial_id, event))
+                rows["grades"].append(_grade_row(line.trial_id, event))
             case Called() if event.call.call_id not in line.paid:
                 rows["calls"].append(_call_row(line.run_id, line.trial_id, position, event.call))
             case Probed():
@@ -169,7 +115,7 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
 
 def grade_rows(line: GradesLine) -> list[Row]:
     """Return the rows of ``grades`` of a re-grading."""
-    return [grade_row(line.trial_id, grade) for grade in line.grades]
+    return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
 def regrading_call_rows(line: GradesLine) -> list[Row]:
@@ -197,27 +143,31 @@ def job_rows(line: RowLine) -> dict[str, list[Row]]:
     return {line.table: [tuple(row[name] for name in SCHEMAS[line.table].names)], "calls": calls}
 
 
-def grade_row(trial_id: str, grade: Graded) -> Row:
-    """Return the row of ``grades``."""
-    g = grade
+def _grade_row(trial_id: str, grade: Graded) -> Row:
     return (
         trial_id,
-        g.format,
-        g.question_type,
-        g.rule,
-        g.grader,
-        g.extracted,
-        g.verdict,
-        list(g.call_ids),
-        g.at,
-        g.prompt_hash,
-        g.rule_version,
+        grade.format,
+        grade.question_type,
+        grade.rule,
+        grade.grader,
+        grade.extracted,
+        grade.verdict,
+        list(grade.call_ids),
+        grade.at,
+        grade.prompt_hash,
+        grade.rule_version,
     )
 
 
 def stream_text(events: Iterable[Event]) -> str:
     """Return the stream as JSON, a call by its id only: its record is kept in ``calls``."""
-    return _json([_compact(e) for e in events if not isinstance(e, PASSING)])
+    return _json(
+        [
+            {"kind": "called", "call_id": e.call.call_id} if isinstance(e, Called) else e.model_dump(mode="json")
+            for e in events
+            if not isinstance(e, PASSING)
+        ]
+    )
 
 
 def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
@@ -227,12 +177,6 @@ def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
         if event["kind"] == "called":
             event["call"] = calls[event.pop("call_id")]
     return EVENTS.validate_python(stored)
-
-
-def _compact(event: Event) -> dict[str, Any]:
-    if isinstance(event, Called):
-        return {"kind": "called", "call_id": event.call.call_id}
-    return event.model_dump(mode="json")
 
 
 def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> Row:

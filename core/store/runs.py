@@ -95,12 +95,11 @@ class RunProgress(Run):
     """A run and how far it is.
 
     ``done`` trials are stored, ``failed`` of them broke off. ``excluded`` of ``answers`` do not count in figures,
-    ``ungraded`` of these only because no grader has spoken yet. ``last_activity`` is when the last trial finished.
+    ``ungraded`` of these only because no grader has spoken yet.
     """
 
     done: int = 0
     failed: int = 0
-    last_activity: float | None = None
     answers: int = 0
     excluded: int = 0
     ungraded: int = 0
@@ -179,10 +178,10 @@ def run_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     return [run_id for (run_id,) in cursor.execute(sql).fetchall()]
 
 
-def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str, *, failed: bool = True) -> set[str]:
-    """Return the trials of a run that are stored, with or without those that broke off."""
-    sql = "SELECT trial_id FROM trials WHERE run_id = $run_id AND ($failed OR status = 'finished')"
-    return {trial_id for (trial_id,) in cursor.execute(sql, {"run_id": run_id, "failed": failed}).fetchall()}
+def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
+    """Return the trials of a run that are stored, those that broke off among them."""
+    found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial_id for (trial_id,) in found}
 
 
 def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
@@ -217,12 +216,10 @@ _RECORDS = f"""
 # Exclusion does not depend on the multiple-choice rule: both rules judge the same answers.
 _PROGRESS = """
     WITH mine AS (
-        SELECT trial_id, run_id, status, finished_at FROM trials
+        SELECT run_id, status FROM trials
         WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
     ), progress AS (
-        SELECT run_id, count(*) AS done, count(*) FILTER (status = 'failed') AS failed,
-            max(finished_at) AS last_activity
-        FROM mine GROUP BY run_id
+        SELECT run_id, count(*) AS done, count(*) FILTER (status = 'failed') AS failed FROM mine GROUP BY run_id
     ), outcome AS (
         SELECT run_id, sum(n)::BIGINT AS answers,
             sum(n) FILTER (NOT list_contains($counting, loose))::BIGINT AS excluded,

@@ -24,7 +24,7 @@ from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.tables import OF_A_TRIAL, records
+from core.store.tables import delete_runs, records
 
 SAMPLE = "sample"
 """What a run of the sample study notes as its study (``Run.study``)."""
@@ -37,7 +37,8 @@ _BESIDE_JOURNALS = (*_OF_A_REVIEW, "run_labels")
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the ids of the runs of the sample study that are here."""
-    return [run_id for (run_id,) in cursor.execute(_RUNS, [SAMPLE]).fetchall()]
+    sql = "SELECT run_id FROM runs WHERE json_extract_string(settings, '$.study') = ? ORDER BY created_at, run_id"
+    return [run_id for (run_id,) in cursor.execute(sql, [SAMPLE]).fetchall()]
 
 
 def take_in(store: Store, packed: Path = PACKED) -> int:
@@ -81,10 +82,10 @@ def take_away(store: Store) -> int:
     with store.write() as connection:
         gone = sample_runs(connection)
         _forget_reviews(connection, [review for (review,) in connection.execute(_REVIEWS_OF, [gone]).fetchall()])
-        for table in (name for name in OF_A_TRIAL if name != "trials"):
-            connection.execute(f"DELETE FROM {table} WHERE trial_id IN ({_TRIALS})", [gone])
-        for table in ("calls", "trials", "run_cases", "runs", "run_labels"):
-            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [gone])
+        of_runs = "list_contains($runs, run_id)"
+        its = f"{of_runs} OR trial_id IN (SELECT trial_id FROM trials WHERE {of_runs})"
+        connection.execute(f"DELETE FROM calls WHERE {its}", {"runs": gone})
+        delete_runs(connection, gone)
         paths = [str(journal_path(run_id, store.journals).resolve()) for run_id in gone]
         connection.execute("DELETE FROM journal_positions WHERE list_contains(?, path)", [paths])
     for run_id in gone:
@@ -124,8 +125,6 @@ def _forget_reviews(connection: duckdb.DuckDBPyConnection, reviews: Sequence[str
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, review_id)", [list(reviews)])
 
 
-_RUNS = "SELECT run_id FROM runs WHERE json_extract_string(settings, '$.study') = ? ORDER BY created_at, run_id"
-_TRIALS = "SELECT trial_id FROM trials WHERE list_contains(?, run_id)"
 _REVIEWS_OF = """
     SELECT DISTINCT review_id FROM review_items JOIN trials ON split_part(item, ':', 2) = trial_id
     WHERE list_contains(?, run_id)"""

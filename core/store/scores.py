@@ -24,6 +24,8 @@ Trials = Literal["all", "replies", "consultations", "whole"]
 
 A regular end is any but an error or a refusal. Of trials whose case is not stored there is no record.
 """
+Part = Literal["answers", "calls"]
+"""What of a trial, beside its conversation, a measure may need."""
 Lists = Literal["history_items", "fact_sets"]
 """Tables with lists of cases that people, models or rules make, of which the newest of a case counts."""
 
@@ -198,19 +200,10 @@ def evidence(
     ]
 
 
-def answers_of(cursor: duckdb.DuckDBPyConnection, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return trial → its answers: format, question_type, response, and ``verdicts`` by rule."""
-    return _by_trial(cursor, _ANSWERS, trials)
-
-
-def calls_of(cursor: duckdb.DuckDBPyConnection, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return trial → the calls that it made, in order, as the table ``calls`` holds them."""
-    return _by_trial(cursor, _CALLS, trials)
-
-
-def _by_trial(cursor: duckdb.DuckDBPyConnection, sql: str, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def parts_of(cursor: duckdb.DuckDBPyConnection, part: Part, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in records(cursor.execute(sql, {"trials": list(trials)})):
+    for row in records(cursor.execute(_PARTS[part], {"trials": list(trials)})):
         found.setdefault(row.pop("trial_id"), []).append(row)
     return found
 
@@ -225,11 +218,13 @@ _READ: Mapping[Trials, str] = {
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
 }
 """The condition on a row of ``held``. With clinical staff two are asked, which rules for two speakers do not know."""
-_ANSWERS = """
+_PARTS: Mapping[Part, str] = {
+    "answers": """
     SELECT answers.trial_id, answers.format, answers.question_type, any_value(response) AS response,
         map_from_entries(list((rule, verdict) ORDER BY rule)) AS verdicts
     FROM answers JOIN verdicts USING (trial_id, format, question_type)
-    WHERE answers.trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY ALL ORDER BY ALL"""
-_CALLS = """
+    WHERE answers.trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY ALL ORDER BY ALL""",
+    "calls": """
     SELECT * EXCLUDE (run_id, position) FROM calls WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
-    ORDER BY trial_id, position"""
+    ORDER BY trial_id, position""",
+}

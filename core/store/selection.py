@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import duckdb
-import pyarrow as pa
 
 from core.events import EndReason, Format, QuestionType, Rule, Speaker
 from core.frameworks.base import frameworks
@@ -37,6 +36,7 @@ from core.store.conditions import (
 )
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, Run, run_records
+from core.store.tables import Row, arrow_table, schema_of
 
 McqRule = Literal["mcq_loose", "mcq_strict"]
 
@@ -293,7 +293,7 @@ def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str,
     table = [(*place, *row, n) for n, (place, _, rows) in enumerate(numbered) if len(stored[place]) > 1 for row in rows]
     counts: dict[int, tuple[int, float]] = {}
     if table:
-        _table(cursor, "judges", _JUDGES, table)
+        cursor.register("judges", arrow_table(_JUDGES, table))
         counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY).fetchall()}
     found: dict[str, dict[Rule, list[Judge]]] = defaultdict(lambda: defaultdict(list))
     for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
@@ -307,8 +307,8 @@ def _register(
     named: Mapping[str, Sequence[JudgedRun]],
     judges: Mapping[str, Judges],
 ) -> None:
-    seated: list[tuple[Any, ...]] = []
-    judging: list[tuple[Any, ...]] = []
+    seated: list[Row] = []
+    judging: list[Row] = []
     for place, condition in enumerate(found):
         for seat in named[condition.name]:
             run_id = seat.run.run_id
@@ -324,27 +324,14 @@ def _register(
                 for rule, judge in counting
                 for stored in judge.stored
             ]
-    _table(cursor, "seated", _SEATED, seated)
-    _table(cursor, "judging", _JUDGING, judging)
+    cursor.register("seated", arrow_table(_SEATED, seated))
+    cursor.register("judging", arrow_table(_JUDGING, judging))
 
 
-def _table(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> None:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, held.type) for column, held in zip(columns, schema, strict=True)]
-    cursor.register(name, pa.Table.from_arrays(arrays, schema=schema))
-
-
-_STORED: list[tuple[str, pa.DataType]] = [
-    ("run_id", pa.string()),
-    ("rule", pa.string()),
-    ("grader", pa.string()),
-    ("prompt_hash", pa.string()),
-    ("rule_version", pa.int64()),
-]
-_NAMED: list[tuple[str, pa.DataType]] = [("model", pa.string()), ("place", pa.int64())]
-_SEATED = pa.schema([_STORED[0], *_NAMED])
-_JUDGES = pa.schema([*_STORED, ("judge", pa.int64())])
-_JUDGING = pa.schema([*_STORED, *_NAMED, ("whole", pa.bool_())])
+_STORED = "run_id:text rule:text grader:text prompt_hash:text rule_version:int"
+_SEATED = schema_of("run_id:text model:text place:int")
+_JUDGES = schema_of(f"{_STORED} judge:int")
+_JUDGING = schema_of(f"{_STORED} model:text place:int whole:bool")
 
 _GRADERS_HELD = """
     SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged

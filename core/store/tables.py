@@ -22,84 +22,85 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-def _schema(columns: str) -> pa.Schema:
+def schema_of(columns: str) -> pa.Schema:
+    """Return the schema of columns written as ``name:kind``, the kinds being those of ``_TYPES``."""
     pairs = (column.split(":") for column in columns.split())
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
 
 SCHEMAS: dict[str, pa.Schema] = {
-    "runs": _schema(
+    "runs": schema_of(
         "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
         "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
         "settings:text code_version:text source:text created_at:real visitor:text"
     ),
-    "cases": _schema(
+    "cases": schema_of(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
         "answer:text synonyms:texts supertypes:texts subtypes:texts single_diagnosis:bool difficulty:text age:real "
         "sex:text speaker:text profile:text images:text source:text licence:text added_at:real "
         "asks_for:text"
     ),
-    "run_labels": _schema("run_id:text name:text tags:texts note:text labelled_at:real"),
-    "run_cases": _schema("run_id:text case_key:text content_hash:text position:int"),
-    "trials": _schema(
+    "run_labels": schema_of("run_id:text name:text tags:texts note:text labelled_at:real"),
+    "run_cases": schema_of("run_id:text case_key:text content_hash:text position:int"),
+    "trials": schema_of(
         "trial_id:text run_id:text case_key:text trial:int seed:int status:text end_reason:text end_detail:text "
         "doctor_turns:int summary:text failed_where:text failure:text failure_message:text started_at:real "
         "finished_at:real events:text"
     ),
-    "utterances": _schema("trial_id:text position:int turn:int role:text text:text call_id:text"),
-    "answers": _schema(
+    "utterances": schema_of("trial_id:text position:int turn:int role:text text:text call_id:text"),
+    "answers": schema_of(
         "trial_id:text format:text question_type:text response:text status:text reason:text detail:text call_id:text"
     ),
-    "grades": _schema(
+    "grades": schema_of(
         "trial_id:text format:text question_type:text rule:text grader:text extracted:text verdict:text "
         "call_ids:texts graded_at:real prompt_hash:text rule_version:int"
     ),
-    "calls": _schema(
+    "calls": schema_of(
         "run_id:text trial_id:text position:int call_id:text role:text purpose:text model:text request:text "
         "response:text finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
         "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
         "cached_tokens:int parts:text cache_write_tokens:int price_source:text"
     ),
-    "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
-    "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
-    "misuses": _schema("trial_id:text turn:int kinds:texts detail:text"),
-    "ratings": _schema("trial_id:text quality:text rater:text rating:int words:text call_id:text"),
-    "profiles": _schema(
+    "forks": schema_of("trial_id:text parent_trial_id:text turn:int changes:texts"),
+    "probes": schema_of("trial_id:text turn:int rank:int diagnosis:text probability:real"),
+    "misuses": schema_of("trial_id:text turn:int kinds:texts detail:text"),
+    "ratings": schema_of("trial_id:text quality:text rater:text rating:int words:text call_id:text"),
+    "profiles": schema_of(
         "case_key:text content_hash:text version:int suitable:bool reason:text note:text speaker:text profile:text "
         "made_by:text made_at:real"
     ),
-    "completions": _schema(
+    "completions": schema_of(
         "case_key:text content_hash:text model:text prompt_hash:text first_half:text second_half:text completion:text "
         "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
     ),
-    "variants": _schema(
+    "variants": schema_of(
         "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real "
         "visitor:text"
     ),
-    "journal_positions": _schema("path:text position:int size:int folded_at:real"),
-    "annotations": _schema(
+    "journal_positions": schema_of("path:text position:int size:int folded_at:real"),
+    "annotations": schema_of(
         "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "
         "spans:text"
     ),
-    "review_items": _schema("review_id:text item:text number:int annotators:texts"),
-    "fact_judgements": _schema(
+    "review_items": schema_of("review_id:text item:text number:int annotators:texts"),
+    "fact_judgements": schema_of(
         "trial_id:text facts_hash:text model:text prompt_hash:text verdicts:text dropped:int failure:text calls:text "
         "tokens:int cost_usd:real judged_at:real"
     ),
-    "history_items": _schema("case_key:text content_hash:text items:text made_by:text made_at:real"),
-    "scores": _schema(
+    "history_items": schema_of("case_key:text content_hash:text items:text made_by:text made_at:real"),
+    "scores": schema_of(
         "trial_id:text measure:text measure_version:text name:text value:real evidence:text computed_at:real "
         "against:text series:reals"
     ),
-    "release_files": _schema(
+    "release_files": schema_of(
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),
-    "release_prompts": _schema("prompt_hash:text template:text"),
-    "patient_judgements": _schema(
+    "release_prompts": schema_of("prompt_hash:text template:text"),
+    "patient_judgements": schema_of(
         "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
         "cost_usd:real judged_at:real"
     ),
-    "prefix_answers": _schema(
+    "prefix_answers": schema_of(
         "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
         "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
         "answered_at:real"
@@ -115,9 +116,8 @@ OF_A_TRIAL = (
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 
 
-def arrow_table(name: str, rows: Sequence[Row]) -> pa.Table:
-    """Return the rows of a table in Arrow's columns."""
-    schema = SCHEMAS[name]
+def arrow_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    """Return rows in Arrow's columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -127,13 +127,28 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     """Run an INSERT that selects from ``incoming``, the rows of table ``name``, and return how many rows it added."""
     if not rows:
         return 0
-    connection.register("incoming", arrow_table(name, rows))
+    connection.register("incoming", arrow_table(SCHEMAS[name], rows))
     try:
         (count,) = connection.execute(sql).fetchall()[0]
     finally:
         with suppress(duckdb.TransactionException):  # it was broken off: what broke it is what matters
             connection.unregister("incoming")
     return int(count)
+
+
+def adding(name: str, key: str, distinct: str = "") -> str:
+    """Return the INSERT of those ``incoming`` rows of a table that are not there yet, by their key."""
+    return f"INSERT INTO {name} BY NAME SELECT {distinct} * FROM incoming ANTI JOIN {name} USING ({key})"
+
+
+def delete_runs(connection: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> None:
+    """Take runs out of every table with all their trials; their calls were paid for, and stay."""
+    for table in (*OF_A_TRIAL, "run_cases", "runs", "run_labels") if run_ids else ():
+        if table in ("trials", "run_cases", "runs", "run_labels"):
+            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [list(run_ids)])
+        elif table != "calls":
+            of_runs = "SELECT trial_id FROM trials WHERE list_contains(?, run_id)"
+            connection.execute(f"DELETE FROM {table} WHERE trial_id IN ({of_runs})", [list(run_ids)])
 
 
 def shared_texts(column: Any) -> list[Any]:

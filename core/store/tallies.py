@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.events import FINAL_DIAGNOSIS
 
 _COUNTED = ("trials", "utterances", "answers", "grades")
 

@@ -36,7 +36,7 @@ _COMMON = frozenset(
 
 def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
     """Return the lay words of the fact on the question's topic; of age and sex the first sentence."""
-    for topic in _topics_of(question):
+    for topic in topics_of(question):
         about = [fact for fact in facts if _KEYED[topic].are_in(fact.key.lower())]
         if not about:
             others = [f for f in facts if topic in _OF_COMPLAINT or f.key != "chief complaint"]
@@ -47,7 +47,8 @@ def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
 
 
 @functools.lru_cache(maxsize=20_000)
-def _topics_of(question: str) -> tuple[str, ...]:
+def topics_of(question: str) -> tuple[str, ...]:
+    """Return the topics of a history or of the complaint that a question is on, whatever the case tells of it."""
     lowered = question.lower()
     return tuple(topic for topic, words in _ASKED if words.are_in(lowered))
 
@@ -103,14 +104,9 @@ class Asked:
     where: frozenset[str] = frozenset()
 
 
-def has_topic(question: str) -> bool:
-    """Say whether a question is on a topic of a history or of the complaint, whatever the case tells of it."""
-    return bool(_topics_of(question))
-
-
 def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return the facts that can answer a question: of one about the family only those that speak of a family."""
-    if "family history" not in _topics_of(question):
+    if "family history" not in topics_of(question):
         return facts
     return [f for f in facts if "family" in f.key or _TOLD["family history"].are_in(f"{f.value} {f.lay}".lower())]
 
@@ -140,7 +136,8 @@ def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
     if is_open(asked):
         return ()
     plain = asked.strip(" ?.!")
-    tail = next((m for m in _WHERE.finditer(plain) if _tells(plain[: m.start()], reader)), None)
+    befores = ((m, plain[: m.start()]) for m in _WHERE.finditer(plain))
+    tail = next((m for m, text in befores if reader.recogniser.read(text) or _left(text, (), reader)), None)
     head, rest = (plain[: tail.start()], plain[tail.start() :]) if tail else (plain, "")
     members = [member for member in _AND.split(head) if member.strip()]
     shared = _left(rest, reader.recogniser.read(plain), reader)
@@ -151,10 +148,6 @@ def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
         if findings or words:
             found.append(Asked(findings, words, shared))
     return tuple(found)
-
-
-def _tells(text: str, reader: Understanding) -> bool:
-    return bool(reader.recogniser.read(text)) or bool(_left(text, (), reader))
 
 
 def _left(text: str, findings: Iterable[str], reader: Understanding) -> frozenset[str]:

@@ -101,11 +101,6 @@ def known_names(text: str, knowledge: Knowledge) -> list[str]:
     return list(found)
 
 
-def main_part(name: str) -> str:
-    """Return the main diagnosis of a name that mentions a lesser one ("A complicated by B" → "A")."""
-    return _MINOR.split(name)[0].strip(_TRIM) or name
-
-
 NUMBERED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
 """Where a numbered list begins in a response."""
 
@@ -132,5 +127,6 @@ def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
 
 
 def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
-    """Say whether a name, or its main part where more is said beside it, counts as the case's answer."""
-    return any(same_diagnosis(case, part, knowledge) for part in {named, main_part(named)})
+    """Say whether a name, or its main part ("A" of "A complicated by B"), counts as the case's answer."""
+    main = _MINOR.split(named)[0].strip(_TRIM) or named
+    return any(same_diagnosis(case, part, knowledge) for part in {named, main})

@@ -12,7 +12,6 @@ it.
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -42,12 +41,8 @@ _MAX_GAP = 1
 _AFTERWARDS_REACH = 3
 
 
-@dataclass(frozen=True)
-class Mention:
-    """A finding that a text speaks of, and whether it says it is there."""
-
-    finding: str
-    present: bool
+Mention = tuple[str, bool]
+"""A finding that a text speaks of, and whether it says it is there."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +90,8 @@ class Recogniser:
     def _read(self, text: str) -> dict[str, bool]:
         """Return finding → present for all that the text speaks of; present wins over absent."""
         found: dict[str, bool] = {}
-        for mention in self.mentions(text):
-            found[mention.finding] = found.get(mention.finding, False) or mention.present
+        for finding, present in self.mentions(text):
+            found[finding] = found.get(finding, False) or present
         return found
 
     def mentions(self, text: str) -> Iterator[Mention]:
@@ -105,8 +100,7 @@ class Recogniser:
             yield from self._mentions_in(sentence)
 
     def _sentence(self, sentence: str) -> tuple[Mention, ...]:
-        measured = itertools.starmap(Mention, read_measures(sentence))
-        known = (mention for mention in measured if mention.finding in self._knowledge.finding)
+        known = (mention for mention in read_measures(sentence) if mention[0] in self._knowledge.finding)
         return (*self._spelt(words_in(sentence)), *known)
 
     def _spelt(self, words: list[str]) -> Iterator[Mention]:
@@ -141,7 +135,7 @@ class Recogniser:
                 continue
             # "no bloody diarrhea" says nothing of plain diarrhea, so an absent part of a longer phrase is dropped
             if present or not any(where < other for _, other, _ in matches):
-                yield Mention(phrase.finding, present)
+                yield phrase.finding, present
 
 
 def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Token] | None:
@@ -149,18 +143,12 @@ def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Toke
     matched = [tokens[start]]
     index = start
     for stem in stems[1:]:
-        for step in range(1, _MAX_GAP + 2):
-            if index + step >= len(tokens):
-                return None
-            candidate = tokens[index + step]
-            if candidate.stem == stem:
-                index += step
-                matched.append(candidate)
-                break
-            if candidate.stem in _NEGATOR_STEMS:
-                return None
-        else:
+        near = tokens[index + 1 : index + _MAX_GAP + 2]
+        step = next((n for n, token in enumerate(near) if token.stem == stem or token.stem in _NEGATOR_STEMS), None)
+        if step is None or near[step].stem != stem:
             return None
+        matched.append(near[step])
+        index += step + 1
     return matched
 
 
@@ -204,7 +192,7 @@ class Understanding:
 
     def __init__(self, source: Knowledge) -> None:
         self.recogniser = Recogniser(source)
-        self._kinds = {f.id: f.kind for f in source.findings}
+        self._knowledge = source
         self._asks = {_plain(f.ask): f.id for f in source.findings if f.ask}
         self.asked_findings = functools.lru_cache(maxsize=20_000)(self._asked_findings)
         self.reply_findings = functools.lru_cache(maxsize=50_000)(self._reply_findings)
@@ -216,7 +204,7 @@ class Understanding:
 
     def kind_of(self, finding: str) -> Kind:
         """Return what kind of finding it is."""
-        return self._kinds[finding]
+        return self._knowledge.finding[finding].kind
 
     def _asked_findings(self, question: str) -> tuple[str, ...]:
         """Return the findings that a question asks for, most certain first."""

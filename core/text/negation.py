@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ _RELATIVES = frozenset(
 _ACTS = _SUBJECTS | _VERBS
 _PARTS = _BREAKS - {":"} | {",", "with"}
 _KIN = _RELATIVES | {"family"}
+_LINKS = frozenset(", and or his her my the maternal paternal older younger".split())
 _HOLDING = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
     "who".split()
@@ -69,12 +71,15 @@ class Token(NamedTuple):
 
 
 _stemmer = snowballstemmer.stemmer("english")
+_stemming = threading.Lock()
+"""The stemmer holds the word that it works on: consultations side by side, each in a thread, take turns."""
 
 
 @functools.lru_cache(maxsize=50_000)
 def stem_of(word: str) -> str:
     """Return the stem of a word (Snowball English)."""
-    return str(_stemmer.stemWord(word))
+    with _stemming:
+        return str(_stemmer.stemWord(word))
 
 
 def words_in(text: str) -> list[str]:
@@ -135,8 +140,10 @@ def _said_of_relatives(words: list[str]) -> list[bool]:
             holding = False
         nearby = words[index + 1 : index + 5]
         if word in _RELATIVES and not _REPORTING.intersection(nearby):
-            holding = holding or _holds(words, index)
-            if _mentioned_in(words, index):
+            following = [w for w in words[index + 1 : index + 9] if w not in _RELATIVES and w not in _LINKS]
+            holding = holding or bool(following and following[0] in _HOLDING) or words[index - 1 : index] == ["a"]
+            beside = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
+            if beside[-1:] == ["in"]:  # as in "colon cancer in his father"
                 holding = True
                 for earlier in range(index - 1, -1, -1):
                     if words[earlier] in _SUBJECTS - {"his", "her", "my"} or words[earlier] in _BREAKS:
@@ -146,22 +153,6 @@ def _said_of_relatives(words: list[str]) -> list[bool]:
             holding = True
         said[index] = holding
     return said
-
-
-def _holds(words: list[str], index: int) -> bool:
-    """Say whether the relative is the one who has what follows."""
-    following = [w for w in words[index + 1 : index + 9] if w not in _RELATIVES and w not in _LINKS]
-    first = following[0] if following else ""
-    return first in _HOLDING or words[index - 1 : index] == ["a"]
-
-
-_LINKS = frozenset(", and or his her my the maternal paternal older younger".split())
-
-
-def _mentioned_in(words: list[str], index: int) -> bool:
-    """Say whether the relative stands after "in", as in "colon cancer in his father"."""
-    earlier = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
-    return bool(earlier) and earlier[-1] == "in"
 
 
 _I = re.IGNORECASE

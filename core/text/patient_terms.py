@@ -19,10 +19,10 @@ import functools
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core import paths
 from core.errors import AnamnesisError
@@ -121,8 +121,9 @@ def _folded(word: str) -> str:
     return word.replace("ae", "e").replace("oe", "e")
 
 
-def read_lexicon(path: Path = FILE) -> Lexicon:
-    """Read a lexicon; raises ``AnamnesisError`` naming the entry that cannot be used."""
+@functools.cache
+def lexicon(path: Path = FILE) -> Lexicon:
+    """Return a lexicon, by default the project's own, read once; ``AnamnesisError`` names the entry that is amiss."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -141,21 +142,10 @@ def _term(path: Path, forms: str, plain: object) -> Term:
 
 
 @functools.cache
-def lexicon() -> Lexicon:
-    """Return the project's own lexicon, read once."""
-    return read_lexicon()
-
-
-@functools.cache
 def lexicon_hash() -> str:
     """Return a short hash of the lexicon's terms, so that another lexicon marks anew."""
     text = "\n".join(f"{'|'.join(term.forms)}={term.plain}" for term in lexicon().terms)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def plain_words() -> Mapping[str, str]:
-    """Return the name of each term → the plain words for it."""
-    return {term.name: term.plain for term in lexicon().terms}
 
 
 _WORDS: tuple[tuple[str, str], ...] = (
@@ -326,36 +316,30 @@ _SHORTEST = 6
 
 
 @functools.cache
+def _everyday() -> dict[str, Any]:
+    return tomllib.loads((paths.KNOWLEDGE / "everyday.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
 def _words(name: str) -> frozenset[str]:
-    return frozenset(_read()[name].split())
+    return frozenset(_everyday()[name].split())
 
 
 @functools.cache
-def _read() -> dict[str, str]:
-    content = tomllib.loads((paths.KNOWLEDGE / "everyday.toml").read_text(encoding="utf-8"))
-    return {**content, "same": "\n".join(content["same"])}
-
-
-@functools.cache
-def _stands_for() -> dict[str, str]:
-    """Return stem → the stem that stands for it; of two groups that a word is in, the first."""
+def _meanings() -> tuple[frozenset[str], dict[str, str]]:
+    """Return the stems that say nothing, and stem → the one that stands for it; of two groups with a word the first."""
     meaning: dict[str, str] = {}
-    for group in _read()["same"].splitlines():
+    for group in _everyday()["same"]:
         first, *others = tokens(group)
         for stem in (first, *others):
             meaning.setdefault(stem, first)
-    return meaning
-
-
-@functools.cache
-def _empty_stems() -> frozenset[str]:
-    return frozenset(tokens(_read()["empty"])) | _words("empty")
+    return frozenset(tokens(_everyday()["empty"])) | _words("empty"), meaning
 
 
 @functools.lru_cache(maxsize=50_000)
 def telling(text: str) -> frozenset[str]:
     """Return what a text speaks of: its stems without words that say nothing, one stem for words of one meaning."""
-    empty, meaning = _empty_stems(), _stands_for()
+    empty, meaning = _meanings()
     return frozenset(meaning.get(stem, stem) for stem in tokens(text) if stem not in empty)
 
 

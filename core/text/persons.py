@@ -139,6 +139,10 @@ _AND_VERBS = (
     "am have haven't do don't take drink smoke use live work feel get eat sleep play keep wake vomit look need want "
     "crave go see hear pass".split()
 )
+_CONTRACTED = (
+    (r"m\b", "am"), (r"ve\b", "have"), (r"ll\b", "will"), (r"d\b(?= (?:been|had|got|gone|taken|eaten)\b)", "had"),
+    (r"d\b", "would"),
+)  # fmt: skip
 _SUBJECT = re.compile(rf"\bI (?P<adverbs>{_AFTER_I_ALSO})(?P<verb>[A-Za-z']+)")
 _AND_VERB = re.compile(rf"\b(?P<and>and|or|but),? (?P<adverbs>{_AFTER_I_ALSO})(?P<verb>{'|'.join(_AND_VERBS)})\b(?!')")
 
@@ -147,11 +151,8 @@ def third_person(text: str, sex: Sex | None) -> str:
     """Return the text as somebody else would tell it of the patient; "they" where the sex is unknown."""
     person = _PERSONS[sex]
     text = text.replace("’", "'")
-    text = re.sub(r"\bI'm\b", "I am", text)
-    text = re.sub(r"\bI've\b", "I have", text)
-    text = re.sub(r"\bI'll\b", "I will", text)
-    text = re.sub(r"\bI'd\b(?= (?:been|had|got|gone|taken|eaten)\b)", "I had", text)
-    text = re.sub(r"\bI'd\b", "I would", text)
+    for short, whole in _CONTRACTED:
+        text = re.sub(rf"\bI'{short}", f"I {whole}", text)
     text = re.sub(r"\b(am|was|have|do) I\b", lambda m: f"{_with_person(m[1], person)} {person.subject}", text)
     spoken_of = bool(re.search(r"\bI\b", text))
     text = _SUBJECT.sub(lambda m: f"{person.subject} {m['adverbs']}{_with_person(m['verb'], person)}", text)
@@ -263,11 +264,11 @@ class Speaking:
         """Return what the patient has ("a fever") as a sentence."""
         if self.caregiver:
             return self.says(f"{self.subject} {'has' if self.sex else 'have'} {thing}")
-        return _sentence("I have " + _lowered(self.says(thing).rstrip(".")))
+        return _sentence("I have " + lowered(self.says(thing).rstrip(".")))
 
     def because(self, reason: str) -> str:
         """Return why somebody has come ("of a rash", "she cannot sleep")."""
-        said = _lowered(self.says(reason).rstrip("."))
+        said = lowered(self.says(reason).rstrip("."))
         return _sentence(f"{'We have' if self.caregiver else 'I have'} come because {said}")
 
     def quotes(self, text: str) -> str:
@@ -295,7 +296,8 @@ def speaking_of(case: Case) -> Speaking:
     return Speaking(sex, caregiver, age is not None and age < 18)
 
 
-def _lowered(text: str) -> str:
+def lowered(text: str) -> str:
+    """Return a sentence as it goes on another: with a small first letter, unless that is an "I" or an abbreviation."""
     keeps = re.match(r"I\b|I['’]|[A-Z]{2}", text)
     return text if keeps else text[:1].lower() + text[1:]
 

@@ -60,15 +60,10 @@ def _tokenizer() -> Any:
     return DefaultTokenizer(use_stemmer=True)
 
 
-def rouge_n(target: Sequence[str], said: Sequence[str], n: int = 1) -> Score:
-    """Return ROUGE-n of the tokens ``said`` against the tokens of ``target``; nothing said or wanted scores 0."""
-    wanted, found = _ngrams(target, n), _ngrams(said, n)
+def rouge_1(target: Sequence[str], said: Sequence[str]) -> Score:
+    """Return ROUGE-1 of the tokens ``said`` against the tokens of ``target``; nothing said or wanted scores 0."""
+    wanted, found = Counter(target), Counter(said)
     return score((wanted & found).total(), wanted.total(), found.total())
-
-
-def rouge_l(target: Sequence[str], said: Sequence[str]) -> Score:
-    """Return ROUGE-L: by the longest common subsequence."""
-    return score(int(LCSseq.similarity(target, said)), len(target), len(said))
 
 
 def score(matched: int, wanted: int, said: int) -> Score:
@@ -102,10 +97,6 @@ def repetition(queries: Sequence[Sequence[str]]) -> Repetition | None:
 
 def _f1(matched: int, lengths: int) -> float:
     return 2 * matched / lengths if lengths else 0.0
-
-
-def _ngrams(items: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(items[i:] for i in range(n)), strict=False))
 
 
 @functools.lru_cache(maxsize=50_000)

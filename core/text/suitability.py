@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.case import Case, sentences
@@ -138,11 +137,6 @@ class Verdict:
     reason: Reason | None
     note: str = ""
 
-    @property
-    def suitable(self) -> bool:
-        """Whether the case can become a patient."""
-        return self.reason is None
-
 
 def suitability(case: Case) -> Verdict:
     """Judge a case; its answer and the grading lists do not matter."""
@@ -194,8 +188,7 @@ def _without_patient(case: Case, told: str) -> Verdict | None:
         bare = " ".join(case.vignette.split()) == " ".join(case.question.split())
         if not bare or _AGED.search(told):
             return None
-    found = _ABSTRACT.search(told)
-    if found:
+    if found := _ABSTRACT.search(told):
         return Verdict("abstract_concept", f"It asks for a concept and has no patient: “{_quote(found[0])}”.")
     return Verdict("general_knowledge", "No patient is described: it asks for general knowledge.")
 
@@ -239,7 +232,7 @@ def _picture_missing(told: str) -> Verdict | None:
     if not pictured:
         return None
     # how many different things are put in words that were seen, heard, felt or measured; no vital signs
-    kept = (piece for piece in sentences(told) if shown_topic(piece) != "vital signs")
+    kept = (piece for piece in pieces if shown_topic(piece) != "vital signs")
     if len({found.lower() for piece in kept for found in _FINDING.findall(piece)}) >= _DESCRIBED or any(
         _describes(p, p in pictured) for p in pieces
     ):
@@ -257,5 +250,5 @@ def _describes(sentence: str, pictured: bool) -> bool:
 
 
 def _quote(text: str) -> str:
-    words: Sequence[str] = text.split()
+    words = text.split()
     return " ".join(words[:12]) + ("…" if len(words) > 12 else "")

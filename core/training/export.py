@@ -100,6 +100,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
     split = split_cases(usable, settings.test_share, settings.seed, settings.similar)
     sides: dict[Side, tuple[Case, ...]] = {"train": split.train, "test": split.test}
     lines = {side: [line for case in sides[side] for line in _lines(case, side, settings, items_of)] for side in SIDES}
+    makers = Counter({line.case_key: line.items_made_by for side in SIDES for line in lines[side]}.values())
     left, right = Counter(c.specialty for c in split.train), Counter(c.specialty for c in split.test)
     manifest = Manifest(
         made_with=f"Anamnesis {__version__}",
@@ -107,7 +108,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
         files={f"{side}.jsonl": _entry(lines[side]) for side in SIDES},
         sources=_sources(usable),
         specialties=[SpecialtyEntry(specialty=s, train=left[s], test=right[s]) for s in sorted({*left, *right})],
-        items_made_by=_makers([*lines["train"], *lines["test"]]),
+        items_made_by=dict(sorted(makers.items())),
         near_duplicates=[list(cluster) for cluster in split.clusters],
         left_out=[case.case_key for case in cases if case.asks_for != "diagnosis"],
         cases={side: [case.case_key for case in sides[side]] for side in SIDES},
@@ -150,10 +151,6 @@ def _sources(cases: Sequence[Case]) -> list[SourceEntry]:
         SourceEntry(dataset=dataset, source=source, licence=licence or "not stated", cases=count)
         for (dataset, source, licence), count in sorted(counted.items())
     ]
-
-
-def _makers(lines: Sequence[ChatLine]) -> dict[str, int]:
-    return dict(sorted(Counter({line.case_key: line.items_made_by for line in lines}.values()).items()))
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -27,7 +27,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import AnamnesisError, UsageError
-from core.text.rouge import rouge_n, tokens
+from core.text.rouge import rouge_1, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
 from core.training.encoding import Encoded, encode_all
 from core.training.learner import Learner, enough_memory, library
@@ -93,7 +93,7 @@ def questions(learner: Learner, line: ChatLine) -> list[str]:
 
 def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
     """Return the ROUGE-1 recall of keys in questions: the doctor's recall (Liao et al.)."""
-    return rouge_n(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
+    return rouge_1(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
 
 
 METRICS = "metrics.json"
@@ -177,21 +177,14 @@ class Estimate:
 
 
 def fine_tune(
-    model: str,
-    data: Path,
-    out: Path,
-    settings: Settings,
-    told: Told = lambda *_: None,
-    *,
-    stop: Stop = lambda: False,
-    save_every: int = SAVE_EVERY,
+    model: str, data: Path, out: Path, settings: Settings, told: Told = lambda *_: None, *, save_every: int = SAVE_EVERY
 ) -> Metrics:
     """Train a model (a folder or a Hugging Face name) on the train side of a training set and write it to ``out``.
 
-    ``out`` appears when everything is written, with metrics.json in it. Ctrl-C, SIGTERM or ``stop`` while training ends
-    it after the step under way; what was learnt is kept. A checkpoint beside ``out`` is written every ``save_every``
-    steps and with each epoch's end: asked for again, a training that was stopped or killed goes on from there and ends
-    as if nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
+    ``out`` appears when everything is written, with metrics.json in it. Ctrl-C or SIGTERM while training ends it after
+    the step under way; what was learnt is kept. A checkpoint beside ``out`` is written every ``save_every`` steps and
+    with each epoch's end: asked for again, a training that was stopped or killed goes on from there and ends as if
+    nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
     ``AnamnesisError``, in one sentence each, for whatever is missing, in the way or too big.
     """
     checkpoint = out.absolute().with_name(f".{out.name}.checkpoint")
@@ -218,7 +211,7 @@ def fine_tune(
         told("training", len(losses), len(planned), losses[-1] if losses else None)
         with interrupted() as pressed:
             for some in planned[len(losses) :]:
-                if pressed() or stop():
+                if pressed():
                     break
                 losses.append(learner.step(some))
                 if not (len(losses) % an_epoch and len(losses) % save_every):
@@ -347,21 +340,20 @@ def _metrics(
         model=model,
         settings=settings,
         learning_rate=settings.learning_rate,
-        data={side: _used(data, side, lines[side], encoded[side]) for side in SIDES},
+        data={
+            side: DataUsed(
+                sha256=sha256((data / f"{side}.jsonl").read_bytes()),
+                dialogues=len(encoded[side]),
+                cut=sum(one.cut for one in encoded[side]),
+                left_out=len(lines[side]) - len(encoded[side]),
+            )
+            for side in SIDES
+        },
         device=str(learner.device),
         versions={n: library(n).__version__ for n in ("torch", "transformers")},
         template="tokenizer" if learner.chat.own_template else "plain",
         system_prompt="system" if learner.chat.takes_system else "user",
         planned_steps=len(batches(encoded["train"], settings)),
-    )
-
-
-def _used(data: Path, side: Side, lines: Sequence[ChatLine], encoded: Sequence[Encoded]) -> DataUsed:
-    return DataUsed(
-        sha256=sha256((data / f"{side}.jsonl").read_bytes()),
-        dialogues=len(encoded),
-        cut=sum(one.cut for one in encoded),
-        left_out=len(lines) - len(encoded),
     )
 
 

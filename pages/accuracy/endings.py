@@ -14,24 +14,12 @@ from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.measures.base import Row
-from core.measures.endings import (
-    END_REASONS,
-    RULES,
-    STANDARD,
-    Arm,
-    EndingRow,
-    Rule,
-    chosen_rows,
-    endings,
-    rescore,
-    turn_rows,
-)
+from core.measures.endings import END_REASONS, RULES, STANDARD, Arm, Rule, chosen_rows, endings, rescore, turn_rows
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.navigation import lead_to
@@ -60,7 +48,7 @@ def draw_endings() -> None:
         offers[name] = Offer(models, datasets=tuple(sorted(sets)), specialties=in_order(specialties))
     view = ask_view(offers, "models", "datasets", "specialties")
     found, turns = _ended(view)
-    rows = [row for row in found if row.conversations]
+    rows = [row for row in found if row["conversations"]]
     if not rows:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
@@ -88,7 +76,7 @@ def draw_endings() -> None:
 
 
 @cached_query(entries=64)
-def _ended(view: View) -> tuple[list[EndingRow], list[dict[str, Any]]]:
+def _ended(view: View) -> tuple[list[Row], list[dict[str, Any]]]:
     rows = _viewed(ask(conversation_endings), view)
     return endings(rows), turn_rows(rows)
 
@@ -103,13 +91,13 @@ def _viewed(table: pd.DataFrame, view: View) -> pd.DataFrame:
     return chosen_rows(table, case_sets=sets, models=models, datasets=view.datasets, specialties=specialties)
 
 
-def _rests_on(rows: Sequence[EndingRow], view: View) -> str:
+def _rests_on(rows: Sequence[Row], view: View) -> str:
     parts = [dataset_name(view.case_set), *map(dataset_name, view.datasets), *view.specialties]
-    n = ", ".join(f"{view.names[row.model]} {row.conversations:,}" for row in rows)
+    n = ", ".join(f"{view.names[row['model']]} {row['conversations']:,}" for row in rows)
     return f"{', '.join(parts)}. Conversations: {n}."
 
 
-def _draw_reasons(rows: Sequence[EndingRow], view: View) -> None:
+def _draw_reasons(rows: Sequence[Row], view: View) -> None:
     """Draw why conversations stopped, with the numbers, and what else differs between the models."""
     st.subheader("Why conversations stopped", anchor=False)
 
@@ -133,21 +121,21 @@ def _draw_reasons(rows: Sequence[EndingRow], view: View) -> None:
         titled=False,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
-    held = [reason for reason in END_REASONS if any(row.reasons.get(reason) for row in rows)]
+    held = [reason for reason in END_REASONS if any(row["reasons"].get(reason) for row in rows)]
     table = pd.DataFrame(
         [
             {
-                "Model": view.names[row.model],
-                "Conversations": row.conversations,
-                **{END_SHORT[r]: row.reasons.get(r, 0) / max(1, row.conversations) for r in held},
-                "No final diagnosis": row.unconcluded_share,
-                "Low": row.unconcluded_interval.low,
-                "High": row.unconcluded_interval.high,
-                "Mean turns": round(row.turns_mean, 2),
-                "Median": row.turns_median,
-                "Most": row.turns_most,
-                "Cases": row.cases,
-                "No conversation": row.without,
+                "Model": view.names[row["model"]],
+                "Conversations": row["conversations"],
+                **{END_SHORT[r]: row["reasons"].get(r, 0) / max(1, row["conversations"]) for r in held},
+                "No final diagnosis": row.estimate,
+                "Low": row.low,
+                "High": row.high,
+                "Mean turns": round(row["turns_mean"], 2),
+                "Median": row["turns_median"],
+                "Most": row["turns_most"],
+                "Cases": row.n,
+                "No conversation": row.excluded["no conversation"],
             }
             for row in rows
         ]
@@ -165,27 +153,27 @@ def _draw_reasons(rows: Sequence[EndingRow], view: View) -> None:
         "Mean turns": number(help="The doctor’s messages after the greeting."),
         "No conversation": number(help="Trials that held none; they are in no other number."),
     }
-    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row].model))
+    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]))
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "
         "or the record of a release stops after a question, before the cap."
     )
-    shown = {row.model: view.names[row.model] for row in rows}
+    shown = {row["model"]: view.names[row["model"]] for row in rows}
     draw_what_differs(shown, conditions(), "these models")
     draw_conditions(shown, conditions())
 
 
-def reasons_chart(rows: Sequence[EndingRow], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
+def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
     """Return a bar for each model, made of the shares of why its conversations ended."""
-    labels = [f"{names[row.model]}<br>n = {row.conversations:,}" for row in rows]
+    labels = [f"{names[row['model']]}<br>n = {row['conversations']:,}" for row in rows]
     segments = [
         Segment(
             END_SHORT[reason],
             *REASON_COLOUR[reason],
-            [row.reasons.get(reason, 0) / max(1, row.conversations) for row in rows],
-            [row.reasons.get(reason, 0) for row in rows],
-            [(row.model, reason) for row in rows],
+            [row["reasons"].get(reason, 0) / max(1, row["conversations"]) for row in rows],
+            [row["reasons"].get(reason, 0) for row in rows],
+            [(row["model"], reason) for row in rows],
         )
         for reason in END_REASONS
     ]
@@ -193,7 +181,7 @@ def reasons_chart(rows: Sequence[EndingRow], names: Mapping[str, str], *, dark: 
 
 
 def turns_chart(
-    rows: Sequence[Mapping[str, Any]], models: Sequence[EndingRow], names: Mapping[str, str], *, dark: bool = False
+    rows: Sequence[Mapping[str, Any]], models: Sequence[Row], names: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
     """Return a curve for each model: which share of its conversations had so many doctor turns."""
     most = max((row["turns"] for row in rows), default=0)
@@ -208,7 +196,7 @@ def turns_chart(
         for model in dict.fromkeys(row["model"] for row in rows)
         for n in range(most + 1)
     ]
-    means = {row.model: row.turns_mean for row in models}
+    means = {row["model"]: row["turns_mean"] for row in models}
     shown = {model: f"{name}, mean {means[model]:.1f}" for model, name in names.items() if model in means}
     colours = model_colours(names)
     along = Axis("Doctor’s messages after the greeting", (-0.02 * most, 1.02 * most or 1), "~g", None, ".0f")

@@ -28,9 +28,8 @@ from pages.accuracy.figures import (
     static_figure,
 )
 from pages.kit.cases import excluded_in_words
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show

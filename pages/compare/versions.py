@@ -11,7 +11,7 @@ from core.datasets.published import printed_sets
 from core.events import FORMATS
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, Axis
-from core.measures.accuracy import Cell, accuracy_of, chosen
+from core.measures.accuracy import Cell, accuracy_of
 from core.measures.compare import Step, published_versions, recorrected, steps
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import doctor_of
@@ -21,9 +21,8 @@ from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
@@ -207,7 +206,7 @@ def _accuracies(view: View, versions: tuple[str, ...]) -> list[Cell]:
     """Return accuracy by version and arm: ours where the database holds it, else the published figure."""
     own = [
         Cell(r.model, r.format, r.question_type, None, r.mean, r.ci_low, r.ci_high, own=r)
-        for r in accuracy_of(chosen(scores(view.rule, view.case_set), models=versions))
+        for r in accuracy_of(score for score in scores(view.rule, view.case_set) if score.model in versions)
         if r.mean is not None
     ]
     lacking = {label_of(v): v for v in versions if not any(cell.model == v for cell in own)}
@@ -219,7 +218,7 @@ def _accuracies(view: View, versions: tuple[str, ...]) -> list[Cell]:
 
 @cached_query("Comparing versions…", entries=32)
 def _compared(case_set: str, versions: tuple[str, ...], rule: McqRule, *, by_specialty: bool = False) -> list[Step]:
-    found = chosen(scores(rule, case_set), models=versions)
+    found = [score for score in scores(rule, case_set) if score.model in versions]
     return steps(found, list(versions), "specialty" if by_specialty else None, "none")
 
 

@@ -16,11 +16,9 @@ from pages.data.profile import draw_profile
 from pages.data.sets import Line
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.controls import choose_several
-from pages.kit.lists import draw_pager, draw_steps, page_asked
-from pages.kit.look import ASKS_FOR, plain
+from pages.kit.look import ASKS_FOR, fault_words, maker_words, plain, reason_words
 from pages.kit.navigation import link
-from pages.kit.profiles import fault_words, maker_words, reason_words
-from pages.kit.tables import draw_table, offer_csv
+from pages.kit.tables import draw_pager, draw_steps, draw_table, offer_csv, page_asked
 from pages.kit.view import in_order
 
 PAGE = 50

@@ -14,16 +14,15 @@ import streamlit as st
 from core.access import allowed_path
 from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
+from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, Record, Rows
 from core.datasets.readers.formats.plain import FIRST, guessed, is_told
-from core.datasets.readers.registry import chosen_format
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, kept
 from core.work import Progress, Stop, Work, begin, forget, work_at
 from pages.kit.jobs import draw_work
-from pages.kit.look import plain
-from pages.kit.profiles import counted
+from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 

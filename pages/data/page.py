@@ -24,10 +24,9 @@ from pages.data.sets import Overview, lines, overviews, saved_profiles
 from pages.data.suitability import PAPER, draw_suitability, published_table
 from pages.kit.cases import forget
 from pages.kit.figures import draw_figure
-from pages.kit.look import plain
+from pages.kit.look import counted, maker_words, plain
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, show
-from pages.kit.profiles import counted, maker_words
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.visitor import only
 

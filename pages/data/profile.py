@@ -15,8 +15,7 @@ from core.store.queries.cases import StoredProfile, add_profiles, profile_versio
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import OWN, Generated
 from pages.data.sets import Line
-from pages.kit.look import SECTION, plain
-from pages.kit.profiles import PARTS, REASON_HELP, maker_words, reason_words
+from pages.kit.look import PARTS, REASON_HELP, SECTION, maker_words, plain, reason_words
 from pages.kit.visitor import only
 
 

@@ -24,9 +24,8 @@ from core.work import work_at
 from pages.data.sets import Line, coverage_of
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import money, plain
+from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, counted, maker_words, money, plain, reason_words
 from pages.kit.names import dataset_name
-from pages.kit.profiles import CAME, FIELD, REASON_HELP, STATE, counted, maker_words, reason_words
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.tables import draw_as_table, percents
 from pages.kit.visitor import only

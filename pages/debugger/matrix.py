@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
-from pandas.io.formats.style import Styler
 
 from core import access
 from core.case import Case
@@ -22,7 +21,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import forget
 from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, money
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, money
 from pages.kit.tables import offer_csv
 from pages.kit.view import RULES
 from pages.kit.visitor import only
@@ -93,9 +92,8 @@ def draw_resume(run_id: str) -> None:
     if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
         return
     missing = len(trials_of(read_header(path))) - len(done_trials(path))
-    words = "1 trial is missing" if missing == 1 else f"{missing} trials are missing"
     if missing and st.button(
-        f"Go on: {words}",
+        f"Go on: {counted(missing, 'trial is', 'trials are')} missing",
         icon=":material/resume:",
         key="debug_go_on",
         **only("run", help="What was paid for is not asked for again: it goes on with the replies that are missing."),
@@ -105,13 +103,11 @@ def draw_resume(run_id: str) -> None:
 
 def current() -> Shown | None:
     """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
-    trial_id = st.query_params.get("trial")
-    if trial_id:
-        one = _record(trial_id)
-        if one is None:
-            return None
-        return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
-    return session_of(st.query_params.get("run", ""))
+    if not (trial_id := st.query_params.get("trial")):
+        return session_of(st.query_params.get("run", ""))
+    if (one := _record(trial_id)) is None:
+        return None
+    return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
 
 
 def session_of(run_id: str) -> Shown | None:
@@ -234,7 +230,7 @@ def draw_matrix(shown: Shown) -> Cell | None:
             "choices. Strict rule: exactly one choice is named.",
         )
         rows = shown.rows
-        cell = chosen_cell(rows, chosen_rule(), running=was_running)
+        cell = chosen_cell(rows, running=was_running)
         _draw_table(rows, cell, shown.header.run_id)
         if cell is None:
             st.caption("Choose a cell to look into it, also while the run goes on.")
@@ -246,16 +242,16 @@ def draw_matrix(shown: Shown) -> Cell | None:
             st.rerun()  # what stands beside the matrix belongs to the whole page
 
     live()
-    return chosen_cell(shown.rows, chosen_rule(), running=was_running)
+    return chosen_cell(shown.rows, running=was_running)
 
 
-def chosen_cell(rows: Sequence[Row], rule: Rule, *, running: bool = False) -> Cell | None:
+def chosen_cell(rows: Sequence[Row], *, running: bool) -> Cell | None:
     """Return the cell in the address; else, once the run is over, the first wrong answer or the first cell."""
     cells = [cell for row in rows for cell in row.cells]
     wanted = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
     if wanted is not None or running:
         return wanted
-    return next((cell for cell in cells if cell.verdict(rule) in _WRONG), cells[0] if cells else None)
+    return next((cell for cell in cells if cell.verdict(chosen_rule()) in _WRONG), cells[0] if cells else None)
 
 
 def address_of(cell: Cell) -> str:
@@ -317,8 +313,13 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
         if not held or list(held["selection"]["cells"]) != here:
             st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": here}}
             st.session_state["debug_matrix_set"] = here
+    frame = matrix_frame(rows, chosen_rule())
+    trials = [column for column in frame.columns if column.startswith("Trial ")]
+    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][is_dark()] for verdict in MARK}
     st.dataframe(
-        styled(matrix_frame(rows, chosen_rule()), dark=is_dark()),
+        frame.style.map(
+            lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
+        ),
         hide_index=True,
         key=key,
         on_select=pick,
@@ -332,15 +333,6 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
             "Correct": st.column_config.TextColumn(help="Trials answered correctly, of those that count.", width=60),
             **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
         },
-    )
-
-
-def styled(frame: pd.DataFrame, *, dark: bool) -> Styler:
-    """Return the matrix with its verdicts in colour."""
-    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][dark] for verdict in MARK}
-    trials = [column for column in frame.columns if column.startswith("Trial ")]
-    return frame.style.map(
-        lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
     )
 
 

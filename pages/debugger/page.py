@@ -1,13 +1,10 @@
 """Debug one case: every arm by one click, a matrix of verdicts, what was sent and came back, edits and variants."""
 
-import datetime
-
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from core.debugger.run import EDITED, Cell
-from core.debugger.steps import TrialRecord, steps_of_trial
+from core.debugger.run import EDITED
+from core.debugger.steps import steps_of_trial
 from core.debugger.stored import sessions
 from core.debugger.variants import variants_of
 from core.events import Finished
@@ -26,10 +23,9 @@ from pages.kit.cached import ask
 from pages.kit.campaigns import draw_label, label_of_run
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.jobs import draw_remembered
-from pages.kit.look import ASKS_FOR, plain
+from pages.kit.look import ASKS_FOR, counted, plain, when
 from pages.kit.names import model_name
 from pages.kit.page import show
-from pages.kit.profiles import counted
 from pages.kit.seats import case_label
 from pages.kit.tables import draw_table
 
@@ -39,8 +35,7 @@ _FEW = 8
 
 def draw_page() -> None:
     """Draw the run in the address, or what a new one needs."""
-    shown = current()
-    if shown is not None:
+    if (shown := current()) is not None:
         draw_run(shown)
         return
     if "run" in st.query_params or "trial" in st.query_params:
@@ -58,8 +53,7 @@ def draw_page() -> None:
 def draw_earlier() -> None:
     """List the runs of one case that are stored; a click opens one."""
     fold_if_free(Store())
-    found = ask(sessions)
-    if not found:
+    if not (found := ask(sessions)):
         return
     st.subheader("Earlier sessions", anchor=False)
     table = pd.DataFrame(
@@ -70,23 +64,17 @@ def draw_earlier() -> None:
                 "Played by": players(run),
                 "Asked": counted(len(run.arms), "arm"),
                 "Trials": f"{run.done} of {run.planned}",
-                "When (UTC)": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC).strftime(
-                    "%Y-%m-%d %H:%M"
-                ),
+                "When (UTC)": when(run.created_at),
             }
             for one in found
             for run in [one.run]
             for prompts in [" · prompts edited" if one.edited_from and one.case.dataset != EDITED else ""]
         ]
     )
-
-    def open_it(row: int) -> None:
-        st.query_params["run"] = found[row].run.run_id
-
     draw_table(
         table,
         "debug_earlier",
-        on_row=open_it,
+        on_row=lambda row: st.query_params.update(run=found[row].run.run_id),
         height=290 if len(found) > _FEW else "content",
         download="",
         alt="Earlier sessions",
@@ -104,24 +92,19 @@ def draw_run(shown: Shown) -> None:
     record = shown.record(cell.trial) if cell else None
     if cell is None or record is None:
         return
-    _draw_steps(shown, cell, record, right)
-    draw_edit_all(shown)
-
-
-def _draw_steps(shown: Shown, cell: Cell, record: TrialRecord, where: DeltaGenerator) -> None:
     stored = not shown.running and any(isinstance(event, Finished) for event in record.events)
-    with where:
+    with right:
         step = draw_cell(cell, record, steps_of_trial(record), stored=stored)
-    if step is None:
-        return
-    st.divider()
-    if not stored:
-        when = "once the run is over" if shown.running else "only in a trial that came to its end; this one was stopped"
-        st.caption(f"Messages can be edited and run again {when}.")
-        return
-    variants = variants_of(record.trial_id, step.key)
-    draw_edit(record, step, variants)
-    draw_variants(step, variants)
+    if step is not None:
+        st.divider()
+    if step is not None and stored:
+        variants = variants_of(record.trial_id, step.key)
+        draw_edit(record, step, variants)
+        draw_variants(step, variants)
+    elif step is not None:
+        then = "once the run is over" if shown.running else "only in a trial that came to its end; this one was stopped"
+        st.caption(f"Messages can be edited and run again {then}.")
+    draw_edit_all(shown)
 
 
 def draw_head(shown: Shown) -> None:
@@ -134,11 +117,10 @@ def draw_head(shown: Shown) -> None:
             if header.source == "bench" and not shown.single and not shown.running:
                 draw_label(header.run_id, f"{case_label(case)}, {players(header)}")
             st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
-    asked = f"asks for: {ASKS_FOR[case.asks_for].lower()}"
     settings = [
         *([plain(case_label(case))] if name else []),
         title_of(header.protocol),
-        asked,
+        f"asks for: {ASKS_FOR[case.asks_for].lower()}",
         plain(players(header)),
         f"prompts {plain(header.prompt_pack)}",
         f"seed {header.seed}",

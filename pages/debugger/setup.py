@@ -2,11 +2,10 @@
 
 import hashlib
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 
 import streamlit as st
 
-from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
@@ -20,17 +19,15 @@ from core.frameworks.base import ALL_ARMS, Campaign, framework
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
-from core.prompts import PromptPack
 from core.sections import sections_of
 from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
-from pages.kit.look import SECTION, plain
-from pages.kit.profiles import counted
-from pages.kit.question import draw_question
+from pages.kit.jobs import draw_question
+from pages.kit.look import SECTION, counted, faults_said, plain
 from pages.kit.seats import (
-    Seats,
     ask_address,
+    ask_arms,
     ask_case,
     ask_pack,
     ask_persona,
@@ -39,12 +36,12 @@ from pages.kit.seats import (
     registry,
     seat_problem,
 )
-from pages.kit.settings_form import ask_arms
 from pages.kit.visitor import only
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
 _FEW = tuple(arm for arm in framework().paper if arm[0] == "multi_turn")
 """Arms that a model is asked in at first: its conversation, as the publication asks after it."""
+_SIZES = {"few": f"Conversation: {len(_FEW)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
 _PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
 
@@ -63,10 +60,21 @@ def ask_and_run() -> None:
             with column:
                 chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
     names = CastNames(**chosen)
-    few = any(map(is_model, filter(None, names.values()))) and _ask_few()
+    # what a model is asked costs: it is asked in a few arms first
+    few = any(map(is_model, filter(None, names.values()))) and (
+        choose(
+            "Arms",
+            list(_SIZES),
+            "debug_size",
+            names=_SIZES,
+            shape="segments",
+            help="What a model is asked costs. Either can be narrowed or widened under More settings.",
+        )
+        == "few"
+    )
     with st.expander("More settings", icon=":material/tune:"):
         campaign = _ask_settings(case, names, few=few)
-    problem = seat_problem(Seats(names, campaign.settings.base_url))
+    problem = seat_problem(names, campaign.settings.base_url)
     if problem is None and not campaign.arms:
         problem = "Choose at least one format and one question type under More settings."
     if problem:
@@ -85,26 +93,8 @@ def ask_and_run() -> None:
                 words += "".join(f" Note that {plain(mark)}." for mark in remarks_of(full))
             st.markdown(f":gray[{words}]")
     if pressed and ready:
-        try:
+        with faults_said():
             adopt(start_bench(campaign))
-        except AnamnesisError as error:
-            st.error(plain(str(error)))
-
-
-def _ask_few() -> bool:
-    """Ask whether a model, which is paid, is asked in a few arms first; returns whether."""
-    sizes = {"few": f"Conversation: {len(_FEW)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
-    return (
-        choose(
-            "Arms",
-            list(sizes),
-            "debug_size",
-            names=sizes,
-            shape="segments",
-            help="What a model is asked costs. Either can be narrowed or widened under More settings.",
-        )
-        == "few"
-    )
 
 
 def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign:
@@ -214,24 +204,23 @@ def ask_pasted() -> Case | None:
         titled = st.empty()
         _draw_sections(vignette or "", about)
         try:
-            parts = partial(
-                case_of,
+            edited = replace(
                 pasted,
-                specialty,
+                specialty=specialty,
                 answer=answer or "",
                 vignette=vignette or "",
                 question=question or "",
-                choices=(choices or "").splitlines(),
+                choices=tuple((choices or "").splitlines()),
             )
             title = titled.text_input(
                 "Title",
                 key=key("title"),
                 max_chars=LONGEST_TITLE,
-                placeholder=title_of(parts()),
+                placeholder=title_of(case_of(edited)),
                 persist_state="session",
                 help="What the case is called from now on, on every page.",
             )
-            return set_apart(parts(title=title or ""))
+            return set_apart(case_of(edited, title or ""))
         except UsageError as error:
             st.warning(plain(str(error)), icon=":material/edit:")
             return None
@@ -243,12 +232,14 @@ def _draw_sections(vignette: str, about: str) -> None:
     if not found:
         return
 
-    def ask(voice: Voice, pack: PromptPack) -> object:
-        return split_by_model(voice, pack, vignette)
-
     with st.expander(f"Sections of the vignette ({len({section for section, _ in found})})"):
         if st.toggle("Split with a model", key=f"debug_sections_{about}"):
-            made = draw_question("debug_sections", "Split with the model", ask, vignette)  # type: ignore[arg-type]
+            made = draw_question(
+                "debug_sections",
+                "Split with the model",
+                lambda voice, pack: split_by_model(voice, pack, vignette),
+                vignette,
+            )
             if isinstance(made, SplitByModel):
                 st.caption(
                     f"Rejected because it is not in the vignette: {made.invented}. Sorted by rule: {made.by_rule}."

@@ -12,12 +12,11 @@ from core.events import CallRecord, Rule, Verdict
 from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.models.base import Role
-from pages.kit.case.belief import draw_belief
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.case.why import draw_why
+from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.chat import draw_chat, draw_reasoning
 from pages.kit.controls import choose_by_name
-from pages.kit.export_menu import draw_take_away, draw_take_away_events
+from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
 from pages.kit.fork import fork_form
 from pages.kit.look import RULE, RULE_SHORT, arm, badge, bare_answer, plain, price
 from pages.kit.names import model_name
@@ -62,7 +61,7 @@ def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored:
     if framework(record.header.protocol).seat("staff"):  # the others are read for a doctor and a patient alone
         views = [view for view in views if view not in _OF_TWO]
     view = choose_by_name(
-        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", wrap=True, hidden=True
+        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True
     )
     key = f"debug_{record.trial_id}"
     if view == "sent" and step is not None:
@@ -103,7 +102,7 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
     with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
         draw_chat(record.events, None)
     if not stored:
-        draw_take_away_events(record.case, record.events, key)
+        draw_take_away_unstored([(record.case, record.events, None)], key)
         st.caption("It can be forked when its trial has come to its end.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -233,6 +232,5 @@ def draw_figures(call: CallRecord | None) -> None:
         f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{source}"
         f"{served}{again}"
     )
-    settings = {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}
-    if settings:
+    if settings := {name: held for name, held in call.request.items() if name not in ("messages", "stream_options")}:
         st.caption("Sent with " + ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in settings.items()))

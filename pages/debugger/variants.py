@@ -16,12 +16,12 @@ import streamlit as st
 from core.agents.parts import Part
 from core.case import Case
 from core.debugger.diff import Op, Piece, message_diff, word_diff
-from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.packs import pack_from_trial, save_pack
 from core.debugger.question import outcome_of
 from core.debugger.run import CALLS_AT_ONCE, start_edited
 from core.debugger.steps import Step, TrialRecord, by_rule_of, prompts_of
+from core.debugger.templates import template_of
 from core.debugger.variants import Variant, start_rerun
-from core.errors import AnamnesisError
 from core.events import CallRecord
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, CastNames, is_model
@@ -35,11 +35,10 @@ from pages.debugger.matrix import Shown, adopt, before_after_frame, chosen_rule,
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, plain, price
+from pages.kit.look import VERDICT, counted, faults_said, plain, price, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
-from pages.kit.profiles import counted
-from pages.kit.seats import Seats, ask_address, ask_seat, packs, registry, seat_problem
+from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
@@ -99,11 +98,12 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
     ]
     st.subheader("Variants beside each other", anchor=False)
     ids = list(names)
-
-    def set_right(row: int) -> None:
-        st.query_params["right"] = ids[row]
-
-    draw_table(pd.DataFrame(rows), "debug_variants", on_row=set_right, alt="The variants of this step")
+    draw_table(
+        pd.DataFrame(rows),
+        "debug_variants",
+        on_row=lambda row: st.query_params.update(right=ids[row]),
+        alt="The variants of this step",
+    )
     left, right = st.columns(2, gap="medium")
     first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=left)
     second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=right)
@@ -115,9 +115,8 @@ def _draw_pair(first: Step | Variant, second: Step | Variant) -> None:
         calls = _calls(side)
         figures = "no model was called"
         if calls:
-            tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
             cost = price([call for call in calls if call.error is None])
-            figures = f"{tokens:,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
+            figures = f"{tokens_of(calls):,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
         verdicts = badges(side.reason, side.verdicts) or ":gray-badge[No verdict: a message of the dialogue]"
         if side.reason is not None:
             verdicts += f" {plain(side.detail)}"
@@ -194,15 +193,21 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
             with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
                 _ask_pack_of_edits(record, step, edited)
             with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
-                _ask_pack_of_trial(record)
+                st.markdown(
+                    "A pack whose prompts are what this conversation was really held under, so that its exact wording "
+                    "can be run again. Prompts of which no wording is known come from the framework's own pack."
+                )
+                _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
             with st.popover("Run every arm with this edit", icon=":material/table:", key="debug_all_of_step"):
                 _ask_all_of_step(record, step, edited)
             if saved := st.session_state.pop("debug_pack_saved", None):
-                words = f"The prompt pack {saved} is saved; choose it under More settings."
-                st.toast(words, icon=":material/bookmark_added:")
+                st.toast(
+                    f"The prompt pack {saved} is saved; choose it under More settings.",
+                    icon=":material/bookmark_added:",
+                )
         if pressed:
-            started = start_rerun(step, edited, record, model=model, base_url=address)
-            st.session_state["debug_rerun"] = (record.trial_id, step.key, started)
+            again = start_rerun(step, edited, record, model=model, base_url=address)
+            st.session_state["debug_rerun"] = (record.trial_id, step.key, again)
             st.rerun()
 
 
@@ -240,9 +245,12 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
         )
         edited.append(replace(message, content=text or ""))
     changed = sum(a.content != b.content for a, b in zip(bases[base], edited, strict=True))
-    words = "1 message is changed." if changed == 1 else f"{changed} messages are changed."
-    unchanged = "Nothing is changed yet: running it again draws another sample."
-    st.caption(f"{words if changed else unchanged} An empty message is left out.")
+    words = (
+        f"{counted(changed, 'message is', 'messages are')} changed."
+        if changed
+        else "Nothing is changed yet: running it again draws another sample."
+    )
+    st.caption(f"{words} An empty message is left out.")
     return tuple(edited)
 
 
@@ -264,8 +272,8 @@ def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None
     if only_models and not is_model(model):
         return model, address, "Choose a language model: the rules do not read what is sent in this step."
     reached = address or record.header.settings.get("base_url")
-    seats = Seats(CastNames(**{**REFERENCE, "doctor": model}), str(reached) if reached else None)
-    return model, address, seat_problem(seats)
+    names = CastNames(**{**REFERENCE, "doctor": model})
+    return model, address, seat_problem(names, str(reached) if reached else None)
 
 
 def changed_prompts(original: Sequence[Part], edited: Sequence[Part]) -> dict[str, Part]:
@@ -354,7 +362,7 @@ def _draw_start(
     header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
 ) -> None:
     """Draw what a rerun of all arms takes, and the button that starts it."""
-    try:
+    with faults_said(st.warning, ":material/error:"):
         full = in_full(replace(campaign_of(header), cases=(case,)), registry())
         size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
         st.caption(
@@ -366,8 +374,6 @@ def _draw_start(
             "Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go", **only("run")
         ):
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
-    except AnamnesisError as error:
-        st.warning(plain(str(error)), icon=":material/error:")
 
 
 def draw_before_after(shown: Shown) -> None:
@@ -405,23 +411,12 @@ def draw_before_after(shown: Shown) -> None:
                     draw_texts(held.source if held else None, prompt.source, "No such prompt.")
 
 
-def _ask_pack_of_trial(record: TrialRecord) -> None:
-    st.markdown(
-        "A pack whose prompts are what this conversation was really held under, so that its exact wording can be run "
-        "again. Prompts of which no wording is known come from the framework's own pack."
-    )
-    _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
-
-
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
     """Ask for the name of a pack and ``save`` it under that name at the press of a button."""
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
     if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):
-        try:
+        with faults_said():
             save(name, overwrite=bool(replaces))
-        except AnamnesisError as error:
-            st.error(plain(str(error)))
-            return
-        st.session_state["debug_pack_saved"] = name
-        st.rerun()
+            st.session_state["debug_pack_saved"] = name
+            st.rerun()

@@ -16,8 +16,7 @@ from core.measures.failures import Causes
 from core.store.queries.facts import Judge
 from core.work import Work
 from pages.failures.data import Found, answers_behind, attributing, causes, talks
-from pages.kit.case.facts import measured_words
-from pages.kit.case.judging import ask_judge, draw_form, judge_words, people_words
+from pages.kit.case.facts import ask_judge, draw_form, judge_words, measured_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
 from pages.kit.cases import behind, draw_ways_on, forget, open_behind
 from pages.kit.controls import choose, choose_several

@@ -14,8 +14,7 @@ from core.measures.base import Row
 from core.measures.ledger.kept import TalkRow
 from core.store.queries.facts import Judge
 from pages.failures.data import talk_figures, topic_figures
-from pages.kit.case.facts import measured_words
-from pages.kit.case.judging import ask_judge, judge_words, people_words
+from pages.kit.case.facts import ask_judge, judge_words, measured_words, people_words
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import plain

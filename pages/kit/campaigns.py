@@ -6,7 +6,6 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.errors import AnamnesisError
 from core.figures.marks import Mark, bars
 from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model
@@ -21,7 +20,7 @@ from core.store.queries.labels import Label, label_run, labels
 from core.store.runs import WATCHED, RunProgress, runs
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money, plain
+from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.visitor import only
 
@@ -52,8 +51,7 @@ def cases_of(run: RunProgress) -> str:
 
 def unpriced(run: RunProgress) -> bool:
     """Say whether a model answered of which no call is stored, as in a release: what it cost is not known."""
-    answered = run.done > 0 and is_model(run.doctor) and not run.doctor.startswith(HUMAN)
-    return answered and not run.use
+    return run.done > 0 and is_model(run.doctor) and not run.doctor.startswith(HUMAN) and not run.use
 
 
 def cost_in_words(run: RunProgress) -> str:
@@ -91,13 +89,9 @@ def draw_label(run_id: str, usual: str) -> None:
     refused = f"label_refused_{run_id}"
 
     def keep() -> None:
-        state = st.session_state
-        new = Label(state[keys["name"]], tuple(state[keys["tags"]]), state[keys["note"]])
-        try:
-            label_run(Store(), run_id, new)
-            state.pop(refused, None)
-        except AnamnesisError as error:
-            state[refused] = str(error)
+        name, tags, note = (st.session_state[key] for key in keys.values())
+        with faults_kept(refused):
+            label_run(Store(), run_id, Label(name, tuple(tags), note))
 
     with st.popover("Name and note", icon=":material/edit:", key=f"label_{run_id}"):
         st.text_input("Name", held.name, key=keys["name"], placeholder=usual, max_chars=200)

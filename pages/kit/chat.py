@@ -69,7 +69,7 @@ def draw_chat(
     broken = ""
     for event in events:
         if isinstance(event, Utterance):
-            with _bubble(event.role):
+            with bubble(event.role):
                 for part in known.shown(event.role, event.text) if known else (Shown("", event.text),):
                     if part.to:
                         _draw_addressed(part, misuses.get(event.turn), words)
@@ -79,8 +79,8 @@ def draw_chat(
         elif isinstance(event, Called):
             broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
-            ended = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
-            st.caption(f":material/flag: The conversation ended because {ended}.")
+            why = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
+            st.caption(f":material/flag: The conversation ended because {why}.")
         elif isinstance(event, Rated):
             said = f": {plain(event.words)}" if event.words else "."
             st.caption(f":material/favorite: {plain(rated(event))}{said}")
@@ -94,7 +94,7 @@ def draw_chat(
             draw_reasoning(reasoning.get(broken))
     if draft is not None and draft.purpose == "dialogue":
         said = known.spoken(draft.role, draft.text) if known else draft.text
-        with _bubble(draft.role):
+        with bubble(draft.role):
             if draft.thought and thoughts is None:
                 draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
             _say(draft.role, said + " ▌")
@@ -122,18 +122,16 @@ def _draw_addressed(shown: Shown, misuse: Misused | None, words: str) -> None:
 
 def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
     """Draw, folded, what models thought; nothing where none of it is known."""
-    found = [thought for thought in thoughts if thought]
-    if not found:
-        return
-    with st.expander(label, icon=":material/psychology:"):
-        st.caption("Kept with the call. It was not spoken, nobody was sent it, and it is not judged.")
-        for thought in found:
-            st.markdown(plain(thought))
+    if found := [thought for thought in thoughts if thought]:
+        with st.expander(label, icon=":material/psychology:"):
+            st.caption("Kept with the call. It was not spoken, nobody was sent it, and it is not judged.")
+            for thought in found:
+                st.markdown(plain(thought))
 
 
 def message(role: str, text: str) -> None:
     """Draw one message of the dialogue."""
-    with _bubble(role):
+    with bubble(role):
         _say(role, text)
 
 
@@ -142,7 +140,8 @@ def _say(role: str, text: str, words: str = "") -> None:
     st.markdown(f"{speaker}{marked(text, words)}")
 
 
-def _bubble(role: str) -> DeltaGenerator:
+def bubble(role: str) -> DeltaGenerator:
+    """Return the place of a message of the dialogue."""
     # the name "user" gives the patient's side the shaded bubble
     return st.chat_message("user" if role == "patient" else "assistant", avatar=ROLE_ICON.get(role))
 

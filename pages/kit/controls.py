@@ -1,18 +1,15 @@
 """Controls whose choice stands in the address, and stays true where what is on offer changes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.kit.look import plain
-
 _Option = TypeVar("_Option")
 UNKNOWN = "_unknown"
 """Where a visitor's state keeps what the address asks for and is not on offer: key → words."""
-Shape = Literal["select", "segments", "pills"]
 
 
 def choose(
@@ -22,7 +19,7 @@ def choose(
     *,
     names: Mapping[Any, str] | Callable[[Any], str] | None = None,
     default: _Option | None = None,
-    shape: Shape = "select",
+    shape: Literal["select", "segments", "pills"] = "select",
     where: DeltaGenerator | None = None,
     help: str | None = None,
     hidden: bool = False,
@@ -31,19 +28,16 @@ def choose(
     bound: bool = True,
     persist: bool = False,
     chosen: _Option | None = None,
-    wrap: bool = True,
 ) -> _Option:
     """Ask for one of several, of which there must be one; ``default``, else the first, is chosen at first.
 
     The choice stands in the address under ``key``, except for the default; not so where it is not ``bound``, when it
     may ``persist`` while other pages are looked at. Where it is no longer on offer, the default is chosen anew, and the
     browser is told: a control that was only forgotten would go on to show the former words. What was ``chosen``
-    elsewhere, by a click or a link, goes before what the control holds. Segments and pills may ``wrap``.
+    elsewhere, by a click or a link, goes before what the control holds.
     """
     place = options.index(default) if default is not None and default in options else 0
-    shared = _shared(key, names, help, on_change, bound=bound, persist=persist)
-    if bound:
-        note_unknown(label, key, map(shared["format_func"], options))
+    shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
     if st.session_state.get(key, options[place]) not in options:
         st.session_state[key] = options[place]
     elif bound and st.session_state.get(key, options[place]) != options[place] and key not in st.query_params:
@@ -55,9 +49,8 @@ def choose(
     to = where or st
     if shape == "select":
         return to.selectbox(label, options, place, width=width, **shared)  # type: ignore[no-any-return]
-    shared["format_func"] = _unlinked(shared["format_func"])
     widget = to.segmented_control if shape == "segments" else to.pills
-    picked = widget(label, options, default=options[place], required=True, wrap=wrap, **shared)
+    picked = widget(label, options, default=options[place], required=True, wrap=True, **shared)
     return options[place] if picked is None else picked
 
 
@@ -113,16 +106,13 @@ def choose_several(
     while other pages are looked at. What is no longer on offer is dropped; where nothing is left, it is the default.
     """
     usual = [option for option in default if option in options]
-    shared = _shared(key, names, help, on_change, bound=bound, persist=persist)
-    if bound:
-        note_unknown(label, key, map(shared["format_func"], options))
+    shared = _shared(label, options, key, names, help, on_change, shape=shape, bound=bound, persist=persist)
     held = st.session_state.get(key)
     if held and any(value not in options for value in held):
         st.session_state[key] = [value for value in held if value in options] or usual
     shared |= {"default": usual or None, "disabled": disabled}
     to = where or st
     if shape == "pills":
-        shared["format_func"] = _unlinked(shared["format_func"])
         return tuple(to.pills(label, list(options), selection_mode="multi", wrap=True, **shared))
     return tuple(to.multiselect(label, list(options), placeholder=placeholder, width=width, **shared))
 
@@ -138,46 +128,28 @@ def ask_secret(label: str, key: str, where: DeltaGenerator | None = None, **show
     return typed
 
 
-def note_unknown(label: str, key: str, names: Iterable[str]) -> None:
-    """Take note of what the address asks for under ``key`` and is not on offer by these ``names``; it is said once."""
-    asked = [value for value in st.query_params.get_all(key) if value]
-    if asked and (unknown := sorted(set(asked) - set(names))):
-        st.session_state.setdefault(UNKNOWN, {})[key] = f"{label.lower()} “{'”, “'.join(unknown)}”"
-
-
-def forget_unknown() -> None:
-    """Say no more what an address asked for in vain: another page is looked at."""
-    st.session_state.pop(UNKNOWN, None)
-
-
-def draw_unknown() -> None:
-    """Name what the address asks for and is not here."""
-    if unknown := st.session_state.get(UNKNOWN):
-        words = "; ".join(unknown.values())
-        st.caption(f":material/link_off: The link asks for what is not here, and is left out: {plain(words)}.")
-
-
-def _unlinked(name: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Return names for pills and segments, which would draw a picture or a link that somebody's name holds.
-
-    All else stays, so that an address says what it always said.
-    """
-    return lambda one: re.sub(r"[\[\]<]", r"\\\g<0>", name(one))
-
-
 def _shared(
+    label: str,
+    options: Sequence[_Option],
     key: str,
     names: Mapping[Any, str] | Callable[[Any], str] | None,
     help: str | None,
     on_change: Callable[[], None] | None,
     *,
+    shape: str,
     bound: bool,
     persist: bool,
 ) -> dict[str, Any]:
-    """Return what every shape of a control is told, as Streamlit calls it."""
+    """Return what every shape of a control is told, as Streamlit calls it; what is asked for in vain is noted."""
+    name = str if names is None else names if callable(names) else lambda one: names.get(one, str(one))
+    asked = set(filter(None, st.query_params.get_all(key))) if bound else ()
+    if asked and (unknown := sorted(asked - set(map(name, options)))):
+        st.session_state.setdefault(UNKNOWN, {})[key] = f"{label.lower()} “{'”, “'.join(unknown)}”"
     return {
         "key": key,
-        "format_func": str if names is None else names if callable(names) else lambda one: names.get(one, str(one)),
+        # pills and segments would draw a picture or a link that somebody's name holds; all else stays, so that an
+        # address says what it always said
+        "format_func": name if shape == "select" else lambda one: re.sub(r"[\[\]<]", r"\\\g<0>", name(one)),
         "help": help,
         "on_change": on_change or "rerun",
         "bind": "query-params" if bound else None,

@@ -28,13 +28,6 @@ def draw_take_away(trial_ids: Sequence[str], key: str) -> None:
     _menu(lambda: document_of(names), names, key)
 
 
-def draw_take_away_events(
-    case: Case | None, events: Sequence[Event], key: str, header: RunHeader | None = None
-) -> None:
-    """Draw the menu for a conversation that is not stored, with what has happened up to now."""
-    draw_take_away_unstored([(case, events, header)], key)
-
-
 def draw_take_away_unstored(held: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str) -> None:
     """Draw the menu for up to four conversations of which not all are stored, with what has happened up to now."""
     so_far = [(case, tuple(events), header) for case, events, header in held]

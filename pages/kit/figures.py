@@ -1,4 +1,7 @@
-"""A figure on a page: drawn in the visitor's theme, clicked on, and saved as a picture for print."""
+"""A figure on a page: drawn in the visitor's theme, clicked on, and saved as a picture for print.
+
+And what stands behind each of its names: the condition in a table, and what differs between those shown.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -12,8 +15,12 @@ from core.export.png import NONE_FOUND, find_browser
 from core.figures.narrow import under_one_another
 from core.figures.picture import COLUMN_MM, WIDTH_MM, picture_of, without_links
 from core.figures.report import with_caption
+from core.measures.provenance import differing, side_by_side
+from core.store.conditions import PARTS, Condition, Part
 from pages.kit.controls import choose
 from pages.kit.look import plain
+from pages.kit.names import dataset_name, model_name
+from pages.kit.stored import run_casts
 
 _PICTURES = {
     ".svg": ("SVG", "image/svg+xml"),
@@ -28,6 +35,15 @@ _BY_WIDTH = (
     "@media (min-width: 641px) { [class*='st-key-narrow_'] { display: none; } }</style>"
 )
 """Panels beside one another are seen where there is room for them, and else those below one another."""
+_HEADS: dict[Part, str] = {
+    "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
+    "doctor_prompt": "Doctor’s prompt",
+    "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
+    "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff", "grader": "Grader",
+    "reader": "Choice reader", "version": "Version",
+}  # fmt: skip
+_SAID = ("prompts", "cap", "patient", "persona", "summariser", "solver", "staff", "grader", "choice reader", "version")
+"""Words with which a condition's part begins and which stand over its column already."""
 
 
 def is_dark() -> bool:
@@ -63,9 +79,11 @@ def draw_figure(
     for key, one in shown.items():
 
         def take(key: str = key) -> None:
-            data = _clicked(st.session_state.get(key))
+            state = st.session_state.get(key)
+            points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
+            data = points[0].get("customdata") if points else None
             if data is not None and on_point is not None:
-                on_point(data)
+                on_point(list(data.values()) if isinstance(data, Mapping) else data)
 
         # which of the two is seen, the width of the window says
         with nullcontext() if stacked is None else st.container(key=f"{'narrow' if one is stacked else 'wide'}_{name}"):
@@ -108,7 +126,39 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             st.caption(plain(failed[name]))
 
 
-def _clicked(state: Any) -> Sequence[Any] | None:
-    points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
-    data = points[0].get("customdata") if points else None
-    return list(data.values()) if isinstance(data, Mapping) else data
+def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> None:
+    """Draw, folded, the condition behind each of the names that a page shows; parts that none has are left out."""
+    shown = [one for one in found if one.name in names]
+    if not shown:
+        return
+    parts = [part for part in PARTS if any(one.parts.get(part) for one in shown)]
+    rows = [
+        {"Name": names[one.name], **{_HEADS[part]: _words(one, part) for part in parts}, "Runs": ", ".join(one.runs)}
+        for one in shown
+    ]
+    if any(one.remarks for one in shown):
+        rows = [{**row, "Notes": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
+    with st.expander("What stands behind each name: framework, cases, patient, grader …", icon=":material/tune:"):
+        st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
+
+
+def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what: str) -> None:
+    """Draw, folded, in which settings the conditions of these names differ beside their doctors."""
+    behind = {one.name: one.runs for one in found if one.name in names}
+    sides = [[run for run in run_casts() if run.run_id in behind[name]] for name in names if name in behind]
+    settings = side_by_side(sides)
+    # of one name, what differs between its own runs
+    apart = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
+    if apart:
+        heads = [names[name] for name in names if name in behind]
+        differ = ", ".join(setting.name.lower() for setting in apart)
+        with st.expander(f"What else differs between {what}: {differ}", icon=":material/difference:"):
+            st.dataframe([{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart], hide_index=True)
+
+
+def _words(one: Condition, part: Part) -> str:
+    words = one.parts.get(part, "")
+    if part == "data_set":
+        return dataset_name(words)
+    head = next((head for head in _SAID if words.startswith(f"{head} ")), "")
+    return " and ".join(model_name(piece.removeprefix(f"{head} ")) for piece in words.split(" and "))

@@ -6,28 +6,31 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Event, Utterance
+from core.events import FINAL_DIAGNOSIS, Event, Utterance
 from core.frameworks.base import Framework
 from core.frameworks.casting import CastNames, is_model
-from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from core.persona import parse_persona
 from pages.kit.cached import cached_query
-from pages.kit.look import plain
+from pages.kit.look import faults_said, plain
 from pages.kit.names import model_name
 from pages.kit.navigation import go_to
-from pages.kit.seats import OTHER, ask_address, ask_pack, packs, registry
-from pages.kit.sessions import remember
-from pages.kit.settings_form import (
+from pages.kit.seats import (
+    OTHER,
+    ask_address,
     ask_options,
+    ask_pack,
     ask_pairs,
     ask_player,
-    cast_problem,
     has_options,
+    packs,
     read_options,
+    registry,
+    seat_problem,
     single_arms,
 )
+from pages.kit.sessions import remember
 from pages.kit.visitor import only
 
 _EXCERPT = 70
@@ -51,8 +54,9 @@ def fork_form(
     if not messages:
         st.info("Nothing was said in this conversation, so there is nothing to fork.", icon=":material/fork_right:")
         return
-    _preset(f"{key}_{trial_id}", origin)
-    _ask(f"{key}_{trial_id}", origin, messages, case)
+    place = f"{key}_{trial_id}"
+    _preset(place, origin)
+    _ask(place, origin, messages, case)
 
 
 @st.fragment
@@ -60,7 +64,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     """Ask for everything and start: a fragment, so that the page around it stays as it is meanwhile."""
     turn, text = _ask_message(place, messages, origin.framework)
     known = origin.framework
-    if origin.source == "release":
+    if origin.run.source == "release":
         st.info(
             f"{plain(model_name(origin.names[known.tested.role]))} questioned "
             f"{plain(model_name(origin.names.patient))} in this imported "
@@ -94,8 +98,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
             values |= ask_options(place, known, tested, "patient")
     names = CastNames(**{known.tested.role: tested, **others})
     asked, problem = read_options(known, {**values, "base_url": address})
-    problem = problem or cast_problem(known, names, address)
-    if problem:
+    if problem := problem or seat_problem(names, address, known.name):
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button(
@@ -106,14 +109,11 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         **only("run", disabled=not ready),
     ):
         settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
-        plan = ForkPlan(origin.trial_id, turn, text, names, settings, pack, arms, int(seed))
-        try:
+        plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
+        with faults_said():
             session = start_fork(plan, origin)
-        except AnamnesisError as error:
-            st.error(plain(str(error)))
-            return
-        remember(session, case or origin.case)
-        go_to("branches", trial=session.key, other=origin.trial_id)
+            remember(session, case or origin.case)
+            go_to("branches", trial=session.key, other=origin.trial_id)
 
 
 def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) -> tuple[int, str]:
@@ -153,8 +153,8 @@ def _preset(place: str, origin: Origin) -> None:
     """Begin with what the conversation itself was held under, where it can be had here."""
     known = origin.framework
     values: dict[str, object] = {
-        **vars(parse_persona(str(origin.settings.get("persona") or ""))),
-        "base_url": origin.settings.get("base_url") or "",
+        **vars(parse_persona(str(origin.run.settings.get("persona") or ""))),
+        "base_url": origin.run.settings.get("base_url") or "",
         "seed": origin.seed,
         **({"pack": origin.prompts} if origin.prompts in packs(known.name) else {}),
     }
@@ -162,7 +162,7 @@ def _preset(place: str, origin: Origin) -> None:
     for role in (seat.role for seat in known.seats):
         name = origin.names[role]
         # a release names its models by labels: its doctor has to be replaced by hand, the others are left to defaults
-        if origin.source == "release":
+        if origin.run.source == "release":
             values |= {role: OTHER, f"{role}_other": ""} if role == known.tested.role else {role: ""}
         else:
             values |= {role: OTHER, f"{role}_other": name} if is_model(name) and name not in listed else {role: name}

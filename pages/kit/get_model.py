@@ -40,7 +40,6 @@ def draw_offers() -> None:
         st.markdown("**A language model with no key and no server to set up**")
         for column, name in zip(st.columns(len(offered), gap="large"), offered, strict=True):
             offer, work = OFFERS[name], fetching(name)
-            about = " · ".join(plain(words) for label, words in details(offer).items() if label != "Model")
             with column:
                 st.button(
                     f"Get {offer.title}",
@@ -51,17 +50,16 @@ def draw_offers() -> None:
                     args=(name,),
                     **only("manage"),
                 )
-                st.caption(about)
+                st.caption(" · ".join(plain(words) for label, words in details(offer).items() if label != "Model"))
                 if work is not None and work.error:
                     st.warning(plain(work.error), icon=":material/cloud_off:")
 
 
 def _begin(name: str) -> None:
-    title = f"Fetching {OFFERS[name].title}"
     begin(
         ("models", "get", name),
-        lambda tell, stop: get(name, told=lambda _, done, all_: tell(done, all_), stop=stop),
-        title,
+        lambda tell, stop: get(name, told=lambda _, done, planned: tell(done, planned), stop=stop),
+        f"Fetching {OFFERS[name].title}",
     )
 
 

@@ -1,17 +1,27 @@
-"""What work will take before a page starts it; then its progress, with the way to stop it."""
+"""What work will take before a page starts it, its progress, with the way to stop it, and a model asked in passing.
+
+A model is asked something beside any trial (sections, facts, marks): choose it, press, watch, stop, read the outcome.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
+from core.debugger.question import Ask, ask_model, outcome_of
 from core.errors import AnamnesisError
+from core.events import Called
+from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.jobs.estimate import Estimate
+from core.live.session import Session
 from core.measures.base import Measure
 from core.measures.missing import seconds_for
 from core.work import Work
-from pages.kit.look import duration, money, plain
+from pages.kit.look import counted, duration, faults_said, money, plain, price, tokens_of
+from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import only
+
+_REDRAW_S = 0.5
 
 
 def draw_estimate(size: Estimate) -> None:
@@ -144,9 +154,52 @@ def draw_missing(
 
 def draw_remembered(replies: int, unused: int) -> None:
     """Say how many replies were not paid for again; ``unused`` ones no longer fit what is asked."""
-    if not replies:
-        return
-    words = f"{replies} {'reply was' if replies == 1 else 'replies were'} given before, and not paid for again."
-    if unused:
-        words += f" {unused} more are no longer asked for, because the program or its prompts have changed since."
-    st.caption(words)
+    if replies:
+        words = f"{replies} {'reply was' if replies == 1 else 'replies were'} given before, and not paid for again."
+        if unused:
+            words += f" {unused} more are no longer asked for, because the program or its prompts have changed since."
+        st.caption(words)
+
+
+def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
+    """Draw the way to ask a model, and return what came of it for this ``subject``, if anything did yet."""
+    kept: dict[str, tuple[str, Session]] = st.session_state.setdefault("model_questions", {})
+    about, session = kept.get(key, ("", None))
+    if about != subject:
+        session = None
+    if session is not None and session.running:
+        st.fragment(_watch, run_every=_REDRAW_S)(session, key)
+        return None
+    left, right = st.columns(2)
+    with left:
+        model = ask_seat(key, "grader", label="Model")
+    with right:
+        address = ask_address(key)
+    if is_model(model):
+        if problem := seat_problem(CastNames(REFERENCE["doctor"], grader=model), address):
+            st.warning(plain(problem), icon=":material/key:")
+        if st.button(label, key=f"{key}_go", icon=":material/forum:", **only("run", disabled=bool(problem))):
+            with faults_said():
+                kept[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
+                st.rerun()
+    else:
+        st.caption("Choose a language model: this cannot be done by rules.")
+    if session is None:
+        return None
+    if session.error:
+        st.error(plain(session.error), icon=":material/cloud_off:")
+    outcome = outcome_of(session)
+    if outcome is not None:
+        calls = [item.call for item in session.snapshot() if isinstance(item, Called)]
+        figures = f"{counted(len(calls), 'call')} · {tokens_of(calls):,} tokens · {price(calls)}"
+        st.caption(f"{plain(session.title)} · {figures}")
+    return outcome
+
+
+def _watch(session: Session, key: str) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        said = len(session.draft.text) if session.draft else 0
+        st.markdown(f":material/hourglass_top: {plain(session.title)} is answering… :gray[{said:,} characters]")
+        st.button("Stop", icon=":material/stop:", key=f"{key}_stop", on_click=session.stop)
+    if not session.running:
+        st.rerun()

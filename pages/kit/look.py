@@ -1,12 +1,19 @@
-"""Words and colours that every page uses for the same thing."""
+"""Words and colours that every page uses for the same thing, and how what others wrote is shown without harm."""
 
+import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import streamlit as st
 
 from core import words
-from core.events import COUNTED, CallRecord, EndReason, Verdict
+from core.errors import AnamnesisError
+from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
 from core.export.visible import in_order
 from core.sections import VignetteSection
+from core.text.profiles import FIELDS, OWN, Field, State
+from pages.kit.names import model_name
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
@@ -31,6 +38,8 @@ _MARKS: dict[Verdict, tuple[str, str]] = {
 }
 VERDICT: dict[Verdict, tuple[str, str, str]] = {v: (words.VERDICT[v], *mark) for v, mark in _MARKS.items()}
 """Verdict → its name, colour and icon."""
+ARMS = [f"{format_}:{question_type}" for format_ in FORMATS for question_type in QUESTION_TYPES]
+"""Every arm as verdicts name it ("format:question type")."""
 END_SHORT: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
@@ -56,18 +65,45 @@ SECTION: dict[VignetteSection, str] = {
     "other_tests": "Other tests",
 }  # fmt: skip
 """Section of a vignette → its name."""
+REASON: dict[str, str] = {
+    "research_setting": "Research or experiment",
+    "abstract_concept": "Abstract concept",
+    "general_knowledge": "General knowledge, no patient",
+    "image_dependent": "Picture not described",
+    "details_in_choices": "Key details only in the choices",
+}
+REASON_HELP: dict[str, str] = {
+    "research_setting": "It is about a study or an experiment, not about a patient who could be asked.",
+    "abstract_concept": "It asks for a concept (statistics, ethics, a mechanism) rather than about a patient.",
+    "general_knowledge": "It asks for knowledge and brings no patient.",
+    "image_dependent": "It cannot be answered without a picture of which nothing is said in words.",
+    "details_in_choices": "What decides stands only in the choices, so no conversation could bring it up.",
+}
+FAULT: dict[str, str] = {
+    "answer_not_among_choices": "Answer is no choice",
+    "answer_leaked": "Answer is given away",
+    "duplicate": "Duplicate",
+    "missing_field": "Something is missing",
+    "unknown_disease": "Unknown disease",
+    "repeated_choice": "Choice stands twice",
+    "bare_question": "Bare question, no patient",
+    "missing_picture": "Picture is missing",
+}
+PARTS: dict[str, tuple[str, str, str]] = {
+    "demographics": ("Doctor and patient", "stethoscope", "The doctor is told this at the beginning."),
+    "basic": ("Patient only", "person", "The doctor learns it by asking the patient."),
+    "optional": ("Clinical staff only", "biotech", "The doctor learns it by asking the clinical staff."),
+}
+"""Part of a profile → who knows it, an icon, how the doctor comes to know it."""
+FIELD: dict[Field, str] = {field: field.capitalize() for field in FIELDS}
+STATE: dict[State, str] = {"present": "Present", "imputed": "Present by imputation", "absent": "Absent"}
+CAME = "Came with the case"
 
 
 def arm_in_words(name: str) -> str:
     """Return an arm as verdicts name it ("format:question type") in words."""
     format_, _, question_type = name.partition(":")
     return arm(format_, question_type)  # type: ignore[arg-type]
-
-
-def verdict_in_words(reason: str, count: int = 1) -> str:
-    """Return why so many answers do not count; a verdict's own words without the remark that it is excluded."""
-    words = VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason
-    return f"{words}s" if words.endswith("error") and count > 1 else words
 
 
 def price(calls: Iterable[CallRecord]) -> str:
@@ -117,3 +153,54 @@ def bare_answer(response: str, most: int) -> str:
     """Return an answer without the words and marks it was to begin with, cut after so many characters."""
     text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def reason_words(reason: str | None) -> str:
+    """Return in words why a case cannot become a patient."""
+    return REASON.get(reason or "", (reason or "").replace("_", " ").capitalize())
+
+
+def fault_words(fault: str) -> str:
+    """Return a fault of the linter in words."""
+    return FAULT.get(fault, fault.replace("_", " ").capitalize())
+
+
+def maker_words(made_by: str) -> str:
+    """Return who made a profile, to stand alone: "Came with the case", "Rules", a model, a person."""
+    if made_by in ("", OWN):
+        return CAME
+    return f"Rules ({made_by})" if made_by.partition("-")[0] == "rules" else model_name(made_by)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def tokens_of(calls: Iterable[CallRecord]) -> int:
+    """Return the tokens of calls, of prompts and completions."""
+    return sum(call.prompt_tokens + call.completion_tokens for call in calls)
+
+
+def when(seconds: float) -> str:
+    """Return a moment to the minute (UTC)."""
+    return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@contextmanager
+def faults_kept(key: str) -> Iterator[None]:
+    """Keep the sentence of a fault of ours in the visitor's state: what a callback draws itself is gone at once."""
+    st.session_state.pop(key, None)
+    try:
+        yield
+    except AnamnesisError as error:
+        st.session_state[key] = str(error)
+
+
+@contextmanager
+def faults_said(say: Callable[..., object] = st.error, icon: str | None = None) -> Iterator[None]:
+    """Say a fault of ours in its sentence and go on behind the block, whose rest is left out."""
+    try:
+        yield
+    except AnamnesisError as error:
+        say(plain(str(error)), icon=icon)

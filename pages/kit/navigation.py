@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from core import access, paths
-from pages.kit.controls import forget_unknown
+from pages.kit.controls import UNKNOWN
 from pages.kit.visitor import let_in
 
 PAGES: Final[dict[str, dict[str, str]]] = {
@@ -115,7 +115,7 @@ def navigation() -> StreamlitPage:
         st.switch_page(page, query_params=query)
     if st.session_state.get("_page") != page.url_path:
         st.session_state["_page"] = page.url_path
-        forget_unknown()
+        st.session_state.pop(UNKNOWN, None)  # what another page was asked for in vain
     # pages have no icons of their own: the browser would fetch a Material one for its tab from a font server
     st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")
@@ -138,8 +138,9 @@ def _pages() -> dict[str, list[StreamlitPage]]:
         ]
         for group, members in PAGES.items()
     }
-    first, *_ = known.values()
-    first += [st.Page(_lead_on(name), title=name.capitalize(), url_path=name, visibility="hidden") for name in MOVED]
+    known[""] += [
+        st.Page(_lead_on(name), title=name.capitalize(), url_path=name, visibility="hidden") for name in MOVED
+    ]
     more = [st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()]
     return {**known, _MORE: more} if more else known
 

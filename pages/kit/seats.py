@@ -1,32 +1,39 @@
-"""Asks for a case, a cast and how it plays: the controls of every page that starts something."""
+"""Asks for a case, a cast and how it plays, as a framework says what it has: on every page that starts something."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
+from typing import Any, Literal, get_args, get_origin
 
 import streamlit as st
 from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from core import access
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
-from core.debugger.paste import title_of
+from core.debugger.paste import title_of as pasted_title
 from core.debugger.run import EDITED
-from core.errors import AnamnesisError
-from core.frameworks.base import framework
+from core.errors import AnamnesisError, UsageError
+from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.base import Arm, Framework, framework, frameworks, title_of
 from core.frameworks.casting import CastNames, full_name, is_model, seated
 from core.frameworks.seats import kinds_in_words, seat_titles
+from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import kept
-from core.jobs.plan import IMAGES, WITH
+from core.jobs.plan import IMAGES, WITH, prepared_cases
 from core.models.keys import hold
 from core.models.register import listed
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places
-from pages.kit.controls import ask_secret, choose, choose_by_name
-from pages.kit.look import plain
+from core.text.profiles import Prepared
+from core.words import arm_explained
+from pages.kit.cached import cached_query
+from pages.kit.controls import ask_secret, choose, choose_by_name, choose_several
+from pages.kit.look import FORMAT, QUESTION_TYPE, arm, faults_said
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 
@@ -38,27 +45,13 @@ RULES = "reference"
 _UNNAMED = ""
 _OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
 
-_TEMPERAMENT = {
-    "plain": "Plain", "anxious": "Anxious", "terse": "Terse", "talkative": "Talkative",
-    "distrustful": "Distrustful", "stoic": "Stoic",
-}  # fmt: skip
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
-_MEMORY = {"good": "Good", "vague": "Vague", "poor": "Poor"}
 _PICTURES = {"": "Without", WITH: "With"}
 _SPEAKER: dict[PersonaSpeaker | None, str] = {
     None: "As in the case",
     "patient": "The patient",
     "caregiver": "A caregiver",
 }
-
-
-@dataclass(frozen=True)
-class Seats:
-    """The cast as chosen, with the address of an OpenAI-compatible server if one was given, and its framework."""
-
-    names: CastNames
-    base_url: str | None
-    protocol: str = ""
 
 
 def registry() -> Registry:
@@ -76,10 +69,10 @@ def ask_case(page: str) -> Case | None:
     left, right = st.columns([1, 2])
     known = f"{page}_dataset"
     dataset = choose_by_name("Data set", datasets(), known, known, names=dataset_name, where=left)
-    try:
+    cases: dict[str, Case] = {}
+    with faults_said():
         cases = {case.case_key: case for case in cases_of(dataset)}
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
+    if not cases:
         return None
     chosen = choose_by_name(
         "Case", list(cases), "case", f"{page}_case", names=lambda key: case_label(cases[key]), where=right, persist=True
@@ -91,9 +84,11 @@ def case_label(case: Case) -> str:
     """Return a case in a few words that do not give its answer away."""
     if case.dataset in (PASTED, EDITED):  # a title says who it is
         mark = "edited" if case.dataset == EDITED else ""
-        return " · ".join(part for part in (case.specialty.replace("Other", ""), title_of(case), mark) if part)
-    who = case.age_and_sex().replace(" years old,", "-year-old")
-    return " · ".join(part for part in (case.specialty, who, case.case_key.partition("/")[2]) if part)
+        parts = (case.specialty.replace("Other", ""), pasted_title(case), mark)
+    else:
+        who = case.age_and_sex().replace(" years old,", "-year-old")
+        parts = (case.specialty, who, case.case_key.partition("/")[2])
+    return " · ".join(filter(None, parts))
 
 
 def ask_seat(
@@ -131,32 +126,22 @@ def ask_seat(
         bound=False,
         persist=True,
     )
-    if chosen != OTHER:
-        if is_model(chosen) and chosen:
-            _ask_key(page, chosen, key)
-        return chosen
-    named = st.text_input(
-        f"Name of the {seat_titles().get(role, role).lower()}'s model",
-        key=f"{key}_other",
-        persist_state="session",
-        placeholder="openai/my-model",
-        help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
-        "or hf/organisation/model for a local model.",
-    )
-    link("models", "Add it on Models, with its own address and key", "memory")
-    if named.strip():
-        _ask_key(page, named.strip(), key)
-    return named.strip() or OTHER
-
-
-def _ask_key(page: str, model: str, key: str) -> None:
-    """Ask for a model's key where it is missing, beside where the model is chosen."""
-    try:
-        missing = registry().missing_key(model, base_url=st.session_state.get(f"{page}_base_url") or None)
-    except AnamnesisError:  # an unknown name is said once, by ``seat_problem``
-        return
-    if missing:
-        ask_key(missing, f"{key}_key")
+    if chosen == OTHER:
+        named = st.text_input(
+            f"Name of the {seat_titles().get(role, role).lower()}'s model",
+            key=f"{key}_other",
+            persist_state="session",
+            placeholder="openai/my-model",
+            help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
+            "or hf/organisation/model for a local model.",
+        )
+        link("models", "Add it on Models, with its own address and key", "memory")
+        chosen = named.strip() or OTHER
+    if chosen not in (_UNNAMED, OTHER) and is_model(chosen):
+        with suppress(AnamnesisError):  # an unknown name is said once, by ``seat_problem``
+            if missing := registry().missing_key(chosen, base_url=st.session_state.get(f"{page}_base_url") or None):
+                ask_key(missing, f"{key}_key")
+    return chosen
 
 
 def ask_key(variable: str, key: str) -> None:
@@ -235,14 +220,33 @@ def ask_persona(page: str) -> Persona:
     """Ask how the patient speaks; the facts of the case stay the same whatever is chosen."""
     left, right = st.columns(2)
     ask = partial(choose, bound=False, persist=True)
-    words = "How the patient speaks. A persona never adds or removes a medical fact."
-    temperament = ask("Temperament", TEMPERAMENTS, f"{page}_temperament", names=_TEMPERAMENT, where=left, help=words)
-    words = "By the Common European Framework of Reference: A basic, C proficient."
-    language = ask("Language level", (None, *LANGUAGES), f"{page}_language", names=_LANGUAGE, where=right, help=words)
-    words = "A poor memory loses numbers and durations."
-    memory = ask("Memory", MEMORIES, f"{page}_memory", names=_MEMORY, where=left, help=words)
-    speaker = ask("Who speaks", tuple(_SPEAKER), f"{page}_speaker", names=_SPEAKER, where=right)
-    return Persona(temperament, language, memory, speaker)
+    return Persona(
+        ask(
+            "Temperament",
+            TEMPERAMENTS,
+            f"{page}_temperament",
+            names=str.capitalize,
+            where=left,
+            help="How the patient speaks. A persona never adds or removes a medical fact.",
+        ),
+        ask(
+            "Language level",
+            (None, *LANGUAGES),
+            f"{page}_language",
+            names=_LANGUAGE,
+            where=right,
+            help="By the Common European Framework of Reference: A basic, C proficient.",
+        ),
+        ask(
+            "Memory",
+            MEMORIES,
+            f"{page}_memory",
+            names=str.capitalize,
+            where=left,
+            help="A poor memory loses numbers and durations.",
+        ),
+        ask("Who speaks", tuple(_SPEAKER), f"{page}_speaker", names=_SPEAKER, where=right),
+    )
 
 
 def ask_pack(page: str, protocol: str = "") -> str:
@@ -264,9 +268,12 @@ def packs(protocol: str = "") -> list[str]:
     return sorted((place.name for place in pack_places(known.prompts)), key=lambda name: name != known.name)
 
 
-def seat_problem(seats: Seats) -> str | None:
-    """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``."""
-    known, names = framework(seats.protocol), seats.names
+def seat_problem(names: CastNames, base_url: str | None, protocol: str = "") -> str | None:
+    """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``.
+
+    ``base_url`` is the address of an OpenAI-compatible server, if one was given.
+    """
+    known = framework(protocol)
     named = {**{seat.role: names[seat.role] for seat in known.seats}, **names.extra}
     if OTHER in named.values():
         role = next(role for role, name in named.items() if name == OTHER)
@@ -276,10 +283,8 @@ def seat_problem(seats: Seats) -> str | None:
         for role, name in named.items():
             seat = known.seat(role)
             who = name or seated(role, role, name, tested, seat.rules if seat else (), registry())
-            if not is_model(who):
-                continue
-            missing = registry().missing_key(who, base_url=seats.base_url if goes_there(who, tested) else None)
-            if missing:
+            address = base_url if goes_there(who, tested) else None
+            if is_model(who) and (missing := registry().missing_key(who, base_url=address)):
                 return f"{who} needs a key: type it above, or set the environment variable {missing} and start anew."
     except AnamnesisError as error:
         return str(error)
@@ -310,3 +315,141 @@ def _default_label(role: str, doctor: str, kinds: Sequence[str]) -> str:
 
 def _seat_label(name: str) -> str:
     return {**kinds_in_words(), **_OTHERS}.get(name, name)
+
+
+def ask_framework(page: str, help_: str) -> Framework:
+    """Ask under which framework is played; the choice stands in the address."""
+    known = frameworks()
+    return known[choose("Framework", list(known), f"{page}_protocol", names=title_of, shape="segments", help=help_)]
+
+
+def ask_player(page: str, known: Framework, role: str, *, human: bool = False, beside: str = "", **more: str) -> str:
+    """Ask who sits in a seat of a framework; a person only where ``human`` allows one and the seat does."""
+    seat = known.seat(role)
+    assert seat is not None, f"{known.name} has no {role}"
+    label = more.pop("label", "") or seat.title.capitalize()
+    return ask_seat(page, role, label=label, human=human and not seat.no_human, kinds=seat.rules, beside=beside, **more)
+
+
+def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:
+    """Ask for the arms of a campaign: formats and question types where it asks every pair of them, else pairs.
+
+    At first the ``usual`` ones are chosen, by default the framework's own.
+    """
+    usual = usual or (known.arms if known.usual_arms == "all" else known.paper)
+    formats = [f for f in FORMATS if any(one[0] == f for one in known.arms)]
+    types = [q for q in QUESTION_TYPES if any(one[1] == q for one in known.arms)]
+    if len(known.arms) < len(formats) * len(types):
+        return ask_pairs(page, known, known.arms, usual)
+    asked = st.container()
+    pills = partial(choose_several, shape="pills", where=asked, bound=False, persist=True)
+    first, second = ([*dict.fromkeys(part)] for part in zip(*usual, strict=True))
+    shown = tuple(formats)
+    if len(formats) > 1:
+        help_ = "What the doctor is shown before the question."
+        shown = pills("Formats", formats, f"{page}_formats_{known.name}", names=FORMAT, default=first, help=help_)
+    help_ = "Many choices: every answer of the data set; for a pasted case, the library’s and its own."
+    kinds = pills(
+        "Question types", types, f"{page}_types_{known.name}", names=QUESTION_TYPE, default=second, help=help_
+    )
+    return tuple((f, q) for f in shown for q in kinds)
+
+
+def ask_pairs(page: str, known: Framework, offered: Sequence[Arm], usual: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Ask for arms one by one."""
+    alone = len({format_ for format_, _ in offered}) == 1
+    return choose_several(
+        "What is asked",
+        offered,
+        f"{page}_arms_{known.name}",
+        names=lambda one: QUESTION_TYPE[one[1]] if alone else arm(*one),
+        default=[one for one in usual if one in offered],
+        shape="pills",
+        bound=False,
+        persist=True,
+        help="  \n".join(arm_explained(*one) for one in offered),
+    )
+
+
+def single_arms(known: Framework) -> list[Arm]:
+    """Return what one case alone can be asked: many choices are the answers of a whole data set."""
+    return [one for one in known.arms if one[1] != "mcq_many"]
+
+
+def ask_options(
+    page: str, known: Framework, tested: str, *places: str, usual: FrameworkSettings | None = None
+) -> dict[str, object]:
+    """Ask for the framework's options of some places of the form, those that mean anything beside who is tested.
+
+    They begin with ``usual``, by default the framework's own.
+    """
+    first = usual or known.settings()
+    asked = {name: info for name, info in known.asked(tested).items() if extra_of(info, "place") in places}
+    return {name: _ask_option(page, name, info, getattr(first, name)) for name, info in asked.items()}
+
+
+def has_options(known: Framework, tested: str, place: str) -> bool:
+    """Say whether any of the framework's options stands in a place of the form."""
+    return any(extra_of(info, "place") == place for info in known.asked(tested).values())
+
+
+def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
+    if name == "persona":
+        return str(ask_persona(page))
+    shared: dict[str, Any] = {
+        "label": extra_of(info, "label") or name.replace("_", " ").capitalize(),
+        "key": f"{page}_{name}",
+        "help": info.description,
+    }
+    kinds = get_args(info.annotation) or (info.annotation,)
+    if get_origin(info.annotation) is Literal:
+        offered = [value for value in kinds if value != ""]
+        first = first if first in offered else info.default
+        return choose(
+            options=offered,
+            default=first,
+            names=lambda value: str(value).capitalize(),
+            shape="segments",
+            bound=False,
+            persist=True,
+            **shared,
+        )
+    shared["persist_state"] = "session"
+    if bool in kinds:
+        return st.toggle(value=bool(first), **shared)
+    if int in kinds or float in kinds:
+        number = int if int in kinds else float
+        least, most = (
+            next((number(getattr(one, rule)) for one in info.metadata if hasattr(one, rule)), None)
+            for rule in ("ge", "le")
+        )
+        if not first and info.default is not None:
+            first = info.default if least else 0  # no cap, where that can be asked for
+        shared |= {
+            "min_value": number(0) if least is None else least,
+            "max_value": most,
+            "step": 1 if number is int else 0.1,
+            "value": None if first is None else number(first),
+        }
+        return st.number_input(placeholder="left to the model" if info.default is None else None, **shared)
+    return st.text_input(value=str(first), **shared)
+
+
+def read_options(known: Framework, values: dict[str, object]) -> tuple[FrameworkSettings, str | None]:
+    """Return the settings that were asked for, or the defaults with what is wrong in the words of the form."""
+    try:
+        return known.read_settings(values), None
+    except UsageError as error:
+        problem = str(error)
+        for name, info in known.settings.model_fields.items():
+            problem = problem.replace(flag_of(name, info), extra_of(info, "label") or name)
+        return known.settings(), problem
+
+
+@cached_query("Looking which cases can become a patient…")
+def prepared(name: str, case_set: int, _cases: tuple[Case, ...]) -> Prepared:
+    """Return cases, known by their hash, as the framework of this name plays them, with profiles and those left out.
+
+    A profile that is saved meanwhile counts at the next look.
+    """
+    return prepared_cases(_cases, framework(name))

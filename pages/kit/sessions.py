@@ -13,7 +13,7 @@ from core.frameworks.base import Framework, framework, framework_of
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
-from pages.kit.look import plain
+from pages.kit.look import faults_said, plain
 from pages.kit.visitor import only
 
 _MOST = 50
@@ -148,20 +148,15 @@ def _held(place: str, trial: str, missing: str) -> Shown | None:
 
 def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
     """Let a consultation that broke off go on: what its models and people said in it is not asked for again."""
-    goes_on = st.button(
+    if st.button(
         "Go on with it",
         icon=":material/resume:",
         key=f"take_up_{trial}",
         **only("run", help="What was paid for is not asked for again: it goes on with the reply that is missing."),
-    )
-    if not goes_on:
-        return
-    try:
-        remember(resume_consultation(header, spoken), header.cases[0])
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    st.rerun()
+    ):
+        with faults_said():
+            remember(resume_consultation(header, spoken), header.cases[0])
+            st.rerun()
 
 
 def play_again(*sides: Shown) -> None:

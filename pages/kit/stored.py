@@ -1,12 +1,12 @@
 """What pages read of the store; once for each of its states, shared by all visitors and never to be changed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.case import Case
 from core.datasets.published import printed_sets
-from core.events import Event, Graded
-from core.frameworks.base import frameworks
+from core.events import Answered, Event, Graded
+from core.frameworks.base import Arm, frameworks
 from core.measures.accuracy import read_scores
 from core.questions import AsksFor
 from core.store.conditions import Condition
@@ -33,6 +33,11 @@ class Reading:
     events: list[Event]
     grades: list[Graded]
 
+    @property
+    def answers(self) -> dict[Arm, Answered]:
+        """Its answers by what was asked; of several the newest."""
+        return {(e.format, e.question_type): e for e in self.events if isinstance(e, Answered)}
+
 
 @cached_query("Reading the answers…", entries=4)
 def scores(
@@ -47,13 +52,16 @@ def scores(
     On one case set the names of conditions do not say which it is. ``asks_for`` keeps the cases whose question asks for
     one of these kinds; of all where there is none.
     """
-    return read_scores(Store(), replace(_selection(case_set, None, pooled), asks_for=asks_for or None), mcq_rule)
+    case_sets = None if case_set is None else (case_set,)
+    return read_scores(Store(), Selection(case_sets=case_sets, pooled=pooled, asks_for=asks_for or None), mcq_rule)
 
 
 @cached_query()
 def conditions(case_set: str | None = None, framework: str | None = None, *, pooled: bool = False) -> list[Condition]:
     """Return the conditions that figures show, by doctor, the newest first."""
-    return select_conditions(Store(), _selection(case_set, framework, pooled))
+    case_sets = None if case_set is None else (case_set,)
+    under = None if framework is None else (framework,)
+    return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=under, pooled=pooled))
 
 
 def history_conditions() -> list[Condition]:
@@ -66,14 +74,12 @@ def care_conditions() -> list[Condition]:
     return [one for name in sorted(CARED_FOR) for one in conditions(framework=name)]
 
 
-def case_sets() -> dict[str, int]:
-    """Return case set → how many of its cases campaigns and releases have played, the largest first."""
-    return ask(case_sets_played)
-
-
 def known_case_sets() -> dict[str, int]:
-    """Return case set → cases played, the largest first; those with published figures are always there."""
-    found = case_sets()
+    """Return case set → cases that campaigns and releases have played, the largest first.
+
+    Those with published figures are always there.
+    """
+    found = ask(case_sets_played)
     return {**found, **{name: 0 for name in printed_sets() if name not in found}}
 
 
@@ -114,11 +120,3 @@ def reading(trial_id: str) -> Reading | None:
 def runs_behind(found: Iterable[Condition], name: str) -> Sequence[str]:
     """Return the runs of the condition of this name."""
     return next((one.runs for one in found if one.name == name), ())
-
-
-def _selection(case_set: str | None, framework: str | None, pooled: bool) -> Selection:
-    return Selection(
-        case_sets=None if case_set is None else (case_set,),
-        frameworks=None if framework is None else (framework,),
-        pooled=pooled,
-    )

@@ -1,4 +1,8 @@
-"""A table on a page: its fractions line up, it can be taken away as CSV, and a click on a row opens what it is of."""
+"""Tables and long lists on a page.
+
+The fractions of a table line up, it can be taken away as CSV, and a click on a row opens what it is of. A long list is
+seen by pages, with the way along what it holds; where one is stands in the address.
+"""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +18,8 @@ MOST_ROWS = 5_000
 """Rows of one table that are sent to a browser at most; the download holds all."""
 _WHOLE = 20
 """Rows up to which a table is shown at full height."""
+_DIGITS = 9
+"""Digits from which on a number in the address is no page."""
 
 
 def draw_table(
@@ -21,7 +27,7 @@ def draw_table(
     name: str,
     columns: Mapping[str, Any] | None = None,
     *,
-    on_row: Callable[[int], None] | None = None,
+    on_row: Callable[[int], object] | None = None,
     marked: int | None = None,
     ids: Sequence[str] | None = None,
     styled: Callable[[pd.DataFrame], Styler] | None = None,
@@ -36,8 +42,8 @@ def draw_table(
     already. ``ids`` tell the rows from others where their words change by themselves. ``styled`` colours the rows that
     are shown. Without a word for its ``download`` there is none.
     """
-    settings = {**three_decimals(table), **(columns or {})}
-    tall = height or ("content" if len(table) <= _WHOLE else "auto")
+    # fractions line up
+    decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
     shown = table.head(MOST_ROWS)
     # a choice of a row belongs to these rows: other rows are another table
     known_by = ids or (shown.iloc[:, :1] if on_row is None else shown).to_numpy().ravel()
@@ -62,9 +68,9 @@ def draw_table(
         shown if styled is None else styled(shown),
         hide_index=True,
         key=key,
-        column_config=settings,
+        column_config={**decimals, **(columns or {})},
         placeholder="–",
-        height=tall,
+        height=height or ("content" if len(table) <= _WHOLE else "auto"),
         alt=alt,
         on_select=choosing,
         selection_mode=["single-row", "single-cell"],
@@ -97,18 +103,68 @@ def draw_as_table(
     table: pd.DataFrame,
     name: str,
     columns: Mapping[str, Any] | None = None,
-    on_row: Callable[[int], None] | None = None,
+    on_row: Callable[[int], object] | None = None,
 ) -> None:
     """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
         draw_table(table, name, columns, on_row=on_row)
 
 
-def three_decimals(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the settings of a shown table by which its fractions line up."""
-    return dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
-
-
 def percents(*names: str) -> dict[str, Any]:
     """Return the settings of columns that hold shares."""
     return dict.fromkeys(names, st.column_config.NumberColumn(format="percent"))
+
+
+def page_asked(name: str) -> int:
+    """Return the page, counted from 1, that the address asks for under ``name``; the first where it asks for none."""
+    asked = st.query_params.get(name, "1")
+    return max(1, int(asked)) if asked.isdecimal() and asked.isascii() and len(asked) < _DIGITS else 1
+
+
+def draw_pager(name: str, page: int, pages: int) -> None:
+    """Let another page be chosen, where there are several; the address says which, so that filters can begin anew."""
+    key = f"{name}s_{pages}_{page}"
+
+    def turn() -> None:
+        st.query_params[name] = str(st.session_state[key])
+
+    if pages > 1:
+        st.pagination(pages, default=page, key=key, on_change=turn)
+
+
+def draw_steps(found: Sequence[str], shown: str, name: str, page_name: str, rows: int) -> None:
+    """Draw the way back to the list, at the page of so many ``rows`` that holds what is shown, and the ways along it.
+
+    What is ``shown`` stands in the address under ``name``, the page under ``page_name``.
+    """
+    place = found.index(shown) if shown in found else None
+
+    def back() -> None:
+        st.query_params.pop(name, None)
+        if place is not None:
+            st.query_params[page_name] = str(place // rows + 1)
+
+    st.button("Back to the list", icon=":material/arrow_back:", on_click=back)
+    step_buttons(found, place, name)
+    words = f"{place + 1:,} of {len(found):,} found" if place is not None else "Not among those found"
+    st.markdown(f":gray[{words}]", width="content")
+
+
+def step_buttons(
+    found: Sequence[str], place: int | None, name: str, *, more: Sequence[tuple[str, str, str, str | None]] = ()
+) -> None:
+    """Draw the buttons that lead from a place to what comes before and after it, which letters press as well.
+
+    ``more`` are further ones: label, icon, letter, and what is put into the address under ``name``.
+    """
+    before = found[place - 1] if place else None
+    after = found[place + 1] if place is not None and place + 1 < len(found) else None
+
+    def go(target: str) -> None:
+        st.query_params[name] = target
+
+    steps = (("Previous", "keyboard_arrow_up", "k", before), ("Next", "keyboard_arrow_down", "j", after), *more)
+    for label, icon, letter, target in steps:
+        st.button(
+            label, icon=f":material/{icon}:", shortcut=letter, disabled=target is None, on_click=go, args=(target,)
+        )

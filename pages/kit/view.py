@@ -15,16 +15,14 @@ from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
 from core.store.queries.accuracy import CaseScore
 from core.store.selection import McqRule
-from pages.kit.controls import choose, choose_several, draw_unknown
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE
+from pages.kit.controls import UNKNOWN, choose, choose_several
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, unique_names
 
 Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "statistics", "pooled"]
 RULES: tuple[McqRule, ...] = ("mcq_loose", "mcq_strict")
 INTERVALS: dict[DifferenceInterval, str] = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
 _RULE_HELP = "The paper’s rule: the answer occurs in the response, which also counts a response that lists all."
-_TRAVELS: tuple[Part, ...] = ("models", "formats", "questions", "datasets", "specialties")
-"""Parts that hold from page to page, where both have them; Streamlit sees to it only between two that follow."""
 _CHOSEN = "_chosen"
 _WIDTH = 224
 """Pixels of a control: four stand beside one another."""
@@ -108,27 +106,20 @@ class View:
 
 def offers_of(scores: Iterable[CaseScore]) -> dict[str, Offer]:
     """Return case set → what its scores can be narrowed by; the case set with most cases comes first."""
-    held: dict[str, dict[str, dict[Any, None]]] = {}
-    cases: dict[str, set[str]] = {}
+    by_set: dict[str, list[CaseScore]] = {}
     for score in scores:
-        name = score.case_key.partition("/")[0]
-        cases.setdefault(name, set()).add(score.case_key)
-        parts = held.setdefault(name, {part: {} for part in ("models", "formats", "questions", "sets", "specialties")})
-        for part, value in zip(
-            parts, (score.model, score.format, score.question_type, score.dataset, score.specialty), strict=True
-        ):
-            if value:
-                parts[part][value] = None
-    return {
-        name: Offer(
-            tuple(held[name]["models"]),
-            tuple(f for f in FORMATS if f in held[name]["formats"]),
-            tuple(q for q in QUESTION_TYPES if q in held[name]["questions"]),
-            tuple(sorted(held[name]["sets"])),
-            in_order(held[name]["specialties"]),
+        by_set.setdefault(score.case_key.partition("/")[0], []).append(score)
+    found: dict[str, Offer] = {}
+    for name, rows in sorted(by_set.items(), key=lambda held: -len({row.case_key for row in held[1]})):
+        formats, questions = {row.format for row in rows}, {row.question_type for row in rows}
+        found[name] = Offer(
+            tuple(dict.fromkeys(row.model for row in rows if row.model)),
+            tuple(f for f in FORMATS if f in formats),
+            tuple(q for q in QUESTION_TYPES if q in questions),
+            tuple(sorted({row.dataset for row in rows if row.dataset})),
+            in_order({row.specialty for row in rows if row.specialty}),
         )
-        for name in sorted(held, key=lambda name: -len(cases[name]))
-    }
+    return found
 
 
 def offers_in(table: pd.DataFrame, case_sets: Iterable[str]) -> dict[str, Offer]:
@@ -174,52 +165,23 @@ def ask_view(offers: Mapping[str, Offer], *parts: Part) -> View:
         )
         offer = offers[case_set]
         names = unique_names(offer.models, case_set or None)
+        travelling: dict[Part, tuple[str, Sequence[str], Any]] = {
+            "models": ("Models", list(names), names),
+            "formats": ("Formats", offer.formats, FORMAT),
+            "questions": ("Questions", offer.questions, QUESTION_TYPE),
+            "datasets": ("Data sets", offer.datasets, dataset_name),
+            "specialties": ("Specialties", offer.specialties, None),
+        }
         held: dict[str, Any] = {}
         for part in parts:
-            kept = _brought(part, getattr(offer, part)) if part in _TRAVELS else ()
-            held |= _ask_part(part, offer, names)
-            if part in _TRAVELS and (chosen := held.get(part, ())) != kept:
-                st.session_state.setdefault(_CHOSEN, {})[part] = chosen
-    draw_unknown()
-    return View(case_set, **held, names=names)
-
-
-def _brought(part: Part, offered: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what was chosen of a part on another page and is on offer here; a control that is new here begins with it.
-
-    What is not on offer here is not forgotten: the next page may have it.
-    """
-    kept = tuple(value for value in st.session_state.get(_CHOSEN, {}).get(part, ()) if value in offered)
-    if kept and part not in st.session_state and part not in st.query_params:
-        st.session_state[part] = list(kept)
-    return kept
-
-
-def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> dict[str, Any]:
-    match part:
-        case "models":
-            return {part: choose_several("Models", list(names), part, names=names, width=_WIDTH)}
-        case "formats":
-            return {part: choose_several("Formats", offer.formats, part, names=FORMAT, width=_WIDTH)}
-        case "questions":
-            return {part: choose_several("Questions", offer.questions, part, names=QUESTION_TYPE, width=_WIDTH)}
-        case "datasets":
-            return {part: choose_several("Data sets", offer.datasets, part, names=dataset_name, width=_WIDTH)}
-        case "specialties":
-            return {part: choose_several("Specialties", offer.specialties, part, width=_WIDTH)}
-        case "asks_for":
-            if len(offer.asks_for) < 2:
-                return {}
-            chosen = choose_several("Asks for", offer.asks_for, part, names=ASKS_FOR, width=_WIDTH)
-            return {part: tuple(kind for kind in offer.asks_for if kind in chosen)}
-        case "rule":
-            return {part: choose("Right choice", RULES, part, names=RULE, help=_RULE_HELP, width=_WIDTH)}
-        case "statistics":
-            return ask_statistics()
-        case "pooled":
-            return {
-                part: offer.several_conditions
-                and st.toggle(
+            if part in travelling:
+                held[part] = _ask_travelling(part, *travelling[part])
+            elif part == "rule":
+                held[part] = choose("Right choice", RULES, part, names=RULE, help=_RULE_HELP, width=_WIDTH)
+            elif part == "statistics":
+                held |= _ask_statistics()
+            elif part == "pooled":
+                held[part] = offer.several_conditions and st.toggle(
                     "Pool conditions",
                     key=part,
                     bind="query-params",
@@ -227,11 +189,31 @@ def _ask_part(part: Part, offer: Offer, names: Mapping[str, str]) -> dict[str, A
                     "prompts, cap, grader … has a bar for each. This puts them together on purpose, under a name "
                     "that says so.",
                 )
-            }
+            elif len(offer.asks_for) > 1:
+                kinds = choose_several("Asks for", offer.asks_for, part, names=ASKS_FOR, width=_WIDTH)
+                held[part] = tuple(kind for kind in offer.asks_for if kind in kinds)
+    if unknown := st.session_state.get(UNKNOWN):
+        words = plain("; ".join(unknown.values()))
+        st.caption(f":material/link_off: The link asks for what is not here, and is left out: {words}.")
+    return View(case_set, **held, names=names)
 
 
-def ask_statistics() -> dict[str, Any]:
-    """Ask for the view's interval, correction and rule for choices."""
+def _ask_travelling(part: Part, label: str, offered: Sequence[str], names: Any) -> tuple[str, ...]:
+    """Ask for a part that holds from page to page, where both have it: Streamlit sees to that only for neighbours.
+
+    A control that is new here begins with what was chosen on another page and is on offer here. What is not on offer
+    here is not forgotten: the next page may have it.
+    """
+    kept = tuple(value for value in st.session_state.get(_CHOSEN, {}).get(part, ()) if value in offered)
+    if kept and part not in st.session_state and part not in st.query_params:
+        st.session_state[part] = list(kept)
+    chosen = choose_several(label, offered, part, names=names, width=_WIDTH)
+    if chosen != kept:
+        st.session_state.setdefault(_CHOSEN, {})[part] = chosen
+    return chosen
+
+
+def _ask_statistics() -> dict[str, Any]:
     with st.popover("Statistics", icon=":material/functions:", help="Interval, correction, rule for choices."):
         return {
             "interval": choose(

@@ -17,11 +17,6 @@ _LOOKED_AT_AGAIN_S = 2.0
 """Seconds for which it holds what the secrets said of a login: every look at the store asks who it is for."""
 
 
-def signs_in() -> bool:
-    """Say whether people sign in here: ``[auth]`` stands in the secrets, or stood there when the server began."""
-    return access.LOGIN in os.environ or _told(int(time.monotonic() / _LOOKED_AT_AGAIN_S))
-
-
 @functools.lru_cache(maxsize=1)
 def _told(_when: int) -> bool:
     return st.secrets.load_if_toml_exists() and "auth" in st.secrets
@@ -29,7 +24,8 @@ def _told(_when: int) -> bool:
 
 def _who() -> Visitor | None:
     """Return who looks at the page whose script runs here; ``None`` where nobody signs in."""
-    if not signs_in():
+    # people sign in where ``[auth]`` stands in the secrets, or stood there when the server began
+    if access.LOGIN not in os.environ and not _told(int(time.monotonic() / _LOOKED_AT_AGAIN_S)):
         return None
     if get_script_run_ctx(suppress_warning=True) is None or not st.user.get("is_logged_in"):
         return NOBODY
@@ -62,8 +58,12 @@ def let_in() -> None:
             auth = st.secrets.get("auth", {}) if st.secrets.load_if_toml_exists() else {}
             providers = [name for name, held in auth.items() if hasattr(held, "keys") and "client_id" in held]
             for name in providers or [None]:
-                label = f"Sign in with {name}" if name else "Sign in"
-                if st.button(label, type="primary", icon=":material/login:", key=f"sign_in_{name}"):
+                if st.button(
+                    f"Sign in with {name}" if name else "Sign in",
+                    type="primary",
+                    icon=":material/login:",
+                    key=f"sign_in_{name}",
+                ):
                     st.login(name)
         else:
             name = str(st.user.get(access.rules().claim) or "")

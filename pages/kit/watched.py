@@ -1,4 +1,7 @@
-"""A consultation under way or played again: controls, chat, answers, and the panels beside them, redrawn meanwhile."""
+"""A consultation under way or played again: controls, chat, answers, and the panels beside them, redrawn meanwhile.
+
+Also on a stage: large, without the sidebar, for people who look on from across a room.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +10,7 @@ from typing import get_args
 import streamlit as st
 
 from core.case import Case, Fact
-from core.events import Called, CallRecord, Ended, Event, Finished, Probed, Speaker, Started
+from core.events import Answered, Called, CallRecord, Ended, Event, Finished, Graded, Probed, Speaker, Started
 from core.export.reading import was_shown
 from core.frameworks.base import Framework, framework
 from core.journal import RunHeader
@@ -17,11 +20,11 @@ from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
 from pages.kit.jobs import draw_remembered
-from pages.kit.look import money, plain
+from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, money, plain, tokens_of
+from pages.kit.names import model_name
 from pages.kit.navigation import link
-from pages.kit.profiles import PARTS
 from pages.kit.seats import case_label
-from pages.kit.sessions import Shown, draw_resume
+from pages.kit.sessions import Shown, draw_resume, leave, play_again
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 _REPEATED_WITHIN_S = 1.5
@@ -37,11 +40,22 @@ _COST_HELP = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
     "price."
 )
+_PRESENT = "present"
+_MOST_SEEN = 4
+"""Diagnoses of a differential, and verdicts, that are read from afar."""
+_STAGE = """<style>
+[data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"], h1 { display: none; }
+.stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
+.st-key-stage p, .st-key-stage li, .st-key-stage button, .st-key-stage [data-testid="stCaptionContainer"],
+.st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
+.st-key-stage h2 { font-size: 38px !important; padding: 0; }
+.st-key-stage h3 { font-size: 30px !important; padding: 0; }
+.st-key-stage [class*="stMarkdownBadge"], .st-key-stage [class*="stMarkdownBadge"] * { font-size: 26px !important; }
+.st-key-stage [data-testid="stIconMaterial"] { font-size: 28px !important; }
+</style>"""
 
 
-def draw_session(
-    shown: Shown, on_new: Callable[[], None], on_again: Callable[[Shown], None], *, forks: bool = True
-) -> None:
+def draw_session(shown: Shown, *, forks: bool = True) -> None:
     """Draw a session; while it runs, it is redrawn a few times a second. ``forks`` links it to where it can fork."""
     session, case = shown.session, shown.case
     sending = f"sending_{session.key}"
@@ -56,7 +70,7 @@ def draw_session(
             draw_take_away_watched([shown], key="live")
 
     def draw() -> None:
-        draw_controls([session], case, on_new, lambda: on_again(shown), draw_what_can_be_done)
+        draw_controls([shown], case, draw_what_can_be_done)
         events, known = session.snapshot(), shown.known
         human_doctor = session.meta.get((known or framework()).tested.role) == "human" and session.running
         left, right = st.columns([5, 3], gap="medium")
@@ -97,17 +111,12 @@ def redrawn(sessions: Sequence[Session], draw: Callable[[], None]) -> None:
     live()
 
 
-def draw_controls(
-    sessions: Sequence[Session],
-    case: Case | None,
-    on_new: Callable[[], None],
-    on_again: Callable[[], None],
-    more: Callable[[], object] = lambda: None,
-) -> None:
+def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], object] = lambda: None) -> None:
     """Draw the buttons that hold, step, stop and speed up sessions, when all are over those to begin again; ``more``.
 
     ``more`` draws what stands behind them.
     """
+    sessions = [shown.session for shown in sides]
 
     def everyone(what: Callable[[Session], None]) -> None:
         for session in sessions:
@@ -150,10 +159,10 @@ def draw_controls(
             )
         else:
             if st.button("New consultation", icon=":material/add:", type="primary"):
-                on_new()
+                leave()
                 st.rerun()
             if all(session.events for session in sessions) and st.button("Play again", icon=":material/replay:"):
-                on_again()
+                play_again(*sides)
                 st.rerun()
         more()
         if case is not None:
@@ -274,11 +283,6 @@ def draw_figures(session: Session, events: Sequence[Event], known: Framework | N
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
 
 
-def tokens_of(calls: Iterable[CallRecord]) -> int:
-    """Return the tokens of calls, of prompts and completions."""
-    return sum(call.prompt_tokens + call.completion_tokens for call in calls)
-
-
 def cost_of(calls: Iterable[CallRecord]) -> str:
     """Return what calls cost as far as prices are known; a plus stands for answered calls without a known price."""
     costs = [call.cost_usd for call in calls if call.error is None]
@@ -302,13 +306,14 @@ def draw_differential(events: Sequence[Event]) -> None:
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
 
 
-def facts_to_ask(shown: Shown) -> list[Uncovered]:
-    """Return the facts that a doctor can only learn by asking in this consultation; none where its case is unknown."""
-    if shown.case is None:
-        return []
-    if shown.profiled:
-        return list(gathered(shown.case, shown.session.dialogue).asked)
-    return [fact for fact in uncovered(shown.case, shown.session.dialogue) if fact.told]
+def facts_brought(shown: Shown) -> tuple[int, int]:
+    """Return how many facts were told, and how many a doctor can only learn by asking; none of an unknown case."""
+    asked: Sequence[Uncovered] = ()
+    if shown.case is not None and shown.profiled:
+        asked = gathered(shown.case, shown.session.dialogue).asked
+    elif shown.case is not None:
+        asked = [fact for fact in uncovered(shown.case, shown.session.dialogue) if fact.told]
+    return sum(fact.turn is not None for fact in asked), len(asked)
 
 
 def _draw_facts(case: Case, shown: Shown) -> None:
@@ -360,3 +365,93 @@ def _draw_fact(item: Uncovered) -> None:
 def _fact_words(fact: Fact) -> str:
     name = "" if fact.key == "sentence" else f"{plain(fact.key[:1].upper() + fact.key[1:])}: "
     return f"{name}{plain(fact.value)}{' (imputed)' if fact.imputed else ''}"
+
+
+def ask_to_present() -> bool:
+    """Ask whether to show it large; the answer stands in the address."""
+    return st.toggle(
+        "Presentation",
+        key=_PRESENT,
+        bind="query-params",
+        help="Large type, no sidebar: names and verdict on top, for an audience.",
+    )
+
+
+def presenting() -> bool:
+    """Say whether a consultation is to be shown large."""
+    return bool(st.session_state.get(_PRESENT, st.query_params.get(_PRESENT) == "true"))
+
+
+def draw_stage(sides: Sequence[Shown]) -> None:
+    """Draw one consultation or two side by side, large; redrawn a few times a second while they run."""
+    st.html(_STAGE)
+    about = [_who(sides[0]) if len(sides) == 1 else "Side by side"]
+    about += [case_label(case)] if (case := sides[0].case) is not None else []
+
+    def draw() -> None:
+        with st.container(key="stage"):
+            st.header(plain(" · ".join(about)), anchor=False)
+            for column, shown in zip(st.columns(len(sides), gap="large"), sides, strict=True):
+                with column:
+                    if len(sides) > 1:
+                        st.subheader(plain(_who(shown)), anchor=False)
+                    _draw_outcome(shown)
+                    _draw_large(shown, alone=len(sides) == 1)
+            draw_controls(sides, None, ask_to_present)
+
+    redrawn([shown.session for shown in sides], draw)
+
+
+def _who(shown: Shown) -> str:
+    known, meta = shown.known or framework(), shown.session.meta
+    tested = known.title_of(known.tested.role)
+    doctor = model_name(shown.doctor) if shown.doctor else tested
+    patient = str(meta.get("patient") or "")
+    return f"{tested}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
+
+
+def _draw_outcome(shown: Shown) -> None:
+    """Draw the verdicts and the right answer once the consultation has ended, and before that where it stands."""
+    session, events = shown.session, shown.session.snapshot()
+    known = shown.known or framework()
+    # the newest verdict on each answer after the conversation, or on all where none came after one
+    other = "mcq_loose" if known.mcq_rule == "mcq_strict" else "mcq_strict"
+    newest = {(e.format, e.question_type): e for e in events if isinstance(e, Graded) and e.rule != other}
+    grades = [grade for grade in newest.values() if grade.format != "vignette"] or list(newest.values())
+    if not grades:
+        state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
+        words = f"{state} · {counted(known.questions(events), 'question')}" if session.running else "Stopped"
+        st.markdown(f":gray-badge[{words}]")
+        return
+    st.markdown(
+        " · ".join(f"{badge(grade.verdict)} {QUESTION_TYPE[grade.question_type]}" for grade in grades[:_MOST_SEEN])
+    )
+    # who still has to answer is not told
+    if shown.case is not None and not session.running:
+        st.markdown(f"Right answer: **{plain(shown.case.answer)}**")
+
+
+def _draw_large(shown: Shown, *, alone: bool) -> None:
+    events = shown.session.snapshot()
+    left, right = st.columns([5, 3], gap="large") if alone else (st.container(), st.container())
+    with left:
+        # who plays is to see what is asked, below
+        height = 360 if hides_thoughts(shown.session) else 700 if alone else 480
+        draw_watched_chat(shown, events, height=height)
+        known, session = shown.known or framework(), shown.session
+        if alone:
+            draw_seat(session, known, f"sending_{session.key}")
+        if session.error:
+            st.error(plain(session.error))
+    if session.running and session.meta.get(known.tested.role) == "human":
+        return  # who plays the doctor is not shown what there is to find
+    with right:
+        told, asked = facts_brought(shown)
+        if asked:
+            st.progress(told / asked, text=f"{told} of {asked} facts uncovered")
+        answers = [event for event in events if isinstance(event, Answered) and event.response]
+        probes = [event for event in events if isinstance(event, Probed)]
+        for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_SEEN]:
+            st.progress(min(1.0, probability), text=f"{plain(diagnosis)} {probability:.0%}")
+        if answers and not shown.session.running and alone:
+            st.markdown(f"Answer: {plain(answers[-1].response or '')}")

@@ -15,16 +15,14 @@ from core.store.database import Store
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.cases import choose_case, forget
+from pages.kit.cases import Passage, choose_case, draw_conversation, forget
 from pages.kit.controls import choose_several
-from pages.kit.conversation import Passage, draw_conversation
 from pages.kit.jobs import draw_missing
-from pages.kit.lists import draw_pager, page_asked
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import Reading
-from pages.kit.tables import draw_table, offer_csv, percents
+from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked, percents
 from pages.patients.rates import draw_rates, persona_name, read_right
 
 _PAGE = 50  # hits on one page of the list

@@ -9,25 +9,29 @@ from core.datasets.select import answers_of, cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
 from core.frameworks.casting import CastNames, is_model
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import header_of, in_full, remarks_of
-from core.jobs.run import Options, check_prompts, check_startable, start
+from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
-from pages.kit.look import plain
-from pages.kit.profiles import counted, reason_words
-from pages.kit.seats import ask_address, ask_effort, ask_pack, ask_pictures, registry
-from pages.kit.settings_form import (
+from pages.kit.look import counted, faults_said, plain, reason_words
+from pages.kit.seats import (
+    ask_address,
     ask_arms,
+    ask_effort,
     ask_framework,
     ask_options,
+    ask_pack,
+    ask_pictures,
     ask_player,
-    cast_problem,
     has_options,
     prepared,
     read_options,
+    registry,
+    seat_problem,
 )
 from pages.kit.view import in_order
 from pages.kit.visitor import only
@@ -68,22 +72,18 @@ def ask_campaign() -> None:
     draw_estimate(size)
     if remarks := remarks_of(campaign):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
-    if not st.button(
+    if st.button(
         "Start the campaign", type="primary", icon=":material/play_arrow:", **only("run", disabled=bool(problem))
     ):
-        return
-    own = load_registry()
-    try:
-        check_startable(campaign, own, options)
-        header = header_of(campaign, own)
-        with st.spinner("Starting…"):
-            start(header, options.concurrency, options.budget_usd)
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    st.session_state.pop(_WANTED, None)
-    st.query_params["run"] = header.run_id
-    st.rerun()
+        own = load_registry()
+        with faults_said():
+            check_startable(campaign, own, options)
+            header = header_of(campaign, own)
+            with st.spinner("Starting…"):
+                start(header, options.concurrency, options.budget_usd)
+            st.session_state.pop(_WANTED, None)
+            st.query_params["run"] = header.run_id
+            st.rerun()
 
 
 def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, str]:
@@ -95,16 +95,26 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
     left, right = st.columns(2, gap="large")
     with left:
         tested = ask_player("runs", known, known.tested.role)
-        pilot = _ask_size(tested)
+        # what costs nothing is not tried on a few cases first
+        pilot = is_model(tested) and (
+            choose(
+                "Size",
+                list(_SIZES),
+                "runs_size",
+                names=_SIZES,
+                shape="segments",
+                help=f"A pilot: {_PILOT_CASES} cases, one trial each, few arms; it shows what a full study would cost, "
+                "and whether everybody can be read. Every number can be changed below.",
+            )
+            == "pilot"
+        )
         # controls of a pilot are others than those of a full study: each begins with what is usual for it
         page = "runs_pilot" if pilot else "runs"
         cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None)
         images = ask_pictures("runs", [tested], cases)
         effort = ask_effort("runs", [tested])
-        trials = int(
-            st.number_input(
-                "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
-            )
+        trials = st.number_input(
+            "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
         )
         few = [one for one in known.paper if one[0] in _PILOT_FORMATS]
         arms = ask_arms(page, known, few if pilot else ())
@@ -154,31 +164,13 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         case_set=case_set,
         arms=arms,
         many_choices=answers,
-        trials=trials,
+        trials=int(trials),
         seed=int(seed),
         prompts=prompts,
         protocol=known.name,
         settings=settings,
     )
-    return campaign, options, wrong or cast_problem(known, names, address), note
-
-
-def _ask_size(tested: str) -> bool:
-    """Ask whether a model is tried on a few cases first; returns whether. What costs nothing is not asked about."""
-    if not is_model(tested):
-        return False
-    return (
-        choose(
-            "Size",
-            list(_SIZES),
-            "runs_size",
-            names=_SIZES,
-            shape="segments",
-            help=f"A pilot: {_PILOT_CASES} cases, one trial each, few arms; it shows what a full study would cost, and "
-            "whether everybody can be read. Every number can be changed below.",
-        )
-        == "pilot"
-    )
+    return campaign, options, wrong or seat_problem(names, address, known.name), note
 
 
 def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
@@ -192,9 +184,8 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     held = in_order(case.specialty for case in every)
     specialty = choose("Specialty", [_EVERY, *held], "runs_specialty", where=second, bound=False)
     most = len(every)
-    begin = min(most, usual or most)
-    limit = int(
-        third.number_input("Number of cases", 1, most, begin, key=f"{page}_limit_{dataset}", persist_state="session")
+    limit = third.number_input(
+        "Number of cases", 1, most, min(most, usual or most), key=f"{page}_limit_{dataset}", persist_state="session"
     )
     case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
     try:
@@ -207,10 +198,9 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
 
 def left_out_words(found: Prepared) -> str:
     """Return in a sentence how many cases can be played, and how many cannot and why."""
-    total = len(found.cases) + len(found.left_out)
+    total = counted(len(found.cases) + len(found.left_out), "case")
     if not found.left_out:
-        return f"All {counted(total, 'case')} can become a patient."
+        return f"All {total} can become a patient."
     reasons = Counter(reason_words(generated.reason) for _, generated in found.left_out)
     why = ", ".join(f"{reason.lower()} {number}" for reason, number in reasons.most_common())
-    left = f"left out {len(found.left_out):,}: {why}"
-    return f"{len(found.cases):,} of {counted(total, 'case')} can become a patient; {left}."
+    return f"{len(found.cases):,} of {total} can become a patient; left out {len(found.left_out):,}: {why}."

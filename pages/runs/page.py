@@ -1,29 +1,40 @@
-"""Plan a campaign with its cost before it starts, start it, watch it, stop it, resume it."""
+"""Campaigns: the list, one of them while it runs and when it is over, and what one does with it.
+
+It is stopped, resumed, named, deleted, taken out, and followed to where its answers are read.
+"""
 
 import datetime
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, Final
 
+import orjson
 import pandas as pd
+import pyarrow.csv
 import streamlit as st
 
-from core.errors import AnamnesisError
+from core.export.run_report import report_of
 from core.frameworks.base import frameworks, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
 from core.jobs.plan import HUMAN, names_of, remarks_of
 from core.jobs.progress import ask_to_stop, status
+from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
+from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.care import RULES, failures, trial_rows
 from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.labels import delete_run, held_by
+from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RoleUse, RunProgress
 from core.store.selection import McqRule, Selection
 from core.words import CARE_FAILURE
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
@@ -39,6 +50,7 @@ from pages.kit.campaigns import (
     state_of,
     unpriced,
 )
+from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.look import (
     END_SHORT,
@@ -48,8 +60,9 @@ from pages.kit.look import (
     STATE_ICON,
     VERDICT,
     arm_in_words,
+    duration,
+    faults_kept,
     plain,
-    verdict_in_words,
 )
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import follow, lead_to, link
@@ -58,7 +71,6 @@ from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.visitor import only
 from pages.runs.form import ask_campaign, form_is_wanted
-from pages.runs.hub import draw_delete, draw_note, draw_ways_on, time_in_words
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two looks at the runs, when idle too: another process may start one at any time."""
@@ -99,10 +111,10 @@ def draw_runs() -> None:
     watch()
 
 
-def runs_table(found: list[RunProgress]) -> pd.DataFrame:
-    """Return the runs as a table with plain heads."""
+def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
+    """Draw the list with the shown run marked; a click on another one puts that one into the address."""
     names = unique_names(run.doctor for run in found)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         [
             {
                 "State": state_of(run).capitalize(),
@@ -120,16 +132,8 @@ def runs_table(found: list[RunProgress]) -> pd.DataFrame:
             for run in found
         ]
     )
-
-
-def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
-    """Draw the list with the shown run marked; a click on another one puts that one into the address."""
-
-    def choose(row: int) -> None:
-        st.query_params["run"] = found[row].run_id
-
     draw_table(
-        runs_table(found),
+        table,
         "runs_list",
         {
             "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent", width="small"),
@@ -137,7 +141,7 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
             "State": st.column_config.TextColumn(width="small"),
             "Excluded": st.column_config.NumberColumn(help="Answers that do not count, with their reasons below."),
         },
-        on_row=choose,
+        on_row=lambda row: st.query_params.update(run=found[row].run_id),
         marked=found.index(shown),
         ids=[run.run_id for run in found],
         height="content" if len(found) <= _LISTED else 35 * _LISTED,
@@ -147,21 +151,25 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
 
 def draw_run(run: RunProgress) -> None:
     """Draw one run: how far it is, what it is, what came of it, and its conversations."""
-    state, told = state_of(run), None
+    state = state_of(run)
+    told = status(run.run_id) if state == "running" else None
     st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
-    if state == "running":
-        told = status(run.run_id)
-        if told and told.get("batch"):
+    if told:
+        if told.get("batch"):
             words[0] = words[0].replace("Running", "Waiting")
-        words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
+        words += map(plain, filter(None, (time_in_words(told), told["words"])))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
     if told and told.get("forecast"):
         st.caption(f":material/query_stats: {plain(told['forecast'])}")
     if told and told.get("trouble"):
         st.warning(plain(told["trouble"]), icon=":material/gavel:")
     _draw_buttons(run, state)
-    draw_note(run)
+    held = label_of_run(run.run_id)
+    if held.tags:
+        st.markdown(" ".join(f":gray-badge[{plain(tag)}]" for tag in held.tags))
+    if held.note:
+        st.caption(f":material/sticky_note_2: {plain(held.note)}")
     used = [f"{role}: {_tokens(use)}" for role, use in run.use.items()]
     if sources := dict.fromkeys(use.price_source for use in run.use.values() if use.price_source):
         used.append(f"prices: {plain('; '.join(sources))}")
@@ -196,11 +204,8 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
         ask_to_stop(run.run_id)
 
     def resume() -> None:
-        st.session_state.pop(refused, None)
-        try:
+        with faults_kept(refused):
             go_on(run.run_id)
-        except AnamnesisError as error:
-            st.session_state[refused] = str(error)
 
     with st.container(horizontal=True, vertical_alignment="center"):
         if state == "running":
@@ -230,6 +235,79 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
         if state != "running" and run.source != "release":
             draw_delete(run)
         st.caption(f"`{run.run_id}`")
+
+
+def time_in_words(told: dict[str, Any]) -> str:
+    """Return how long a run has been under way, and about how long it still takes; empty where it is not known."""
+    if "started_at" not in told:
+        return ""
+    since = time.time() - told["started_at"]
+    left = since / told["done_here"] * (told["planned"] - told["done"]) if told["done_here"] else None
+    return f"{duration(since)} so far" + (f", about {duration(left)} left" if left else "")
+
+
+def draw_delete(run: RunProgress) -> None:
+    """Draw the way to delete a run, with what goes with it and what stays."""
+    refused = f"delete_refused_{run.run_id}"
+
+    def delete() -> None:
+        with faults_kept(refused):
+            delete_run(Store(), run.run_id)
+            st.query_params.pop("run", None)
+
+    with st.popover("Delete", icon=":material/delete:", key=f"delete_{run.run_id}"):
+        held = ask(held_by, run.run_id)
+        goes = {"trials": held.trials, "answers": held.answers, "verdicts": held.verdicts, "scores": held.scores}
+        goes |= {"experts’ annotations": held.annotations}
+        st.markdown(
+            f"With it go {', '.join(f'{n:,} {what}' for what, n in goes.items() if n) or 'no answers'}. "
+            f"What its {held.calls:,} calls cost stays counted."
+        )
+        if held.branches:
+            st.markdown(f"{held.branches:,} branches of other runs stay, without the conversations they came from.")
+        st.button("Delete for good", type="primary", key=f"delete_yes_{run.run_id}", on_click=delete, **only("edit"))
+        if words := st.session_state.get(refused):
+            st.warning(plain(words), icon=":material/error:")
+
+
+def draw_ways_on(run: RunProgress) -> None:
+    """Draw where the answers of a run are read, compared, graded again and taken out."""
+    run_id = run.run_id
+    with st.container(horizontal=True, vertical_alignment="center"):
+        link("accuracy", "Beside other models", "bar_chart")
+        link("transcripts", "Its conversations", "forum", **in_transcripts([run_id]))
+        link("failures", "Why answers are wrong", "troubleshoot")
+        link("compare", "Compare with another run", "compare_arrows")
+        if any(question_type in FREE for _, question_type in run.arms):
+            link(
+                "graders",
+                "Grade again",
+                "rule",
+                graders_tab="Grade again",
+                graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
+            )
+        with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
+            files: tuple[tuple[str, str, str, Callable[[], bytes | str]], ...] = (
+                ("Report (Markdown)", "report.md", "text/markdown", lambda: report_of(Store(), run_id)),
+                ("Answers and verdicts (CSV)", "answers.csv", "text/csv", lambda: _answers_csv(run_id)),
+                ("Conversations (JSON Lines)", "conversations.jsonl", "application/jsonl", lambda: _talk_lines(run_id)),
+            )
+            for label, name, mime, make in files:
+                st.download_button(
+                    label, make, f"{run_id}-{name}", mime, key=f"export_{name}_{run_id}", on_click="ignore"
+                )
+
+
+def _answers_csv(run_id: str) -> bytes:
+    held = BytesIO()
+    with Store().read() as cursor:
+        pyarrow.csv.write_csv(inert_table(results(cursor, Selection(runs=[run_id]))), held)
+    return held.getvalue()
+
+
+def _talk_lines(run_id: str) -> bytes:
+    with Store().read() as cursor:
+        return b"".join(orjson.dumps(line) + b"\n" for line in transcripts(cursor, run_id))
 
 
 def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
@@ -267,8 +345,7 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
 
 def _draw_accuracy(run: RunProgress) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
-    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
-    if not rows:
+    if not (rows := accuracy_rows(run.run_id, rule_of(run.protocol))):
         return
     known = frameworks().get(run.protocol)
     if known is not None and len(known.arms) <= _FEW:
@@ -281,10 +358,8 @@ def _draw_accuracy(run: RunProgress) -> None:
             "Accuracy by format",
             f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % intervals; run {run.run_id}.",
         )
-    reasons = sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]())
-    if reasons:
-        words = ", ".join(f"{count:,} {verdict_in_words(reason, count)}" for reason, count in reasons.items())
-        st.caption(f":material/block: Not counted in any figure: {words}.")
+    if reasons := sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]()):
+        st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
     draw_as_table(accuracy_table(rows), f"accuracy-{run.run_id}")
 
 
@@ -338,8 +413,7 @@ def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
 def run_conversations(run_id: str, rule: McqRule, page: int) -> list[Conversation]:
     """Return one page (from 0) of a run's conversations."""
     with Store().read() as cursor:
-        wanted = Selection(runs=[run_id], mcq_rule=rule)
-        return conversations(cursor, wanted, limit=_PAGE, offset=page * _PAGE)
+        return conversations(cursor, Selection(runs=[run_id], mcq_rule=rule), limit=_PAGE, offset=page * _PAGE)
 
 
 @cached_query(entries=32)
@@ -383,7 +457,10 @@ def conversations_table(
                 **({} if failed is not None else {"Specialty": talk.specialty}),  # failures take its room
                 "Trial": talk.trial + 1,
                 "Right answer": talk.answer,
-                **{arm_in_words(name): _verdict(talk, name) for name in arms},
+                **{
+                    arm_in_words(name): VERDICT[verdict][0] if (verdict := talk.verdicts.get(name)) in VERDICT else "–"
+                    for name in arms
+                },
                 "Doctor's turns": talk.doctor_turns,
                 "Ended by": _ended_by(talk, protocol),
                 **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
@@ -391,11 +468,6 @@ def conversations_table(
             for talk in found
         ]
     )
-
-
-def _verdict(talk: Conversation, name: str) -> str:
-    verdict = talk.verdicts.get(name)
-    return VERDICT[verdict][0] if verdict in VERDICT else "–"
 
 
 def _ended_by(talk: Conversation, protocol: str) -> str:

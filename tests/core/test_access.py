@@ -37,7 +37,7 @@ from core.jobs.regrade import Regrading, begin_regrading
 from core.jobs.release.importing import begin_import
 from core.jobs.solving import Solving, begin_solving
 from core.journal import RunHeader, journal_path, read_header
-from core.live.fork import ForkPlan, start_fork
+from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
 from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind
 from core.measures.missing import begin_measuring
@@ -434,7 +434,9 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "stop one": lambda store, _: ask_to_stop("run0"),
     "start a consultation": lambda store, _: start_consultation(one_case(_campaign(), a_case())),
     "go on with another's": lambda store, _: resume_consultation(read_header(journal_path("live-rita"))),
-    "branch off a conversation": lambda store, _: start_fork(ForkPlan("t01", 1, "No.", CastNames("reference/bayes"))),
+    "branch off a conversation": lambda store, _: start_fork(
+        ForkPlan(1, "No.", CastNames("reference/bayes")), stored_origin("t01")
+    ),
     "run a pasted case": lambda store, _: start_bench(_campaign()),
     "go on with another's paste": lambda store, _: resume_bench("bench-rita"),
     "edit a run of the debugger": lambda store, _: start_edited(a_header("run0", [a_case()]), a_case(), "Else.", {}),

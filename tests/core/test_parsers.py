@@ -27,10 +27,10 @@ from core.agents.sections_model import read_split
 from core.debugger.paste import read_pasted
 from core.errors import AnamnesisError
 from core.events import CallRecord
-from core.frameworks.automedic.llm import read_rating
+from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import read_tags
 from core.journal import JournalWriter, Line, ReplyLine, read_lines
-from core.measures.experts.workbooks import _QUESTIONS, MODELS, read_grader_file, read_workbook
+from core.measures.experts.workbooks import _QUESTIONS, MODELS, read_grader_file, read_rows
 from core.models.base import Thought
 from core.models.settings import SHIPPED, read_settings
 from core.models.thinking import Thinking
@@ -285,7 +285,7 @@ def test_an_experts_file_with_wrong_bytes_is_read_or_refused(harm: list[tuple[fl
     for where, put, taken in harm:
         at = int(where * len(data))
         data[at : at + taken] = put
-    refused_by_name(lambda: read_workbook(bytes(data), "one"))
+    refused_by_name(lambda: read_rows(bytes(data), "one"))
     refused_by_name(lambda: read_grader_file(bytes(data)))
 
 

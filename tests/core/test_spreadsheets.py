@@ -14,11 +14,12 @@ import pytest
 
 from core.cli.options import print_rows
 from core.export.document import document_of
-from core.export.json_form import from_json, to_json
-from core.export.markdown import to_markdown
+from core.export.forms import to_json
+from core.export.page import to_markdown
 from core.export.run_report import report_of
 from core.spreadsheets import as_written, csv_of, inert, inert_table
 from core.store.queries.transcripts import results
+from tests.core.export.talks import read_back
 from tests.support.hostile import CASES, RUNS, TEXTS, hostile
 from tests.support.stores import copy_of
 
@@ -75,6 +76,6 @@ def test_nothing_that_is_taken_away_holds_a_formula_or_loses_a_word(tmp_path: Pa
     assert read == [text.replace("\r", "\n") for text in TEXTS]
     for number in range(CASES):
         document = document_of([f"run-{number % RUNS}-{number}"], store)
-        assert from_json(to_json(document)) == document
+        assert read_back(to_json(document)) == document
         assert b"<script" not in to_markdown(document)
     assert all(len(report_of(store, f"run-{run}")) > 500 for run in range(RUNS))

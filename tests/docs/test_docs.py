@@ -15,7 +15,7 @@ import typer
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import app
-from core.datasets.readers.registry import FORMATS
+from core.datasets.readers.engine import FORMATS
 from core.measures.ledger.marks import MEASURED as LEDGER
 from core.measures.patients.rules import ABOUT
 from core.models.settings import SHIPPED, read_settings
@@ -67,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own" / "a.duckdb"))
     (tmp_path / "models.local.toml").touch()
     monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
+    # as where the environment is active: another `python3` may be a script that looks for one, which takes its time
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PWD", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prompts").symlink_to(ROOT / "prompts")

@@ -15,8 +15,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.forks import Tree, tree
 from pages.kit import sessions as live_sessions
-from pages.transcripts.branches.compare import common_messages, differences, edits, marked_text
-from pages.transcripts.branches.family import changes_words, node_names, tree_chart, tree_table
+from pages.transcripts.branches import changes_words, node_names, tree_chart, tree_table
+from pages.transcripts.comparison import common_messages, differences, edits, marked_text
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of
@@ -115,8 +115,12 @@ def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:
     assert r"\<script\>" in shown
 
 
-def test_deleting_says_how_many_go_and_leads_to_the_parent(family: Store, open_page: Open) -> None:
+def test_deleting_says_how_many_go_and_leads_to_the_parent_and_the_server_forgets_too(
+    family: Store, open_page: Open
+) -> None:
     app = open_page("branches", trial="a")
+    for name in ("a", "b"):  # as after they were watched here
+        live_sessions.remember(Session(key=name, title="a case", finished_at=1.0), None)
     assert "This deletes **2 conversations** for good: Branch 1 and 1 that branched off it." in words(app)
     button(app, "Delete 2 conversations").click().run()
     assert trouble(app) == []
@@ -124,6 +128,8 @@ def test_deleting_says_how_many_go_and_leads_to_the_parent(family: Store, open_p
     assert [node.trial_id for node in tree_of(family).nodes] == ["root", "c"]
     original = open_page("branches", trial="root")
     assert not [b.label for b in original.button if b.label.startswith("Delete")]
+    for name in ("a", "b"):
+        assert "is not stored here" in words(open_page("branches", trial=name))
 
 
 def test_the_transcript_leads_to_the_fork_and_to_the_branches(family: Store, open_page: Open) -> None:
@@ -166,15 +172,15 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
     assert "- **Persona**: plain :gray[Original] → anxious :gray[Branch 1]" in shown
 
 
-def test_an_empty_message_cannot_be_run_on(consulted: str, open_page: Open) -> None:
+def test_an_empty_message_cannot_be_run_on_and_a_stopped_branch_says_that_it_is_not_in_the_tree(
+    consulted: str, open_page: Open
+) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    assert not button(app, "Go on from here").disabled
+    said = app.text_area[0].value
     app.text_area[0].set_value("  ").run()
     assert button(app, "Go on from here").disabled
-
-
-def test_a_stopped_branch_is_not_in_the_tree_and_says_so(consulted: str, open_page: Open) -> None:
-    app = open_page("branches", trial=consulted, fork="yes")
+    app.text_area[0].set_value(said).run()
+    assert not button(app, "Go on from here").disabled
     button(app, "Go on from here").click().run()
     button(app, "Stop").click().run()
     run_until(app, lambda a: "was stopped before its end" in words(a))
@@ -253,15 +259,6 @@ def test_own_words_in_a_row_are_one_stretch_and_no_ground_crosses_a_line() -> No
         line.count("[") - line.count(r"\[") == line.count(":blue-background[")
         for line in marked_text(pieces, "insert").splitlines()
     )
-
-
-def test_a_deleted_branch_is_forgotten_by_the_server_too(family: Store, open_page: Open) -> None:
-    app = open_page("branches", trial="a")
-    for name in ("a", "b"):  # as after they were watched here
-        live_sessions.remember(Session(key=name, title="a case", finished_at=1.0), None)
-    button(app, "Delete 2 conversations").click().run()
-    for name in ("a", "b"):
-        assert "is not stored here" in words(open_page("branches", trial=name))
 
 
 def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(database: Path, open_page: Open) -> None:

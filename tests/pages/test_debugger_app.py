@@ -62,8 +62,11 @@ def edit(app: AppTest, start: str, text: str) -> AppTest:
     return box.set_value(text).run()
 
 
-def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
+def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
     app = open_page("debugger")
+    app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
+    assert button(app, "Run the chosen arms").disabled
+    assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
     app.selectbox(key="debug_doctor").set_value("another model…").run()
     app.text_input(key="debug_doctor_other").set_value("openai/mine")
     app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
@@ -103,10 +106,6 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     button(app, "Another case").click().run()
     assert "run" not in app.query_params
     assert app.number_input(key="debug_trials").value == 2  # what was chosen is still there
-
-
-def test_without_an_arm_nothing_can_be_run(open_page: Open) -> None:
-    app = open_page("debugger")
     app.pills(key="debug_types_craftmd").set_value([]).run()
     assert button(app, "Run the chosen arms").disabled
     assert "Choose at least one format" in words(app)
@@ -169,21 +168,20 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     app.segmented_control(key="debug_view").set_value("why").run()
     assert "no answer here is wrong" in words(app)
     assert trouble(app) == []
-
-
-def test_every_step_of_the_conversation_can_be_looked_at(open_page: Open) -> None:
-    run = bench()
+    # every step of the conversation can be looked at
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", step="ask:2", view="back")
     step = app.selectbox(key="debug_step")
     assert step.value == "ask:2"
-    said = [event.text for event in run.events(0) if event.kind == "utterance"]
+    said = [event.text for event in run.snapshot()[0] if event.kind == "utterance"]
     assert code(app) == [said[2]]
     step.set_value("reply:1").run()
     assert code(app) == [said[1]]
     assert app.query_params["step"] in ("reply:1", ["reply:1"])
 
 
-def test_an_edited_message_reaches_the_wire_and_the_variant_is_kept(open_page: Open, provider: FakeProvider) -> None:
+def test_an_edited_message_reaches_the_wire_and_what_came_of_it_is_a_variant(
+    open_page: Open, provider: FakeProvider
+) -> None:
     run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
     app = open_page("debugger", run=run.run_id, cell="1:vignette:frq")
     provider.script = lambda body: "**Final Diagnosis:** Acute pericarditis"
@@ -209,16 +207,12 @@ def test_an_edited_message_reaches_the_wire_and_the_variant_is_kept(open_page: O
     shared = open_page("debugger", run=run.run_id, cell="1:vignette:frq", left=variant.variant_id, right="original")
     assert shared.selectbox(key="debug_left").value == variant.variant_id
     assert shared.selectbox(key="debug_right").value == "original"
-
-
-def test_a_providers_failure_is_a_variant_with_its_reason(open_page: Open, provider: FakeProvider) -> None:
-    run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
+    # a provider's failure is a variant with its reason
     provider.script = [failing(400, "no such model")]
-    app = open_page("debugger", run=run.run_id, cell="1:vignette:frq")
-    button(app, AGAIN).click().run()
-    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
-    assert list(app.dataframe[1].value["Verdict"]) == ["Incorrect", "provider error"]
-    assert "Provider error, excluded" in words(app)
+    button(shared, AGAIN).click().run()
+    run_until(shared, lambda a: len(variants_of(run.trials[0].trial_id)) == 2 and not has_button(a, "Stop"))
+    assert list(shared.dataframe[1].value["Verdict"]) == ["Incorrect", "Correct", "provider error"]
+    assert "Provider error, excluded" in words(shared)
 
 
 def test_the_reference_doctor_reads_the_edited_case_and_not_the_instructions(open_page: Open) -> None:
@@ -238,6 +232,10 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     run = bench(arms=(("vignette", "frq"),))
     app = open_page("debugger", run=run.run_id)
     assert "Edit a message that comes from a prompt of the pack first." in words(app)
+    app.text_input(key="debug_pack_own_name").set_value("../evil").run()
+    button(app, "Make the pack").click().run()
+    (refused,) = trouble(app)
+    assert "is no name for a prompt pack" in refused
     app = edit(app, "System", "You are an AI doctor specialised in Cardiology. Think of the heart.")
     assert r"answer\_system\.md changes" in words(app)
     app.text_input(key="debug_pack_save_name").set_value("heart").run()
@@ -288,15 +286,6 @@ def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_list
     assert list(listed["Played by"]) == ["reference cast"] * 2
 
 
-def test_a_pack_name_that_cannot_be_used_is_said(open_page: Open) -> None:
-    run = bench(arms=(("vignette", "frq"),))
-    app = open_page("debugger", run=run.run_id)
-    app.text_input(key="debug_pack_own_name").set_value("../evil").run()
-    button(app, "Make the pack").click().run()
-    assert len(trouble(app)) == 1
-    assert "is no name for a prompt pack" in trouble(app)[0]
-
-
 def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
     run = bench()
     before = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
@@ -310,8 +299,12 @@ def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
     assert trouble(single) == []
 
 
-def test_choosing_a_cell_by_the_controls_moves_the_address(open_page: Open) -> None:
+def test_a_cell_is_chosen_by_controls_and_address_and_one_that_is_not_there_gives_way(open_page: Open) -> None:
     run = bench()
+    for cell in ("9:vignette:mcq", "0:vignette:mcq", "1:nowhere:mcq", "nonsense"):
+        app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none", left="x")
+        assert trouble(app) == []
+        assert "· trial 1" in words(app)
     app = open_page("debugger", run=run.run_id, cell="1:vignette:mcq")
     app.selectbox(key="debug_trial").set_value(1).run()
     assert app.query_params["cell"] in ("2:vignette:mcq", ["2:vignette:mcq"])
@@ -326,21 +319,6 @@ def test_an_address_of_nothing_says_so_and_offers_a_new_run(open_page: Open, add
     assert "is not stored here" in words(app)
     assert not button(app, RUN).disabled
     assert trouble(app) == []
-
-
-@pytest.mark.parametrize("cell", ["9:vignette:mcq", "0:vignette:mcq", "1:nowhere:mcq", "nonsense"])
-def test_a_cell_that_is_not_there_gives_way_to_one_that_is(open_page: Open, cell: str) -> None:
-    run = bench()
-    app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none", left="x")
-    assert trouble(app) == []
-    assert "· trial 1" in words(app)
-
-
-def test_a_missing_key_is_named_before_anything_is_run(open_page: Open) -> None:
-    app = open_page("debugger")
-    app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, "Run the chosen arms").disabled
-    assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
 
 
 def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:

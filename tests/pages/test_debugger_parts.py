@@ -24,9 +24,8 @@ from core.store.queries.facts import facts_saved
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import changed_prompts, one_side
-from pages.kit.case.belief import belief_chart, belief_frame, belief_sentences
 from pages.kit.case.facts import facts_frame, facts_from, facts_table, ledger_of
-from pages.kit.case.why import attribution_of, wrong_in
+from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
@@ -176,10 +175,51 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
     return run.run_id
 
 
-def test_saved_facts_take_the_place_of_the_profile(open_page: Open) -> None:
+def test_facts_are_marked_by_a_model_the_patient_is_judged_and_a_saved_list_counts(open_page: Open) -> None:
+    def marks(body: dict[str, Any]) -> str:
+        made = [{"id": fact.id, "mark": "never_elicited", "turn": None} for fact in facts_of(CASE)]
+        return f"Here you are: {json.dumps({'facts': made})}"
+
+    def verdicts(body: dict[str, Any]) -> str:
+        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", str(body["messages"][0]["content"]))
+        assert said is not None
+        return json.dumps({"withheld": [], "invented": [{"turn": int(said[1]), "words": said[2], "contradicts": None}]})
+
     app = open_page("debugger", run=bench_id(), view="facts")
     assert len(app.dataframe[1].value) == 3
     assert r"made by its profile" in words(app)
+    assert "Not judged" in words(app)
+    assert any("Choose a language model" in caption.value for caption in app.caption)
+
+    def seat(end: str, model: str, address: str) -> None:
+        """Put a model into the seat whose key ends so."""
+        prefix = next(box.key for box in app.selectbox if str(box.key).endswith(f"{end}_grader")).removesuffix(
+            "_grader"
+        )
+        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
+        app.text_input(key=f"{prefix}_grader_other").set_value(model).run()
+        app.text_input(key=f"{prefix}_base_url").set_value(address).run()
+
+    with running(marks) as provider:
+        seat("_judge", "openai/judge", provider.base_url)
+        button(app, "Ask for the marks").click().run()
+        run_until(app, lambda a: "Rules and model agree" in words(a))
+        assert len(provider.bodies) == 1
+        differing = app.dataframe[2].value
+        assert "chest pain for two days" in list(differing["What"])
+        assert set(differing["Rules"]) <= {"✓ Asked", "↑ Volunteered"}
+        assert set(differing["Model"]) == {"✗ Never elicited"}
+
+        provider.script = verdicts
+        seat("_facts", "openai/judge", provider.base_url)
+        size = {metric.label: metric.value for metric in app.metric}
+        assert (size["Conversations to judge"], size["Model calls"]) == ("1", "1")
+        button(app, "Judge").click().run()
+        run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
+        assert len(provider.bodies) == 2
+    assert "Invented]" in words(app)
+    assert "judge (prompts" in words(app)
+
     button(app, "Save these facts").click().run()
     assert trouble(app) == []
     assert "made by a person" in words(app)
@@ -189,51 +229,7 @@ def test_saved_facts_take_the_place_of_the_profile(open_page: Open) -> None:
     assert saved.facts == facts_of(CASE)
     button(app, "Back to the rules").click().run()
     assert "made by rules" in words(app)
-
-
-def test_a_models_marks_are_shown_where_they_differ(open_page: Open) -> None:
-    def script(body: dict[str, Any]) -> str:
-        marks = [{"id": fact.id, "mark": "never_elicited", "turn": None} for fact in facts_of(CASE)]
-        return f"Here you are: {json.dumps({'facts': marks})}"
-
-    app = open_page("debugger", run=bench_id(), view="facts")
-    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_judge_grader")).removesuffix("_grader")
-    assert any("Choose a language model" in caption.value for caption in app.caption)
-    with running(script) as provider:
-        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
-        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
-        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
-        button(app, "Ask for the marks").click().run()
-        run_until(app, lambda a: "Rules and model agree" in words(a))
-        assert len(provider.bodies) == 1
-    differing = app.dataframe[2].value
-    assert "chest pain for two days" in list(differing["What"])
-    assert set(differing["Rules"]) <= {"✓ Asked", "↑ Volunteered"}
-    assert set(differing["Model"]) == {"✗ Never elicited"}
     assert trouble(app) == []
-
-
-def test_a_model_judges_the_patient_of_one_trial_and_its_words_are_shown(open_page: Open) -> None:
-    def script(body: dict[str, Any]) -> str:
-        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", str(body["messages"][0]["content"]))
-        assert said is not None
-        return json.dumps({"withheld": [], "invented": [{"turn": int(said[1]), "words": said[2], "contradicts": None}]})
-
-    app = open_page("debugger", run=bench_id(), view="facts")
-    assert "Not judged" in words(app)
-    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_facts_grader")).removesuffix("_grader")
-    with running(script) as provider:
-        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
-        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
-        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
-        size = {metric.label: metric.value for metric in app.metric}
-        assert (size["Conversations to judge"], size["Model calls"]) == ("1", "1")
-        button(app, "Judge").click().run()
-        run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
-        assert len(provider.bodies) == 1
-    assert trouble(app) == []
-    assert "Invented]" in words(app)
-    assert "judge (prompts" in words(app)
 
 
 def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:

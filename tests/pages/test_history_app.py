@@ -13,12 +13,11 @@ from streamlit.testing.v1 import AppTest
 from core.agents.base import Turn
 from core.case import Case
 from core.measures import missing
-from core.measures.history.measures import HISTORY, HistoryTaking, save_items
+from core.measures.history.measures import HISTORY, HistoryTaking
 from core.measures.missing import count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
-from core.text.case_items import ItemSet
-from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY
+from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -63,7 +62,7 @@ def store_two_doctors(store: Store) -> None:
         write_journal(store.journals, run, header, *(a_talk(run, case, said, right=right) for case in CASES))
     fold(store)
     for case in CASES:
-        save_items(store, case, ItemSet(COUGH_ITEMS, "openai/profiler"))
+        save_items(store, case, COUGH_ITEMS, "openai/profiler")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from core.export.document import document_of
-from core.export.html import to_html
+from core.export.page import to_html
 from core.figures.picture import picture_of
 from core.figures.report import figure_of
 from core.measures.accuracy import report

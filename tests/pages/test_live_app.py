@@ -126,32 +126,7 @@ def test_pause_and_go_on(open_page: Open) -> None:
     assert trouble(app) == []
 
 
-def test_a_stopped_consultation_keeps_what_was_said_and_can_be_left(open_page: Open) -> None:
-    app = open_page("live")
-    app.selectbox(key="live_case").set_value("library/cardiology-2").run()
-    app = start(app)
-    run_until(app, lambda a: len(a.chat_message) >= 2)
-    button(app, "Stop").click().run()
-    finish(app)
-    assert len(app.chat_message) >= 1
-    assert trouble(app) == []
-    button(app, "New consultation").click().run()
-    assert has_button(app, START)
-    assert not app.dataframe
-    assert app.selectbox(key="live_case").value == "library/cardiology-2"
-
-
-def test_the_choices_are_still_there_for_the_next_consultation(open_page: Open) -> None:
-    app = open_page("live")
-    app.selectbox(key="live_patient").set_value("human").run()
-    app = start(app)
-    button(app, "Stop").click().run()
-    finish(app)
-    button(app, "New consultation").click().run()
-    assert app.selectbox(key="live_patient").value == "human"
-
-
-def test_a_human_patient_sees_the_case_and_answers(open_page: Open) -> None:
+def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_patient").set_value("human").run()
     app = start(app)
@@ -162,6 +137,8 @@ def test_a_human_patient_sees_the_case_and_answers(open_page: Open) -> None:
     run_until(app, lambda a: r"It \<b\>hurts\<\/b\> here\." in words(a))
     button(app, "Stop").click().run()
     finish(app)
+    button(app, "New consultation").click().run()
+    assert app.selectbox(key="live_patient").value == "human"
 
 
 def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
@@ -223,7 +200,9 @@ def test_a_case_that_is_not_there_is_passed_over(open_page: Open) -> None:
     assert trouble(app) == []
 
 
-def test_a_missing_key_disables_the_start_and_is_named(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_missing_and_a_model_that_is_not_known_disable_the_start(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("openai/gpt-4o").run()
     assert button(app, START).disabled
@@ -233,10 +212,6 @@ def test_a_missing_key_disables_the_start_and_is_named(open_page: Open, monkeypa
     app.run()
     assert not button(app, START).disabled
     assert "sk-not-a-real-key" not in words(app)
-
-
-def test_another_model_must_be_named_and_known(open_page: Open) -> None:
-    app = open_page("live")
     app.selectbox(key="live_doctor").set_value("another model…").run()
     assert button(app, START).disabled
     app.text_input(key="live_doctor_other").set_value("nobody/knows-this").run()

@@ -126,16 +126,12 @@ def test_a_stopped_pair_can_be_taken_away_although_it_is_not_stored(
     assert "still under way" in text
 
 
-def test_nothing_stands_beside_itself(database: Path, open_page: Open) -> None:
+def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: Path, open_page: Open) -> None:
     store_one("a")
     app = open_page("live", trial="a", beside="a")
     assert trouble(app) == []
     assert len(app.chat_message) == 3
     assert "Both at a glance" not in words(app)
-
-
-def test_what_should_stand_beside_but_is_not_stored_is_said(database: Path, open_page: Open) -> None:
-    store_one("a")
     app = open_page("live", trial="a", beside="nobody")
     assert [info.value for info in app.info] == ["The consultation beside this one is not stored here."]
     assert len(app.chat_message) == 3
@@ -173,11 +169,16 @@ def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
     assert "trial" not in app.query_params
 
 
-def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_does_not(
+def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_is_taken_away_and_left(
     open_page: Open, offered: dict[str, Callable[[], bytes]]
 ) -> None:
-    app = button(open_page("live"), "Start the consultation").click().run()
-    run_until(app, lambda a: len(a.chat_message) >= 2)
+    app = open_page("live")
+    app.selectbox(key="live_case").set_value("library/cardiology-2").run()
+    button(app, "Start the consultation").click().run()
+    (held,) = live_sessions._sessions().values()
+    while held.session.running and held.session.messages < 2:  # meanwhile nobody looks
+        held.session.join(0.05)
+    assert len(app.run().chat_message) >= 2
     assert "Fork from here" in [link.proto.label for link in app.get("page_link")]
     assert not offered
     button(app, "Stop").click().run()
@@ -185,6 +186,12 @@ def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_does_not(
     assert "Fork from here" not in [link.proto.label for link in app.get("page_link")]
     (text,) = [make().decode() for name, make in offered.items() if name.endswith(".md")]
     assert "what symptoms bring you in" in text
+    assert len(app.chat_message) >= 1
+    assert trouble(app) == []
+    button(app, "New consultation").click().run()
+    assert has_button(app, "Start the consultation")
+    assert not app.dataframe
+    assert app.selectbox(key="live_case").value == "library/cardiology-2"
 
 
 def test_cost_is_what_is_known_and_says_when_it_is_not_all() -> None:

@@ -15,7 +15,7 @@ from core.measures.missing import measure_missing
 from core.measures.patients.rates import patient_rates
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.store.database import Store
-from pages.kit.conversation import Passage, marked_at
+from pages.kit.cases import Passage, marked_at
 from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook

@@ -22,7 +22,7 @@ from core.jobs.progress import is_running
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
-from tests.support.campaigns import full, metrics, run_ids, stop_all
+from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -41,7 +41,7 @@ def small(app: AppTest, cases: int, trials: int) -> AppTest:
     return app.number_input(key="runs_trials").set_value(trials).run()
 
 
-def test_a_first_visitor_finds_a_ready_campaign_and_what_to_do(open_page: Open) -> None:
+def test_a_first_visitor_finds_a_ready_campaign_whose_estimate_follows_what_is_asked_for(open_page: Open) -> None:
     app = open_page("runs")
     assert trouble(app) == []
     assert [e.label for e in app.expander if e.proto.expanded] == ["A new campaign"]
@@ -50,10 +50,8 @@ def test_a_first_visitor_finds_a_ready_campaign_and_what_to_do(open_page: Open) 
     assert metrics(app)["Trials"] == "300"
     assert metrics(app)["Cost"] == "$0.00"
     assert not app.dataframe
-
-
-def test_the_estimate_follows_what_is_asked_for(open_page: Open) -> None:
-    app = small(open_page("runs"), 2, 1)
+    # the estimate follows what is asked for
+    small(app, 2, 1)
     assert metrics(app)["Trials"] == "2"
     assert metrics(app)["Answers"] == "48"
     app.number_input(key="runs_trials").set_value(3).run()
@@ -85,7 +83,7 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     assert 0 < float(pilot.removeprefix("$")) < float(figures["Cost"].removeprefix("$"))
 
 
-def test_the_seats_show_who_sits_there_and_the_estimate_counts_them(open_page: Open) -> None:
+def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
     seats = ("runs_patient", "runs_grader", "runs_summariser")
     assert [app.selectbox(key=key).options[0] for key in seats] == [
@@ -99,6 +97,10 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them(open_page: O
     # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses in 2 steps, 6 of three in 3; a summary
     assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)}"
     assert "Note that openai/gpt-4o grades itself." in words(app).replace("\\", "")
+    before = int(metrics(app)["Model calls"])
+    app.toggle(key="runs_probe").set_value(True).run()
+    assert int(metrics(app)["Model calls"]) - before == 2 * 7  # 2 conversations of 7 assumed questions
+    app.toggle(key="runs_probe").set_value(False)
     app.selectbox(key="runs_patient").set_value("reference/profile")
     app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
     assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 6 * 2 + 6 * 3 + 1)}"
@@ -139,6 +141,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
         app.text_input(key="runs_doctor_other").set_value("openai/mine")
         full(app.text_input(key="runs_base_url").set_value(provider.base_url).run())
         button(app, START).click().run(timeout=120)
+        await_end(1)
         run_until(app, lambda a: "Complete: 1 of 1" in words(a))
     header = find_header(run_ids()[0])
     assert {header.patient, header.grader, header.summariser} == {"openai/mine"}
@@ -155,13 +158,17 @@ def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open
     assert trouble(app) == []
 
 
-def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> None:
+def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_persona(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
+    app.selectbox(key="runs_temperament").set_value("anxious")
+    app.selectbox(key="runs_memory").set_value("poor").run()
+    assert not app.toggle, "the reference doctor shows its belief without being asked"
     button(app, START).click().run(timeout=120)
     assert trouble(app) == []
     (run_id,) = run_ids()
     assert app.query_params["run"] in (run_id, [run_id])
-    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    await_end(2)
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(app) == []
     (listed, _, talks) = [frame.value for frame in app.dataframe]
     assert list(listed["State"]) == ["Complete"]
@@ -173,6 +180,14 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert all("error_y" in bar for bar in bars)
     assert not has_button(app, "Stop")
     assert not has_button(app, "Resume")
+    settings = find_header(run_id).settings
+    assert settings["persona"] == "anxious,poor"
+    assert "probe" not in settings
+    assert "**Persona** anxious, poor memory" in words(app)
+    other = open_page("runs", run="no-such-run")
+    assert "The run in this address is not stored here; the newest one is shown." in words(other)
+    assert run_id in words(other)
+    assert trouble(other) == []
 
 
 @pytest.mark.soak
@@ -203,39 +218,6 @@ def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
 
 def _finished(run_id: str) -> list[str]:
     return [line.trial_id for _, line in read_lines(journal_path(run_id)) if isinstance(line, TrialLine)]
-
-
-def test_an_address_of_no_run_says_so_and_shows_the_newest(open_page: Open) -> None:
-    app = small(open_page("runs"), 1, 1)
-    button(app, START).click().run(timeout=120)
-    run_until(app, lambda a: "Complete: 1 of 1" in words(a))
-    (run_id,) = run_ids()
-    other = open_page("runs", run="no-such-run")
-    assert "The run in this address is not stored here; the newest one is shown." in words(other)
-    assert run_id in words(other)
-    assert trouble(other) == []
-
-
-def test_the_patients_persona_goes_into_the_campaign(open_page: Open) -> None:
-    app = small(open_page("runs"), 1, 1)
-    app.selectbox(key="runs_temperament").set_value("anxious")
-    app.selectbox(key="runs_memory").set_value("poor").run()
-    assert not app.toggle, "the reference doctor shows its belief without being asked"
-    button(app, START).click().run(timeout=120)
-    run_until(app, lambda a: "**Persona**" in words(a))
-    settings = find_header(run_ids()[0]).settings
-    assert settings["persona"] == "anxious,poor"
-    assert "probe" not in settings
-    assert "**Persona** anxious, poor memory" in words(app)
-    assert trouble(app) == []
-
-
-def test_a_probe_of_a_model_costs_a_call_a_question(open_page: Open) -> None:
-    app = small(open_page("runs"), 2, 1)
-    full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
-    before = int(metrics(app)["Model calls"])
-    app.toggle(key="runs_probe").set_value(True).run()
-    assert int(metrics(app)["Model calls"]) - before == 2 * 7  # 2 conversations of 7 assumed questions
 
 
 def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:

@@ -21,7 +21,7 @@ from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.selection import Selection
 from core.text.case_items import itemized
-from tests.support.campaigns import full, metrics, run_ids, stop_all
+from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the campaign"
@@ -104,7 +104,8 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     answer_freely(form)
     assert "runs_max_questions" not in asked_for(form), "no cap binds the oracle"
     button(form, START).click().run(timeout=120)
-    run_until(form, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    await_end(2)
+    run_until(form, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(form) == []
     (run_id,) = run_ids()
     text = words(form)
@@ -169,7 +170,8 @@ def test_an_interrupted_campaign_is_resumed(open_page: Open, database: Path) -> 
     app = open_page("runs", run=header.run_id)
     assert "Stopped: 0 of 2 trials" in words(app)
     button(app, "Resume").click().run(timeout=120)
-    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    await_end(2)
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a))
     assert trouble(app) == []
     assert list(app.dataframe[2].value["Ended by"]) == ["No question"] * 2
     assert "**Conversation** none" in words(app)

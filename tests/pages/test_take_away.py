@@ -10,9 +10,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core.export.json_form import from_json
 from core.store.database import Store
-from tests.core.export.talks import fill
+from tests.core.export.talks import fill, read_back
 from tests.support.pages import trouble, words
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
@@ -27,10 +26,10 @@ def stored_page() -> None:
 
 
 def running_page() -> None:
-    from pages.kit.export_menu import draw_take_away_events
+    from pages.kit.export_menu import draw_take_away_unstored
     from tests.core.store.builders import a_case, a_stream
 
-    draw_take_away_events(a_case(), a_stream()[:4], "live")
+    draw_take_away_unstored([(a_case(), a_stream()[:4], None)], "live")
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_what_is_made_is_the_conversation(filled: Store, offered: dict[str, Call
     name = "anamnesis-run-1-0-beside-run-1-1"
     assert b"A lump on my NECK." in offered[f"{name}.html"]()
     assert b"It began on Monday." in offered[f"{name}.md"]()
-    assert [talk.trial_id for talk in from_json(offered[f"{name}.json"]()).talks] == ["run/1/0", "run/1/1"]
+    assert [talk.trial_id for talk in read_back(offered[f"{name}.json"]()).talks] == ["run/1/0", "run/1/1"]
 
 
 def test_a_running_conversation_is_taken_with_what_has_happened(

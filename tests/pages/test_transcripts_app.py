@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.chat import marked
-from pages.transcripts.find import excerpt
+from pages.transcripts.page import excerpt
 from tests.core.store.builders import (
     Ended,
     Finished,

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from core.frameworks.casting import REFERENCE, CastNames
 from core.jobs.plan import journals
 from core.jobs.progress import ask_to_stop, is_running
+from core.journal import done_trials, journal_path
 
 BESIDE_RULES = (
     "--patient",
@@ -29,6 +30,15 @@ def beside_rules(doctor: str, **others: str) -> CastNames:
 def run_ids() -> list[str]:
     """Return the ids of all runs that have a journal."""
     return [journal.parent.name for journal in journals()]
+
+
+def await_end(trials: int, seconds: float = 90) -> None:
+    """Wait until the one run has so many trials and is over, while nobody looks: the page costs more than the run."""
+    (run_id,) = run_ids()
+    deadline = time.monotonic() + seconds
+    while is_running(run_id) or len(done_trials(journal_path(run_id))) < trials:
+        assert time.monotonic() < deadline, "it did not come to its end in time"
+        time.sleep(0.1)
 
 
 def stop_all() -> None:

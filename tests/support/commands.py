@@ -1,45 +1,109 @@
-"""Commands of ``python -m core`` in one process of their own, one after the other: each process takes seconds to begin.
+"""Commands of ``python -m core`` in processes of their own, forked from one that has loaded the program.
 
-What is looked for once in a process, as extensions are, is looked for there.
+A fresh process takes seconds of work before it begins. What is forked has its own memory, signals and end all the same.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import json
-import subprocess
+import multiprocessing
+import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from subprocess import CompletedProcess, TimeoutExpired
+from typing import Any
+from unittest import mock
 
 from core import paths
 
+_LOADED = ["core.cli.app", "core.cli.run", "core.cli.report", "core.jobs.workers", "core.models.openai_compatible"]
 
-def in_turn(environment: Mapping[str, str], *commands: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
-    """Return what each command said; all of them have to succeed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.commands", json.dumps(commands)],
-        cwd=paths.ROOT,
-        env=dict(environment),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+
+@functools.cache
+def _loaded() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LOADED)
+    return context
+
+
+def forked(do: Callable[..., object], *arguments: Any) -> ForkServerProcess:
+    """Start a process that calls a module's function; sockets may go along."""
+    child = _loaded().Process(target=do, args=arguments)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
+    with mock.patch.dict(os.environ, {**kept, "PYTHONPATH": str(paths.ROOT)}, clear=True):
+        child.start()
+    return child
+
+
+class Command:
+    """``python -m core`` under way in a child, with what it writes; used as ``subprocess.Popen`` is."""
+
+    def __init__(self, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
+        self._said = tempfile.TemporaryDirectory()
+        self._child = forked(_command, dict(environment), self._said.name, list(arguments))
+        self.args, self.pid = arguments, int(self._child.pid or 0)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._child.exitcode
+
+    def poll(self) -> int | None:
+        return self._child.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for its end and return what it wrote."""
+        self._child.join(timeout)
+        if self.poll() is None:
+            raise TimeoutExpired(list(self.args), timeout or 0.0)
+        out, err = ((Path(self._said.name) / name).read_text() for name in ("out", "err"))
+        return out, err
+
+
+def finish(child: Command, timeout: float = 120) -> CompletedProcess[str]:
+    """Wait for a command's end, and kill it where it does not come."""
+    try:
+        out, err = child.communicate(timeout)
+    finally:
+        child.send_signal(signal.SIGKILL)
+    return CompletedProcess(child.args, child.returncode or 0, out, err)
+
+
+def in_turn(environment: Mapping[str, str], *commands: Sequence[str]) -> list[CompletedProcess[str]]:
+    """Return what each command said, one after the other in one process; all of them have to succeed."""
+    done = finish(Command(environment, ["in turn", json.dumps(commands)]), 240)
     assert done.returncode == 0, done.stderr
-    outcomes = [subprocess.CompletedProcess(*json.loads(line)) for line in done.stdout.splitlines()]
+    outcomes = [CompletedProcess[str](*json.loads(line)) for line in done.stdout.splitlines()]
     assert [one.returncode for one in outcomes] == [0] * len(commands), outcomes
     return outcomes
 
 
-def _main(commands: list[list[str]]) -> None:
+def _command(environment: Mapping[str, str], folder: str, arguments: list[str]) -> None:
+    for number, (name, mode) in enumerate([(os.devnull, "r"), (f"{folder}/out", "w"), (f"{folder}/err", "w")]):
+        with open(name, mode) as file:
+            os.dup2(file.fileno(), number)
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(paths.ROOT)
+    if paths.extensions():  # they are looked for once in a process, as the program is loaded
+        for module in [name for name in sys.modules if name.partition(".")[0] == "core"]:
+            del sys.modules[module]
     from core.cli.app import main
 
-    for arguments in commands:
+    if arguments[0] != "in turn":
+        sys.exit(main(arguments))
+    for command in json.loads(arguments[1]):
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-            status = main(arguments)
-        print(json.dumps([arguments, status, out.getvalue(), err.getvalue()]), flush=True)
-
-
-if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]))
+            status = main(command)
+        print(json.dumps([command, status, out.getvalue(), err.getvalue()]), flush=True)

@@ -8,7 +8,7 @@ from core.agents.base import Judgement, Saying, at_once
 from core.agents.grader import named_in_list, special_verdict
 from core.case import Case
 from core.events import Called, Token
-from core.knowledge.base import Knowledge, knowledge
+from core.knowledge.base import knowledge
 from core.text.extraction import extract_by_rule, names_answer
 
 
@@ -17,22 +17,19 @@ class ReferenceGrader:
 
     name = "reference/names"
 
-    def __init__(self, source: Knowledge | None = None) -> None:
-        self._knowledge = source or knowledge()
-
     async def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Judge one free response."""
-        extracted = extract_by_rule(response, self._knowledge)
+        extracted = extract_by_rule(response, knowledge())
         special = special_verdict(extracted)
         if special is not None:
             yield Judgement("frq", extracted, special)
             return
-        fits = self._fits(case, extracted)
+        fits = names_answer(case, extracted, knowledge())
         yield Judgement("frq", extracted, "correct" if fits else "incorrect")
 
     async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Extract alone; a refusal in words it does not claim."""
-        extracted = extract_by_rule(response, self._knowledge)
+        extracted = extract_by_rule(response, knowledge())
         yield Judgement("frq", extracted, special_verdict(extracted) or "ungradable")
 
     async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
@@ -41,11 +38,8 @@ class ReferenceGrader:
         if not names:
             yield Judgement("frq_top3", None, "no_diagnosis")
             return
-        fits = any(self._fits(case, name) for name in names)
+        fits = any(names_answer(case, name, knowledge()) for name in names)
         yield Judgement("frq_top3", ", ".join(names), "correct" if fits else "incorrect")
-
-    def _fits(self, case: Case, name: str) -> bool:
-        return names_answer(case, name, self._knowledge)
 
 
 class ReferenceSummariser:

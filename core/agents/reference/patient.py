@@ -23,15 +23,15 @@ from core.text.asked_facts import (
     about_family,
     asked_things,
     by_topic,
-    has_topic,
     holds,
     is_open,
     nearest_fact,
     plain_question,
+    topics_of,
 )
-from core.text.findings import Understanding, understanding
+from core.text.findings import understanding
 from core.text.patient_terms import is_sayable
-from core.text.persons import speaking_of
+from core.text.persons import lowered, speaking_of
 from core.text.profile_rules import vignette_profile
 from core.vocabulary import Words, cues
 
@@ -93,7 +93,9 @@ class _Chosen:
     @property
     def plain(self) -> str:
         """The reply without a persona."""
-        return self.otherwise or (_with_lead(self.lead, self.lay) if self.led else self.lead + self.lay)
+        if self.led and not self.otherwise:
+            return self.lay if _ANSWERS.match(self.lay) else self.lead + lowered(self.lay)
+        return self.otherwise or self.lead + self.lay
 
     def said_as(self, wording: str) -> str:
         """Return the reply with the fact in other words, which the lead, a sentence of its own, cannot negate."""
@@ -107,16 +109,13 @@ class ReferencePatient:
 
     name = "reference/profile"
 
-    def __init__(self, reader: Understanding | None = None) -> None:
-        self._reader = reader or understanding()
-
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
         return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
 
     def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
         if scene.persona == PLAIN:
-            return self._choose(held, scene.seed, dialogue, _literally_told).plain
+            return self._choose(held, scene.seed, dialogue, lambda lay, said: lay in said).plain
         # what the plain patient would, as the persona has it (``core.agents.reference.persona_rules``)
         manner = manner_of(scene.persona, held, scene.seed)
         chosen = self._choose(held, scene.seed, dialogue, manner.told)
@@ -145,12 +144,12 @@ class ReferencePatient:
             return _Chosen(lay, personal=True, asked_for=False)
         if not _MORE.search(question):
             facts = about_family(question, [*told, *shown])
-            things = asked_things(question, self._reader)
-            stated = self._reader.stated_question(question) is not None
+            things = asked_things(question, understanding())
+            stated = understanding().stated_question(question) is not None
             chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
             if chosen is None and things:
                 # of a pain that is there, whether it is worse on breathing is not known, but that it is there
-                wider = self._reader.asked_findings(question)[1:] if stated else sorted(things[0].findings)
+                wider = understanding().asked_findings(question)[1:] if stated else sorted(things[0].findings)
                 fact = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
                 chosen = _Chosen(fact.lay) if fact else None
             if chosen is None and not stated:
@@ -160,7 +159,7 @@ class ReferencePatient:
                 words = on_topic or (near.lay if near else None)
                 chosen = _Chosen(words) if words else None
             return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
-        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
+        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, understanding()), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
         symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
@@ -168,11 +167,11 @@ class ReferencePatient:
 
     def _is_felt(self, question: str) -> bool:
         """Say whether a question is after what one notices oneself, and not after history or circumstances."""
-        asked = self._reader.asked_findings(question)[:1] or self._reader.asked_findings(plain_question(question))
+        asked = understanding().asked_findings(question)[:1] or understanding().asked_findings(plain_question(question))
         if asked:
-            return all(self._reader.kind_of(finding) == "symptom" for finding in asked)
+            return all(understanding().kind_of(finding) == "symptom" for finding in asked)
         plain = plain_question(question)
-        return not is_open(plain) and not has_topic(plain) and bool(_NOTICING.search(plain))
+        return not is_open(plain) and not topics_of(plain) and bool(_NOTICING.search(plain))
 
     def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
         """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
@@ -181,14 +180,14 @@ class ReferencePatient:
             return _Chosen(affirmed.lay)
         if affirmed:
             also = denied is not None and denied != affirmed and not _ANSWERS.match(denied.lay)
-            but = f" But {_lowered(denied.lay)}" if denied and also else ""
+            but = f" But {lowered(denied.lay)}" if denied and also else ""
             return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
         return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
 
     def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
         """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
         for thing in things:
-            about = [(fact, holds(fact, thing, self._reader)) for fact in facts]
+            about = [(fact, holds(fact, thing, understanding())) for fact in facts]
             if holding or not any(held for _, held in about):
                 found = [fact for fact, held in about if held is holding]
                 if found:
@@ -218,24 +217,10 @@ def _worded(chosen: _Chosen, manner: Manner, dialogue: Dialogue) -> str:
     return chosen.said_as(manner.part(chosen.lay, _said(dialogue)))
 
 
-def _literally_told(lay: str, said: str) -> bool:
-    return lay in said
-
-
 def _complaints(told: Sequence[Fact]) -> list[Fact]:
     """Return what the patient tells unasked, the chief complaint first."""
     start = next((i for i, fact in enumerate(told) if fact.key == "chief complaint"), 0)
     return list(told[start:])
-
-
-def _with_lead(lead: str, lay: str) -> str:
-    if _ANSWERS.match(lay):
-        return lay
-    return lead + _lowered(lay)
-
-
-def _lowered(text: str) -> str:
-    return text if re.match(r"I\b|I'|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 @lru_cache(maxsize=4096)

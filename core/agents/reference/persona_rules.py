@@ -76,7 +76,9 @@ class Manner:
 
     def word(self, lay: str) -> str:
         """Return a fact as this person would put it, always the same within a trial."""
-        text = self._in_person(lay)
+        text = lay
+        if self.retold:
+            text = third_person(lay, self.sex) if self.retold == "third" else _own_words(lay, self.sex)
         if self.persona.temperament == "stoic":
             text = played_down(text)
         if self._chance("blur", lay) < BLURRED[self.persona.memory]:
@@ -116,14 +118,10 @@ class Manner:
         if self.persona.temperament == "anxious":
             return f"{text} {rng.choice(WORRIES)}"
         if self.persona.temperament == "talkative":
-            more = [_without_lead(self.word(fresh[0]))] if fresh and rng.random() < VOLUNTEERS else []
-            return " ".join([text, *more, rng.choice(SMALL_TALK)])
+            more = self.word(fresh[0]) if fresh and rng.random() < VOLUNTEERS else ""
+            more = re.sub(r"^(?:no|yes), ", "", more, flags=re.IGNORECASE)
+            return " ".join(filter(None, [text, more[:1].upper() + more[1:], rng.choice(SMALL_TALK)]))
         return f"{text} {NO_FUSS}" if self.persona.temperament == "stoic" and turn == 1 else text
-
-    def _in_person(self, lay: str) -> str:
-        if self.retold == "third":
-            return third_person(lay, self.sex)
-        return _own_words(lay, self.sex) if self.retold == "first" else lay
 
     def _chance(self, what: str, lay: str) -> float:
         return random.Random(f"{self.seed}:{what}:{lay}").random()
@@ -150,11 +148,6 @@ def _own_words(lay: str, sex: Sex | None) -> str:
     text = _INFORMANT.sub("", lay)
     text = re.sub(r"\b(is|has|was|does)n't\b", r"\1 not", re.sub(r"\b([Ss]?[Hh]e)'s\b", r"\1 is", text))
     return first_person(_RELATION.sub(pronoun, text), sex)
-
-
-def _without_lead(text: str) -> str:
-    bare = re.sub(r"^(?:no|yes), ", "", text, flags=re.IGNORECASE)
-    return bare[:1].upper() + bare[1:]
 
 
 def is_evasion(text: str) -> bool:

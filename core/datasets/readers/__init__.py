@@ -1,7 +1,6 @@
 """Reads the cases of any data set: formats are recognised by their fields, every odd row is named with its reason."""
 
-from core.datasets.readers.engine import read_cases
+from core.datasets.readers.engine import FORMATS, read_cases
 from core.datasets.readers.format import Format
-from core.datasets.readers.registry import FORMATS
 
 __all__ = ["FORMATS", "Format", "read_cases"]

@@ -1,22 +1,33 @@
-"""Reads a file of any format: record after record, each becoming a case or a reason why not."""
+"""All formats, found in the folder ``formats``, one module each with its ``FORMAT``; and files read in any of them.
+
+Record after record becomes a case or a reason why not.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
 from core.case import Case
-from core.datasets.readers.files import Damaged, Record, Rows
+from core.datasets.readers import formats
+from core.datasets.readers.files import Damaged, Record, Rows, records_within
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
+from core.datasets.readers.formats.plain import guessed, is_told
 from core.datasets.readers.pictures import tell_of_addresses
-from core.datasets.readers.registry import PLAIN, chosen_format
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
 from core.work import Progress, Stop
 
-NO_COLUMNS: Mapping[str, str] = {}
+_MODULES = (importlib.import_module(f"{formats.__name__}.{one.name}") for one in pkgutil.iter_modules(formats.__path__))
+_FOUND: list[Format] = sorted((module.FORMAT for module in _MODULES), key=lambda one: one.title.lower())
+FORMATS = MappingProxyType({one.name: one for one in _FOUND})
+"""Name → format."""
+PLAIN = FORMATS["plain"]
 _MOST_WORDS = 400
 """Characters of a reason: values of the file stand in it."""
 _LONGEST_ID = 200
@@ -28,6 +39,65 @@ _AMISS = {
     "missing": "it is missing",
 }
 """Our words for what pydantic finds amiss, by its type of error."""
+
+
+def chosen_format(name: str, rows: Rows, columns: bool) -> tuple[Format, Rows]:
+    """Return the format that was asked for, or that the file's first records show, and the rows as it lays them out.
+
+    ``columns`` says that the user named columns. Raises ``UsageError`` where no format or no such format fits.
+    """
+    if name != "auto" and name not in FORMATS:
+        raise UsageError(f"There is no format {name!r}: choose auto, {', '.join(FORMATS)}.")
+    wanted = None if name == "auto" else FORMATS[name]
+    laid_out = _laid_out(rows, wanted)
+    if wanted is None and laid_out is not None:
+        told = columns or is_told(guessed(laid_out[1].columns))
+        wanted = laid_out[0] or _recognised(laid_out[1]) or (PLAIN if told else None)
+    if wanted is None or laid_out is None:
+        raise UsageError(_not_recognised(rows))
+    return wanted, laid_out[1]
+
+
+def _laid_out(rows: Rows, wanted: Format | None) -> tuple[Format | None, Rows] | None:
+    """Return the rows of a JSON file by a format's own layout, or by one that any format may have."""
+    if rows.kind != "json":
+        return None, rows
+    if isinstance(rows.root, dict):
+        for one in (wanted,) if wanted else FORMATS.values():
+            records = one.unpack(rows.root) if one.unpack else None
+            if records is not None:
+                return one, rows.unpacked(records)
+    found = records_within(rows.root)
+    if found is None and isinstance(rows.root, dict):
+        found = [rows.root]
+    return None if found is None else (None, rows.unpacked(found))
+
+
+def _recognised(rows: Rows) -> Format | None:
+    """Return the format with the most fields of those that the header or the first records, one by one, show."""
+    records: list[Record] = [dict.fromkeys(rows.columns)] if rows.has_header else rows.first()
+    for record in records:
+        best = max(FORMATS.values(), key=lambda one: one.fitting(record))
+        if best.fitting(record):
+            return best
+    if records:
+        return None
+    for number, row in rows:
+        if isinstance(row, Damaged):
+            raise AnamnesisError(f"{rows.path.name}, {rows.unit} {number}: {row.reason}; nothing was imported.")
+    raise AnamnesisError(f"{rows.path.name} holds no record; nothing was imported.")
+
+
+def _not_recognised(rows: Rows) -> str:
+    try:
+        fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
+    except AnamnesisError:
+        fields = ()
+    shown = ", ".join(map(clipped, fields[:8])) + (", …" if len(fields) > 8 else "")
+    return (
+        f"The format of {rows.path.name} is not recognised{f' (it has {shown})' if fields else ''}: name it with "
+        f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
+    )
 
 
 def read_cases(
@@ -44,7 +114,7 @@ def read_cases(
     column holds what (our field → theirs). Raises ``UsageError`` for a format or columns that do not exist, and
     ``AnamnesisError`` where the file cannot be read as a whole, or was asked to stop (``Rows``).
     """
-    given = columns or NO_COLUMNS
+    given = columns or {}
     try:
         chosen, rows = chosen_format(format, Rows(path, told, asked_to_stop), bool(given))
         if format == "auto" and not given.keys() <= chosen.takes:
@@ -55,9 +125,15 @@ def read_cases(
         raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
 
 
-def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str] = NO_COLUMNS) -> Reading:
+def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]) -> Reading:
     """Read rows of a known format."""
-    _check_needs(chosen, rows)
+    missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
+    if missing:  # then no row of it could be read
+        where = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
+        raise AnamnesisError(
+            f"{where}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
+            f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
+        )
     reading = Reading(format=chosen.name, unit=rows.unit)
     work = Work(rows, columns, reading)
     convert = chosen.start(work)
@@ -116,15 +192,4 @@ def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:
     if unknown:
         raise UsageError(
             f"The format {chosen.name} has columns of its own: leave --columns out, or choose --format plain."
-        )
-
-
-def _check_needs(chosen: Format, rows: Rows) -> None:
-    """Raise where a table lacks a column: then no row of it could be read."""
-    missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
-    if missing:
-        where = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
-        raise AnamnesisError(
-            f"{where}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
-            f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
         )

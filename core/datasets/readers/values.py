@@ -44,7 +44,7 @@ def integer(record: Record, name: str) -> int:
     try:
         number = float(value)
     except ValueError:
-        raise RowError(f"{name} should be a whole number but is {value!r}") from None
+        number = math.nan
     if not number.is_integer():
         raise RowError(f"{name} should be a whole number but is {value!r}")
     return int(number)

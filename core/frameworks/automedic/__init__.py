@@ -12,19 +12,19 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Grader, Material, Question, Saying, Scene, Turn
-from core.agents.calls import Voice
 from core.case import Case, Profile
 from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of
-from core.frameworks.automedic.doctor import ReferenceTagDoctor
-from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
     HumanRater,
     HumanStaff,
     HumanTagDoctor,
+    LLMAutoMedicPatient,
+    LLMStaff,
+    LLMTagDoctor,
     Rating,
     Staff,
     TagDoctor,
@@ -32,9 +32,7 @@ from core.frameworks.automedic.roles import (
     tagged,
     view_of,
 )
-from core.frameworks.automedic.staff import ReferenceStaff
 from core.frameworks.automedic.tags import (
-    GOES,
     ONE_QUERY,
     Query,
     message_of,
@@ -116,29 +114,24 @@ class AutoMedic(Framework):
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack, turns = casting.pack, settings.max_turns
-        asks = casting.speaker("doctor", names.doctor)
-        doctor: TagDoctor = (
-            LLMTagDoctor(asks, pack, turns)
-            if isinstance(asks, Voice)
-            else HumanTagDoctor(asks)
-            if asks
-            else ReferenceTagDoctor()
+        doctor: TagDoctor = casting.filled(
+            "doctor", names.doctor, lambda voice: LLMTagDoctor(voice, pack, turns), HumanTagDoctor, ReferenceTagDoctor
         )
-        replies = casting.speaker("patient", names.patient, Sampling())
-        patient: AutoMedicPatient = (
-            LLMAutoMedicPatient(replies, pack)
-            if isinstance(replies, Voice)
-            else HumanRater(replies)
-            if replies
-            else ReferenceAutoMedicPatient()
+        patient: AutoMedicPatient = casting.filled(
+            "patient",
+            names.patient,
+            lambda voice: LLMAutoMedicPatient(voice, pack),
+            lambda human: HumanRater(human.role, human.listen),
+            ReferenceAutoMedicPatient,
+            Sampling(),
         )
-        reports = casting.speaker("staff", names.staff, Sampling(temperature=0.0))
-        staff: Staff = (
-            LLMStaff(reports, pack)
-            if isinstance(reports, Voice)
-            else HumanStaff(reports)
-            if reports
-            else ReferenceStaff()
+        staff: Staff = casting.filled(
+            "staff",
+            names.staff,
+            lambda voice: LLMStaff(voice, pack),
+            HumanStaff,
+            ReferenceStaff,
+            Sampling(temperature=0.0),
         )
         return AutoMedicCast(doctor, patient, staff, casting.grader(names.grader))
 
@@ -227,10 +220,7 @@ class AutoMedic(Framework):
 
     def shown(self, role: str, text: str) -> tuple[Shown, ...]:
         """Return a message without tags: a doctor's to whom each of its queries went."""
-        if role != "doctor":
-            return (Shown("", text),)
-        read = message_of(text)
-        return (Shown(GOES[read.goes], read.text, read.goes, read.whole),)
+        return (message_of(text) if role == "doctor" else Shown("", text),)
 
     def spoken(self, role: str, text: str) -> str:
         """Return a doctor's words without tags and reasoning."""

@@ -114,7 +114,6 @@ def _in_tags(held: Sequence[Held]) -> Iterator[tuple[int, str]]:
 
 
 def _patients(words: str) -> bool:
-    """Say whether words after the patient's label are a reply of the patient."""
     if _NOTE.match(words) or _NAME.match(words):
         return False
     return any(not _is_asking(s) and (_FIRST_PERSON.search(s) or not _SECOND_PERSON.search(s)) for s in _said(words))
@@ -131,7 +130,6 @@ def _told_in_tag(text: str) -> bool:
 
 
 def _staffs(words: str) -> bool:
-    """Say whether words are a reply of the staff."""
     return any(not _is_asking(s) and not _NEED.search(s) and _FINDING.search(s) for s in _said(words))
 
 

@@ -22,6 +22,7 @@ from typing import Literal, get_args
 from core.agents.base import Dialogue
 from core.events import Ended, Event, Misused, Rated, TagMisuse, Utterance
 from core.frameworks.automedic.impersonation import Held, speech_for_others
+from core.frameworks.base import Shown
 
 Addressee = Literal["patient", "staff"]
 TAG_OF: dict[Addressee, str] = {"patient": "patient", "staff": "clinical"}
@@ -283,18 +284,6 @@ _SHOWN_TAG = re.compile(r"</?\s*(?:patient|clinical|end)\s*/?\s*>", re.IGNORECAS
 _CUT_OFF = re.compile(r"<[^<>]*$")
 
 
-@dataclass(frozen=True)
-class Message:
-    """A doctor's message: where it went, its queries, and all of it where it holds more than these.
-
-    ``whole`` is ``None`` where the message is nothing but its tag and the query in it.
-    """
-
-    goes: Goes
-    text: str
-    whole: str | None = None
-
-
 def speaks_in_tags(events: Iterable[Event]) -> bool:
     """Say whether a conversation is AutoMedic's, from what has happened in it.
 
@@ -316,18 +305,18 @@ def speaks_in_tags(events: Iterable[Event]) -> bool:
     return bool(spoken.queries or spoken.ends)
 
 
-def message_of(text: str) -> Message:
-    """Return a message of AutoMedic's doctor as it is shown."""
+def message_of(text: str) -> Shown:
+    """Return a doctor's message as it is shown: where it went, its queries, and all of it where it holds more."""
     spoken = read_tags(text)
     alone = not spoken.misuses and without_thinking(text) == text.strip()
     if spoken.ends:
-        return Message("end", "", None if alone else text)
+        return Shown(GOES["end"], "", "end", None if alone else text)
     if not spoken.queries:
-        return Message("nowhere", text)
+        return Shown(GOES["nowhere"], text, "nowhere")
     asked: set[Goes] = {query.to for query in spoken.queries}
     goes: Goes = "both" if len(asked) > 1 else asked.pop()
     lines = [f"{GOES[q.to].capitalize()}: {q.text}" if goes == "both" else q.text for q in spoken.queries]
-    return Message(goes, "\n\n".join(lines), None if alone else text)
+    return Shown(GOES[goes], "\n\n".join(lines), goes, None if alone else text)
 
 
 def without_tags(text: str) -> str:

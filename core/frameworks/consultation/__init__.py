@@ -14,32 +14,28 @@ from typing import ClassVar, Literal
 
 from pydantic.fields import FieldInfo
 
-from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
-from core.agents.calls import Voice
+from core.agents.base import Dialogue, Grader, Inquirer, Material, Question, Saying, Scene, Turn
 from core.agents.player import Human
-from core.events import Answered, Ended, Event, Finished, Utterance
+from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Size, Trial
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
-from core.frameworks.consultation.doctor import (
+from core.frameworks.consultation.roles import (
     BY_NAME,
     Bound,
-    Inquirer,
-    LLMInquirer,
-    LLMSolver,
-    OracleDoctor,
-    ReferenceInquirer,
-    ReferenceSolver,
-    Solver,
-)
-from core.frameworks.consultation.patient import (
-    Briefing,
     ConsultationPatient,
     ItemsPatient,
     LLMConsultationPatient,
+    LLMInquirer,
+    LLMSolver,
+    OracleDoctor,
+    OracleInquiry,
+    ReferenceInquirer,
+    ReferenceSolver,
+    Solver,
     briefing_of,
 )
-from core.frameworks.conversation import Talk, concluded, scene_of, started
+from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
@@ -113,15 +109,20 @@ class Consultation(Framework):
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack, prompt = casting.pack, settings.doctor_prompt or "long"
-        asks = casting.speaker("doctor", names.doctor)
-        doctor: Inquirer | OracleDoctor | Bound = (
-            LLMInquirer(asks, pack, prompt, settings.max_questions)
-            if isinstance(asks, Voice)
-            else asks or BY_NAME.get(names.doctor) or ReferenceInquirer()
+        doctor: Inquirer | OracleDoctor | Bound = casting.filled(
+            "doctor",
+            names.doctor,
+            lambda voice: LLMInquirer(voice, pack, prompt, settings.max_questions),
+            lambda human: human,
+            lambda: BY_NAME.get(names.doctor) or ReferenceInquirer(),
         )
-        replies = casting.speaker("patient", names.patient, Sampling())
-        patient: ConsultationPatient | Human = (
-            LLMConsultationPatient(replies, pack) if isinstance(replies, Voice) else replies or ItemsPatient()
+        patient: ConsultationPatient | Human = casting.filled(
+            "patient",
+            names.patient,
+            lambda voice: LLMConsultationPatient(voice, pack),
+            lambda human: human,
+            ItemsPatient,
+            Sampling(),
         )
         solver: Solver = (
             LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)
@@ -224,39 +225,24 @@ async def _conversation(
         yield talk.over("no_question")
         return
     oracle = isinstance(cast.doctor, OracleDoctor)
-    doctor = (
-        cast.doctor.about([item.key for item in about.items]) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
-    )
+    keys = tuple(item.key for item in about.items)
+    doctor = OracleInquiry(cast.doctor, keys) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
     assert not isinstance(doctor, Bound), "the upper bound holds no conversation"
-    briefing = briefing_of(about)
-    told = scene.without_pictures()
-    while True:
-        if talk.dialogue[-1].role != "doctor":
-            if not oracle and _questions(talk.dialogue) >= cap:
-                yield talk.over("turn_cap")
-                return
-            async for event in talk.say("doctor", "doctor", doctor.ask(scene, talk.dialogue)):
-                yield event
-            if talk.ended:
-                return
-        if over := concluded(talk.dialogue[-1].text):
-            yield talk.over(over)
-            return
-        async for event in talk.say("patient", "patient", _reply(cast.patient, briefing, told, talk.dialogue)):
-            yield event
-        if talk.ended:
-            return
-        async for event in talk.believe(scene, doctor.differential(scene, talk.dialogue)):
-            yield event
+    patient, briefing, told = cast.patient, briefing_of(about), scene.without_pictures()
 
+    def over(dialogue: Dialogue) -> EndReason | None:
+        """Return why the conversation ends: the doctor concludes, or has had its questions."""
+        if dialogue[-1].role == "doctor":
+            return concluded(dialogue[-1].text)
+        return "turn_cap" if not oracle and _questions(dialogue) >= cap else None
 
-def _reply(
-    patient: ConsultationPatient | Human, briefing: Briefing, scene: Scene, dialogue: Dialogue
-) -> AsyncIterator[Saying]:
-    held: Held = briefing.held
-    if isinstance(patient, Human):
-        return patient.reply(held, scene, dialogue)
-    return patient.reply(briefing, scene, dialogue)
+    def reply(dialogue: Dialogue) -> AsyncIterator[Saying]:
+        if isinstance(patient, Human):
+            return patient.reply(briefing.held, told, dialogue)
+        return patient.reply(briefing, told, dialogue)
+
+    async for event in in_turns(talk, scene, doctor, reply, over):
+        yield event
 
 
 def _questions(dialogue: tuple[Turn, ...]) -> int:

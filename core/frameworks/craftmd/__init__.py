@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from pydantic import field_validator
 
-from core.agents.base import Cast, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
-from core.agents.calls import Voice
+from core.agents.base import Cast, Dialogue, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
@@ -24,7 +23,7 @@ from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Size, Trial
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
-from core.frameworks.conversation import Talk, concluded, scene_of, started
+from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
@@ -107,10 +106,17 @@ class CraftMD(Framework):
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
         pack = casting.pack
-        asks = casting.speaker("doctor", names.doctor)
-        doctor: Doctor = LLMDoctor(asks, pack) if isinstance(asks, Voice) else asks or ReferenceDoctor()
-        replies = casting.speaker("patient", names.patient, Sampling())
-        patient: Patient = LLMPatient(replies, pack) if isinstance(replies, Voice) else replies or ReferencePatient()
+        doctor: Doctor = casting.filled(
+            "doctor", names.doctor, lambda voice: LLMDoctor(voice, pack), lambda human: human, ReferenceDoctor
+        )
+        patient: Patient = casting.filled(
+            "patient",
+            names.patient,
+            lambda voice: LLMPatient(voice, pack),
+            lambda human: human,
+            ReferencePatient,
+            Sampling(),
+        )
         probe: BeliefProbe | None = None
         if is_model(names.doctor) and isinstance(settings, Settings) and settings.probe:
             thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
@@ -127,7 +133,7 @@ class CraftMD(Framework):
         yield started(self, trial, branch)
         persona = parse_persona(settings.persona)
         scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (), _after_greeting)
+        talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "doctor" for turn in said) - 1)
         for event in talk.repeated():
             yield event
         if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
@@ -204,32 +210,18 @@ async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | 
     if not talk.dialogue:
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
         talk.dialogue = (Turn("doctor", cast.greeting),)
-    while True:
-        if talk.dialogue[-1].role != "doctor":
-            async for event in talk.say("doctor", "doctor", cast.doctor.ask(scene, talk.dialogue)):
-                yield event
-            if talk.ended:
-                return
-        if len(talk.dialogue) > 1 and (over := _over(talk, cap)):
-            yield talk.over(over)
-            return
-        async for event in talk.say("patient", "patient", cast.patient.reply(held, told, talk.dialogue)):
-            yield event
-        if talk.ended:
-            return
-        async for event in talk.believe(scene, cast.doctor.differential(scene, talk.dialogue), cast.probe):
-            yield event
 
+    def over(dialogue: Dialogue) -> EndReason | None:
+        """Return why the doctor's last message ends the conversation: it concludes, or the cap is reached."""
+        if len(dialogue) == 1 or dialogue[-1].role != "doctor":
+            return None
+        messages = len(dialogue) + 1  # the doctor's prompt counts as one
+        capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
+        return concluded(dialogue[-1].text) or ("turn_cap" if capped else None)
 
-def _over(talk: Talk, cap: int | None) -> EndReason | None:
-    """Return why the doctor's last message ends the conversation: it concludes, or the cap of messages is reached."""
-    messages = len(talk.dialogue) + 1  # the doctor's prompt counts as one
-    capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
-    return concluded(talk.dialogue[-1].text) or ("turn_cap" if capped else None)
-
-
-def _after_greeting(dialogue: tuple[Turn, ...]) -> int:
-    return sum(turn.role == "doctor" for turn in dialogue) - 1
+    reply = functools.partial(cast.patient.reply, held, told)
+    async for event in in_turns(talk, scene, cast.doctor, reply, over, cast.probe):
+        yield event
 
 
 FRAMEWORK = CraftMD()

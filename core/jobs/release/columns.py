@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.agents.mcq import STRICT_VERSION
-from core.frameworks.release import Fault, McqVerdicts, Release, ReleasedTrial
+from core.frameworks.release import Release, ReleasedTrial
 from core.store.queries.release import FROM_TABLES
 from core.store.tables import SCHEMAS
 
@@ -31,15 +31,10 @@ class Columns:
     def __init__(self, release: Release, now: float) -> None:
         self._release, self._now = release, now
         self._formats = {asked: [f for f, q in release.arms if q == asked] for asked in ("mcq", "frq")}
-        self._trials: list[tuple[Any, ...]] = []
+        self._trials: list[ReleasedTrial] = []
         self._ids: list[str] = []
-        self._lengths: list[int] = []
-        self._roles: list[str] = []
-        self._texts: list[str] = []
-        self._responses: list[str | None] = []
-        self._faults: list[Fault | None] = []
-        self._mcq: list[McqVerdicts | None] = []
-        self._frq: list[tuple[str, str | None] | None] = []
+        self._about: list[tuple[str, str, str]] = []
+        """Of each trial the run, the case, and the hash of its content."""
         self._hashes: dict[str, str] = {}
         self.templates: dict[str, str] = {}
         """Prompt hash → the prompt with its specialty factored out."""
@@ -54,21 +49,9 @@ class Columns:
 
         A trial's id is the beginning of its file's digest and its number: another where the file has changed.
         """
-        for trial in trials:
-            self._ids.append(f"{digest[:19]}{trial.number}")
-            failure = ("release", "missing", trial.missing) if trial.missing else (None, None, None)
-            status = "failed" if trial.missing else "finished"
-            ending = (trial.end_reason, trial.end_detail or None, trial.doctor_turns)
-            self._trials.append(
-                (run_id, case_key, content_hash, trial.number, status, *ending, trial.summary, *failure)
-            )
-            self._lengths.append(len(trial.texts))
-            self._roles += trial.roles
-            self._texts += trial.texts
-            self._responses += trial.responses
-            self._faults += trial.faults
-            self._mcq += trial.mcq
-            self._frq += trial.frq
+        self._trials += trials
+        self._ids += [f"{digest[:19]}{trial.number}" for trial in trials]
+        self._about += [(run_id, case_key, content_hash)] * len(trials)
         return [self._prompt(trial.prompt) for trial in trials if trial.prompt is not None]
 
     def _prompt(self, prompt: str) -> str:
@@ -81,15 +64,15 @@ class Columns:
 
     def excluded(self) -> Counter[str]:
         """Return why answers do not count, and how many."""
-        found = Counter(fault[1] for fault in self._faults if fault)
-        ungraded = sum(g is not None and g[0] == "ungradable" for g in self._frq)
+        found = Counter(fault[1] for trial in self._trials for fault in trial.faults if fault)
+        ungraded = sum(g is not None and g[0] == "ungradable" for trial in self._trials for g in trial.frq)
         return found + Counter({"the authors' grader gave no verdict": ungraded})
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the rows of trials, utterances, answers and grades."""
         # two rows for each response with choices, one a rule; one where the choices are not known
-        at = _present(self._mcq)
-        judged = [found for found in self._mcq if found is not None]
+        mcq = [found for trial in self._trials for found in trial.mcq]
+        at, judged = _present(mcq), [found for found in mcq if found is not None]
         both = np.repeat(at, 2)
         verdicts = [verdict for found in judged for verdict in found[:2]]
         extracted = [name for found in judged for name in (None, found[2])]
@@ -109,7 +92,20 @@ class Columns:
 
     def _trial_table(self) -> pa.Table:
         types = {f.name: f.type for f in SCHEMAS["trials"]}
-        columns = dict(zip(_TRIAL_COLUMNS, zip(*self._trials, strict=True), strict=True))
+        rows = [
+            (
+                *about,
+                trial.number,
+                "failed" if trial.missing else "finished",
+                trial.end_reason,
+                trial.end_detail or None,
+                trial.doctor_turns,
+                trial.summary,
+                *(("release", "missing", trial.missing) if trial.missing else (None, None, None)),
+            )
+            for about, trial in zip(self._about, self._trials, strict=True)
+        ]
+        columns = dict(zip(_TRIAL_COLUMNS, zip(*rows, strict=True), strict=True))
         constant: dict[str, Any] = {"seed": 0, "finished_at": self._now, "events": FROM_TABLES}
         return pa.table(
             {
@@ -120,28 +116,30 @@ class Columns:
         )
 
     def _utterance_table(self) -> pa.Table:
-        lengths = np.asarray(self._lengths, dtype=np.int64)
+        lengths = np.asarray([len(trial.texts) for trial in self._trials], dtype=np.int64)
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        turn = np.arange(len(self._texts), dtype=np.int64) - starts
+        turn = np.arange(len(starts), dtype=np.int64) - starts
         return pa.table(
             {
                 "trial_id": self._ids_at(np.repeat(np.arange(len(self)), lengths)),
                 "position": pa.array(turn + 1),  # the trial's start is event 0
                 "turn": pa.array(turn),
-                "role": pa.array(self._roles, pa.string()).dictionary_encode(),
-                "text": pa.array(self._texts, pa.string()),
+                "role": pa.array(
+                    [role for trial in self._trials for role in trial.roles], pa.string()
+                ).dictionary_encode(),
+                "text": pa.array([text for trial in self._trials for text in trial.texts], pa.string()),
             }
         )
 
     def _answer_table(self) -> pa.Table:
-        arms, faults = self._release.arms, self._faults
+        arms, faults = self._release.arms, [fault for trial in self._trials for fault in trial.faults]
         at = np.tile(np.arange(len(arms)), len(self))
         return pa.table(
             {
                 "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(arms))),
                 "format": _named([format_ for format_, _ in arms], at),
                 "question_type": _named([question_type for _, question_type in arms], at),
-                "response": pa.array(self._responses, pa.string()),
+                "response": pa.array([text for trial in self._trials for text in trial.responses], pa.string()),
                 "status": _named(["answered", "invalid"], np.array([f is not None for f in faults], dtype=np.intp)),
                 "reason": pa.array([f and f[0] for f in faults], pa.string()),
                 "detail": pa.array([f[1] if f else "" for f in faults], pa.string()),
@@ -149,17 +147,16 @@ class Columns:
         )
 
     def _frq_table(self) -> pa.Table:
-        at = _present(self._frq)
-        judged = [found for found in self._frq if found is not None]
-        names = [found[1] for found in judged]
+        frq = [found for trial in self._trials for found in trial.frq]
+        at, judged = _present(frq), [found for found in frq if found is not None]
         return self._grades(
             "frq",
             at,
             np.zeros(len(at), dtype=np.intp),
             ("frq",),
             self._release.cast["grader"],
-            [f[0] for f in judged],
-            names,
+            [verdict for verdict, _ in judged],
+            [name for _, name in judged],
         )
 
     def _grades(

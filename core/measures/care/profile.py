@@ -106,8 +106,8 @@ class CareProfile:
     have none. ``robustness`` is S_R = 1 − the share of items that failed in any way.
 
     ``excluded`` counts trials whose conversation does not count, ``excluded_static`` those whose answer to the whole
-    question does not, by verdict. ``unpaired`` items have just one of the two accuracies. ``causes`` counts failures by
-    kind and cause; a trial may have one of each kind, ``failed`` trials have any.
+    question does not, by verdict. ``causes`` counts failures by kind and cause; a trial may have one of each kind,
+    ``failed`` trials have any.
     """
 
     seat: str
@@ -124,7 +124,6 @@ class CareProfile:
     static_all: Estimate
     items: int
     trials: int
-    unpaired: int
     unrated: int
     failed: int
     excluded: dict[str, int] = field(default_factory=dict)
@@ -159,7 +158,7 @@ def penalty(conv: float, static: float) -> float:
     return conv / static if conv < static else 1.0
 
 
-def penalised_interval(conv: Floats, static: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
+def penalised_interval(conv: Floats, static: Floats) -> Interval:
     """Return the interval of S_A: items are drawn in pairs, and both means and their ratio taken in each resample.
 
     Items with the same pair of values are one column: how often each is drawn is one multinomial draw a resample.
@@ -168,10 +167,10 @@ def penalised_interval(conv: Floats, static: Floats, resamples: int = RESAMPLES,
     if not n:
         return NOTHING
     distinct, counts = np.unique(np.column_stack([conv, static]), axis=0, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, resamples)
+    drawn = np.random.default_rng(SEED).multinomial(n, counts / n, RESAMPLES)
     means = drawn @ distinct / n
     lost = means[:, 0] < means[:, 1]
-    kept = np.divide(means[:, 0], means[:, 1], out=np.ones(resamples), where=lost)
+    kept = np.divide(means[:, 0], means[:, 1], out=np.ones(RESAMPLES), where=lost)
     found = percentiles(means[:, 0] * kept, n)
     return wilson_if_alike(found, float(conv.mean()) * penalty(float(conv.mean()), float(static.mean())), n)
 
@@ -231,7 +230,6 @@ def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, effic
         static_all=_mean(static),
         items=len(items),
         trials=len(trials),
-        unpaired=int((np.isnan(conv) != np.isnan(static)).sum()),
         unrated=int((trials["whole"] & trials["rating"].isna()).sum()),
         failed=int(failed.sum()),
         excluded=_by_verdict(trials.loc[~trials["counted"], "conv"]),

@@ -358,19 +358,20 @@ class AgainstGrader:
     undecided: int
 
 
-def judgements_of(store: Store, state: ReviewState) -> list[Judgement]:
-    """Return what was said in an unblinded review; raise ``UsageError`` while it is blinded."""
+def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
+    """Return the decisions of an unblinded review, by model; raise ``UsageError`` while it is blinded."""
     if not state.review.unblinded:
         raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
     asked = {one.item: one.annotators for one in state.items}
     ordered = sorted(state.said.values(), key=lambda one: one.annotated_at)
-    return _judgements(store, ordered, lambda one: one.annotator not in asked.get(one.item, ()))
+    said = _judgements(store, ordered, lambda one: one.annotator not in asked.get(one.item, ()))
+    return sorted(decide(said, tie_breaker=""), key=lambda one: one.model)
 
 
 def imported_judgements(store: Store) -> list[Judgement]:
     """Return what the imported annotations say; of three on one question, the one that came last breaks a tie."""
     with store.read() as cursor:
-        held = [one for source in (RELEASE, IMPORTED) for one in annotations_of(cursor, review_id=source)]
+        held = [one for source in (RELEASE, IMPORTED) for one in annotations_of(cursor, source)]
     heard: dict[tuple[str, str], list[str]] = {}
     for one in sorted(held, key=lambda one: one.annotated_at):
         heard.setdefault((one.item, one.question), []).append(one.annotator)
@@ -379,11 +380,6 @@ def imported_judgements(store: Store) -> list[Judgement]:
         return one.annotator == RELEASE_THIRD or one.annotator in heard[one.item, one.question][2:]
 
     return _judgements(store, held, third)
-
-
-def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
-    """Return the decisions of an unblinded review, by model."""
-    return sorted(decide(judgements_of(store, state), tie_breaker=""), key=lambda one: one.model)
 
 
 def against_grader(store: Store, decisions: Iterable[Decision]) -> AgainstGrader:

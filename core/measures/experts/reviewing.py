@@ -17,11 +17,11 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
-from pathlib import Path
+from itertools import chain, combinations, islice, zip_longest
 
 import duckdb
 
@@ -34,7 +34,7 @@ from core.events import Answered, Ended, Event, Finished, Misused, QuestionType,
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, is_model
-from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
+from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
@@ -55,10 +55,8 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     if len(ordered) < plan.number:
         what = "on which graders or rules disagree" if plan.sampling == "disagreement" else "that fit"
         raise UsageError(f"There are {len(ordered):,} items {what}, and {plan.number:,} are asked for: ask for fewer.")
-    if plan.sampling in ("specialty", "dataset"):
-        chosen = _by_stratum(ordered, plan, rng)
-    else:
-        chosen = rng.sample(ordered, plan.number)
+    by_stratum = plan.sampling in ("specialty", "dataset")
+    chosen = _by_stratum(ordered, plan, rng) if by_stratum else rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
     # the shared items go to pairs of annotators in turn, the others to whoever has the fewest
     pairs = list(combinations(plan.annotators, 2))
@@ -94,22 +92,17 @@ def _by_stratum(pool: Sequence[Candidate], plan: ReviewPlan, rng: random.Random)
         group = one.specialty if plan.sampling == "specialty" else one.dataset
         strata.setdefault((group, one.model), []).append(one)
     queues = [_queue(members, place, rng) for _, members in sorted(strata.items())]
-    chosen: list[Candidate] = []
-    while len(chosen) < plan.number:
-        for queue in queues:
-            if queue and len(chosen) < plan.number:
-                chosen.append(queue.pop(0))
-    return chosen
+    in_turn = (one for row in zip_longest(*queues) for one in row if one is not None)
+    return list(islice(in_turn, plan.number))
 
 
 def _queue(members: Sequence[Candidate], place: dict[str, int], rng: random.Random) -> list[Candidate]:
     """Return a stratum's candidates: one trial of every case first, then a second one, and so on."""
-    shuffled = rng.sample(list(members), len(members))
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     ranked: list[tuple[int, int, Candidate]] = []
-    for one in shuffled:
-        ranked.append((seen.get(one.case_key, 0), place[one.case_key], one))
-        seen[one.case_key] = seen.get(one.case_key, 0) + 1
+    for one in rng.sample(list(members), len(members)):
+        ranked.append((seen[one.case_key], place[one.case_key], one))
+        seen[one.case_key] += 1
     return [one for _, _, one in sorted(ranked, key=lambda entry: entry[:2])]
 
 
@@ -120,8 +113,8 @@ NO_PROMPT = "none"
 def baseline_pool(plan: ReviewPlan) -> list[Candidate]:
     """Return the vignettes that a plan may draw from; with ``mcq`` only those that have choices."""
     return [
-        Candidate(str(Item("case", case_key=case.case_key)), "", case.case_key, case.dataset, case.specialty)
-        for case in cases_of(plan.case_set)
+        Candidate(item, "", case.case_key, case.dataset, case.specialty)
+        for item, case in _by_item(cases_of(plan.case_set)).items()
         if (not plan.specialties or case.specialty in plan.specialties)
         and (not plan.datasets or case.dataset in plan.datasets)
         and (case.choices or "mcq" not in plan.question_types)
@@ -137,43 +130,46 @@ def baseline_run(review: Review, annotator: str) -> str:
 
 def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
     """Write the header of every expert's run, which holds the cases as they are now."""
-    cases = {str(Item("case", case_key=case.case_key)): case for case in cases_of(review.plan.case_set)}
-    for annotator in review.plan.annotators:
-        mine = [cases[one.item] for one in own_order(items, annotator, review.plan.seed)]
+    plan = review.plan
+    cases = _by_item(cases_of(plan.case_set))
+    for annotator in plan.annotators:
+        mine = [cases[one.item] for one in own_order(items, annotator, plan.seed)]
         if mine:
-            plan, run_id = review.plan, baseline_run(review, annotator)
-            with JournalWriter(_journal(store, run_id)) as journal:
-                journal.append(
-                    RunHeader(
-                        run_id=run_id,
-                        fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
-                        protocol=framework().name,
-                        doctor=f"human/{annotator}",
-                        patient=REFERENCE["patient"],
-                        grader=ReferenceGrader.name,
-                        summariser=REFERENCE["summariser"],
-                        prompt_pack=NO_PROMPT,
-                        prompt_hash=NO_PROMPT,
-                        case_set=plan.case_set,
-                        case_set_hash=case_set_hash(mine),
-                        arms=[("vignette", question_type) for question_type in plan.question_types],
-                        trials=1,
-                        seed=plan.seed,
-                        settings={"review": review.name},
-                        code_version=__version__,
-                        source="local",
-                        created_at=review.created_at,
-                        cases=mine,
-                    )
-                )
+            run_id = baseline_run(review, annotator)
+            header = RunHeader(
+                run_id=run_id,
+                fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
+                protocol=framework().name,
+                doctor=f"human/{annotator}",
+                patient=REFERENCE["patient"],
+                grader=ReferenceGrader.name,
+                summariser=REFERENCE["summariser"],
+                prompt_pack=NO_PROMPT,
+                prompt_hash=NO_PROMPT,
+                case_set=plan.case_set,
+                case_set_hash=case_set_hash(mine),
+                arms=[("vignette", question_type) for question_type in plan.question_types],
+                trials=1,
+                seed=plan.seed,
+                settings={"review": review.name},
+                code_version=__version__,
+                source="local",
+                created_at=review.created_at,
+                cases=mine,
+            )
+            with JournalWriter(journal_path(run_id, store.journals)) as journal:
+                journal.append(header)
     fold(store)
 
 
 def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Case]:
     """Return item → case as the expert's run holds it."""
     with store.read() as cursor:
-        held = run_cases(cursor, baseline_run(review, annotator))
-    return {str(Item("case", case_key=case.case_key)): case for case in held}
+        return _by_item(run_cases(cursor, baseline_run(review, annotator)))
+
+
+def _by_item(cases: Iterable[Case]) -> dict[str, Case]:
+    return {str(Item("case", case_key=case.case_key)): case for case in cases}
 
 
 def write_trials(store: Store, review: Review, annotator: str, said: Mapping[tuple[str, str, str], Annotation]) -> int:
@@ -187,9 +183,8 @@ def write_trials(store: Store, review: Review, annotator: str, said: Mapping[tup
         if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
             lines.append(_trial(run_id, review, case, [one for one in answers if one is not None]))
     if lines:
-        with JournalWriter(_journal(store, run_id)) as journal:
-            for line in lines:
-                journal.append(line)
+        with JournalWriter(journal_path(run_id, store.journals)) as journal:
+            journal.append_all(lines)
         fold(store)
     return len(lines)
 
@@ -197,10 +192,9 @@ def write_trials(store: Store, review: Review, annotator: str, said: Mapping[tup
 def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Annotation]) -> TrialLine:
     trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
     first, last = min(one.annotated_at for one in answers), max(one.annotated_at for one in answers)
-    events: list[Event] = [Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)]
-    for one in answers:
-        events += asyncio.run(_graded(case, one.question, one.value or ""))  # type: ignore[arg-type]
-    events.append(Finished(at=last))
+    started = Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)
+    graded = [asyncio.run(_graded(case, one.question, one.value or "")) for one in answers]  # type: ignore[arg-type]
+    events = [started, *chain.from_iterable(graded), Finished(at=last)]
     return TrialLine(
         run_id=run_id, trial_id=trial, case_key=case.case_key, trial=0, seed=seed, events=events, finished_at=last
     )
@@ -210,10 +204,6 @@ async def _graded(case: Case, question_type: QuestionType, response: str) -> lis
     answered = Answered(format="vignette", question_type=question_type, response=response)
     grades = grade_answer(case, ReferenceGrader(), ("vignette", question_type), response, ())
     return [answered, *[event async for event in grades]]
-
-
-def _journal(store: Store, run_id: str) -> Path:
-    return store.journals / run_id / "journal.jsonl"
 
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
@@ -269,9 +259,7 @@ class ReviewState:
 
     def open_ties(self) -> list[ReviewItem]:
         """Return the items with a tie that nobody has broken."""
-        return [
-            one for one in self.items if any(self._tied(one, q) and self._third(one, q) is None for q in self.questions)
-        ]
+        return [one for one in self.items if any(self._open(one, q) for q in self.questions)]
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
         """Say whether an annotator has answered everything asked of an item."""
@@ -293,15 +281,18 @@ class ReviewState:
     @property
     def missing(self) -> int:
         """How many answers are still to come, those of thirds among them."""
-        asked = (
-            self.value(one.item, who, q) is None for one in self.items for who in one.annotators for q in self.questions
+        return sum(
+            sum(self.value(one.item, who, q) is None for who in one.annotators) + self._open(one, q)
+            for one in self.items
+            for q in self.questions
         )
-        ties = sum(self._tied(one, q) and self._third(one, q) is None for one in self.items for q in self.questions)
-        return sum(asked) + ties
 
     def _tied(self, item: ReviewItem, question: str) -> bool:
         values = [self.value(item.item, who, question) for who in item.annotators]
         return self.review.plan.kind != "baseline" and None not in values and len(set(values)) > 1
+
+    def _open(self, item: ReviewItem, question: str) -> bool:
+        return self._tied(item, question) and self._third(item, question) is None
 
     def _third(self, item: ReviewItem, question: str) -> str | None:
         """Return who broke a tie first."""
@@ -335,13 +326,7 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
 def states(store: Store) -> list[ReviewState]:
     """Return every review with what was said in it, the newest first."""
     with store.read() as cursor:
-        said: dict[str, dict[tuple[str, str, str], Annotation]] = {}
-        for one in annotations_of(cursor):
-            said.setdefault(one.review_id, {})[one.item, one.annotator, one.question] = one
-        return [
-            ReviewState(held, rows.items_of(cursor, held.review_id), said.get(held.review_id, {}))
-            for held in rows.reviews(cursor)
-        ]
+        return [_with_answers(cursor, held) for held in rows.reviews(cursor)]
 
 
 def state_of(store: Store, review: str) -> ReviewState:
@@ -354,9 +339,12 @@ def _state(cursor: duckdb.DuckDBPyConnection, review: str) -> ReviewState:
     held = next((one for one in rows.reviews(cursor) if review in (one.review_id, one.name)), None)
     if held is None:
         raise UsageError(f"There is no review {review!r}; `python -m core experts list` lists them.")
-    said = annotations_of(cursor, review_id=held.review_id)
-    items = rows.items_of(cursor, held.review_id)
-    return ReviewState(held, items, {(one.item, one.annotator, one.question): one for one in said})
+    return _with_answers(cursor, held)
+
+
+def _with_answers(cursor: duckdb.DuckDBPyConnection, held: Review) -> ReviewState:
+    said = {(one.item, one.annotator, one.question): one for one in annotations_of(cursor, held.review_id)}
+    return ReviewState(held, rows.items_of(cursor, held.review_id), said)
 
 
 def record(
@@ -369,35 +357,32 @@ def record(
     _check_annotator(annotator, review)
     if value not in ANSWERS:
         raise UsageError(f"{value!r} is no answer: say yes or no.")
-    with store.write() as connection:
-        state = _state(connection, review)
-        item = _asked(state, number, annotator, question)
-        before = state.value(item.item, annotator, question)
+    with _asked(store, review, number, annotator, question) as (connection, state, item):
+        before = state.value(item, annotator, question)
         if before == value:
             return
         if before is not None and not reason.strip():
             raise UsageError("This question was answered before: say why the answer is changed.")
-        _save(connection, state, Annotation(item.item, annotator, question, value, reason=reason.strip()))
+        new = Annotation(item, annotator, question, value, review_id=state.review.review_id, reason=reason.strip())
+        add_annotations(connection, [new])
 
 
 def comment(store: Store, review: str, number: int, annotator: str, text: str) -> None:
     """Save a comment on an item; an earlier one stays as history."""
     _check_annotator(annotator, review)
-    with store.write() as connection:
-        state = _state(connection, review)
-        item = _asked(state, number, annotator)
-        held = state.said.get((item.item, annotator, COMMENT))
+    with _asked(store, review, number, annotator) as (connection, state, item):
+        held = state.said.get((item, annotator, COMMENT))
         if text.strip() != (held.comment if held else ""):
-            _save(connection, state, Annotation(item.item, annotator, COMMENT, None, comment=text.strip()))
+            new = Annotation(item, annotator, COMMENT, None, text.strip(), review_id=state.review.review_id)
+            add_annotations(connection, [new])
 
 
 def highlight(store: Store, review: str, number: int, annotator: str, spans: Iterable[Span]) -> None:
     """Save which words of an item's conversation an annotator has highlighted, all of them anew."""
     _check_annotator(annotator, review)
-    with store.write() as connection:
-        state = _state(connection, review)
-        item = _asked(state, number, annotator)
-        _save(connection, state, Annotation(item.item, annotator, HIGHLIGHT, None, spans=tuple(spans)))
+    with _asked(store, review, number, annotator) as (connection, state, item):
+        new = Annotation(item, annotator, HIGHLIGHT, None, review_id=state.review.review_id, spans=tuple(spans))
+        add_annotations(connection, [new])
 
 
 def span_of(turn: int, message: str, words: str) -> Span:
@@ -430,21 +415,22 @@ def _check_annotator(annotator: str, review: str) -> None:
     access.require_name(annotator)
 
 
-def _asked(state: ReviewState, number: int, annotator: str, question: str | None = None) -> ReviewItem:
-    """Return the item, if the annotator is asked about it."""
-    item = state.by_number.get(number)
-    if item is None:
-        raise UsageError(f"The review {state.review.name} has no item {number}.")
-    if state.review.unblinded:
-        raise UsageError("This review is unblinded: its answers can no longer be changed.")
-    asked = state.questions_for(item, annotator)
-    if not asked or (question is not None and question not in asked):
-        raise UsageError(f"{annotator} is not asked this about item {number}.")
-    return item
-
-
-def _save(connection: duckdb.DuckDBPyConnection, state: ReviewState, new: Annotation) -> None:
-    add_annotations(connection, [replace(new, review_id=state.review.review_id)])
+@contextmanager
+def _asked(
+    store: Store, review: str, number: int, annotator: str, question: str | None = None
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, ReviewState, str]]:
+    """Lend the database for an answer, with the review and the name of an item that the annotator is asked about."""
+    with store.write() as connection:
+        state = _state(connection, review)
+        item = state.by_number.get(number)
+        if item is None:
+            raise UsageError(f"The review {state.review.name} has no item {number}.")
+        if state.review.unblinded:
+            raise UsageError("This review is unblinded: its answers can no longer be changed.")
+        asked = state.questions_for(item, annotator)
+        if not asked or (question is not None and question not in asked):
+            raise UsageError(f"{annotator} is not asked this about item {number}.")
+        yield connection, state, item.item
 
 
 def next_question(state: ReviewState, item: str, annotator: str) -> str | None:
@@ -485,7 +471,6 @@ _FAMILIES = (
     r"anthropic", r"gemini", r"gemma", r"deepseek", r"qwen",
 )  # fmt: skip
 _ANY = re.compile(rf"\b(?:{'|'.join(_FAMILIES)})\b", re.IGNORECASE)
-_BLOCK = "█"
 _TELLING = 3
 """Letters that a model's name must have to be looked for."""
 
@@ -501,14 +486,14 @@ def hidden(text: str, models: Iterable[str] = ()) -> str:
 
 def blinded_dialogue(events: Sequence[Event], models: Sequence[str] = ()) -> list[Event]:
     """Return the dialogue alone, names blacked out: answers, verdicts, calls and failures would tell whose it is."""
-    kept = [event for event in events if isinstance(event, Utterance | Misused | Ended)]
     return [
         event.model_copy(update={"text": hidden(event.text, models)})
         if isinstance(event, Utterance)
         else event.model_copy(update={"detail": ""})
-        for event in kept
+        for event in events
+        if isinstance(event, Utterance | Misused | Ended)
     ]
 
 
 def _blacked_out(found: re.Match[str]) -> str:
-    return _BLOCK * len(found[0])
+    return "█" * len(found[0])

@@ -17,7 +17,7 @@ import re
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -77,17 +77,18 @@ class WorkbookRow:
     answers: Mapping[Question, Answer]
 
 
-def read_workbook(content: bytes, annotator: str) -> list[Judgement]:
-    """Return the judgements of one annotator; raises ``AnamnesisError`` naming sheet and row of what cannot be read."""
-    return [
-        Judgement(row.model, row.case, question, row.annotator, answer)
-        for row in read_rows(content, annotator)
-        for question, answer in row.answers.items()
-    ]
+def judgements(rows: Iterable[WorkbookRow]) -> Iterator[Judgement]:
+    """Yield what was said in rows of workbooks."""
+    for row in rows:
+        for question, answer in row.answers.items():
+            yield Judgement(row.model, row.case, question, row.annotator, answer)
 
 
 def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
-    """Return the rows of a workbook that answer something; raises as ``read_workbook`` does."""
+    """Return the rows of a workbook that answer something.
+
+    Raises ``AnamnesisError`` naming sheet and row of what cannot be read.
+    """
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
     try:
@@ -172,15 +173,12 @@ class GraderOfRelease:
 
 def release_decisions(store: Store) -> list[Decision]:
     """Return what the experts of the release decided; raises ``AnamnesisError`` where no workbook was imported."""
-    contents = _documents(store, FILES)
-    return decide(
-        judgement for annotator, content in contents.items() for judgement in read_workbook(content, annotator)
-    )
+    return decide(judgements(release_rows(store)))
 
 
-def workbooks_of(store: Store) -> dict[str, bytes]:
-    """Return annotator → the workbook that was imported; raises ``AnamnesisError`` where one is missing."""
-    return _documents(store, FILES)
+def release_rows(store: Store) -> list[WorkbookRow]:
+    """Return the rows of the workbooks that were imported; raises ``AnamnesisError`` where one is missing."""
+    return [row for who, content in _documents(store, FILES).items() for row in read_rows(content, who)]
 
 
 def grader_of_release(store: Store) -> GraderOfRelease:
@@ -325,7 +323,7 @@ class Imported:
 def import_release_annotations(store: Store) -> Imported:
     """Take in what the experts of the imported release said."""
     access.require("edit", "import annotations of the release")
-    return _import_rows(store, [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)])
+    return _import_rows(store, release_rows(store))
 
 
 def import_file(store: Store, path: Path, annotator: str | None = None) -> Imported:

@@ -129,7 +129,7 @@ class GraderAgreement:
     measures: Mapping[str, Estimate]
 
 
-def pair_agreements(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[GraderAgreement]:
+def pair_agreements(judged: Judged) -> list[GraderAgreement]:
     """Return the agreement of every two graders that judged an answer both."""
     pairs = [_said(judged, pair) for pair in combinations(range(len(judged.graders)), 2)]
     spoken = [said for said in pairs if said.n]
@@ -139,20 +139,20 @@ def pair_agreements(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[Grad
     found: dict[tuple[str, ...], list[GraderAgreement]] = {}
     for members in alike.values():
         tables = []
-        for said, kind in product(members, kinds):
+        for said, kind in product(members, KINDS):
             codes, table = said.codes_as(kind), np.zeros((said.n_cases, _SIZE[kind], _SIZE[kind]))
             np.add.at(table, (said.cases, codes[:, 0], codes[:, 1]), said.answers)
             tables.append(table)
-        for (said, kind), estimates in zip(product(members, kinds), agreement_by_case(tables), strict=True):
+        for (said, kind), estimates in zip(product(members, KINDS), agreement_by_case(tables), strict=True):
             found.setdefault(said.graders, []).append(said.result(kind, estimates, OF_TWO))
     return [one for said in spoken for one in found[said.graders]]
 
 
-def common_agreement(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[GraderAgreement]:
+def common_agreement(judged: Judged) -> list[GraderAgreement]:
     """Return the agreement of all graders on the answers that all judged; nothing for fewer than three."""
     said = _said(judged, range(len(judged.graders)))
     found = []
-    for kind in kinds if len(judged.graders) > 2 and said.n else ():
+    for kind in KINDS if len(judged.graders) > 2 and said.n else ():
         codes = said.codes_as(kind)
         chosen = np.stack([(codes == code).sum(axis=1) for code in range(_SIZE[kind])], axis=1)
         patterns, which = np.unique(chosen, axis=0, return_inverse=True)

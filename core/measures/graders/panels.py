@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Format, Verdict
-from core.measures.accuracy import AccuracyRow, Group, accuracy_of
+from core.measures.accuracy import AccuracyRow, accuracy_of
 from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
 from core.measures.experts.adjudication import (
     Corrected,
@@ -32,7 +32,6 @@ from core.store.queries.accuracy import CaseScore
 from core.store.queries.graders import Wanted, differences
 from core.store.selection import Selection
 
-_Arm = tuple[str, str, str, str | None]
 PANEL = "panel"
 """What a panel is called where graders are named."""
 Verdicts = Sequence[Verdict | None]
@@ -42,14 +41,12 @@ Verdicts = Sequence[Verdict | None]
 class JudgeAccuracy:
     """Accuracy of one model in one arm by a ``judge``: a grader, or the panel.
 
-    ``ties`` answers split the panel evenly; they are among those that ``row`` excludes as ungraded, as are the
-    ``not_all`` that this grader judged but others did not, where only answers common to all are looked at.
+    ``ties`` answers split the panel evenly; they are among those that ``row`` excludes as ungraded.
     """
 
     judge: str
     row: AccuracyRow
     ties: int = 0
-    not_all: int = 0
 
 
 def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
@@ -61,9 +58,7 @@ def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
     return None if 2 * right == len(said) else ("correct" if 2 * right > len(said) else "incorrect")
 
 
-def accuracy_by_judge(
-    judged: Judged, panel: Sequence[str] = (), *, common: bool = False, by: Group | None = None
-) -> list[JudgeAccuracy]:
+def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool = False) -> list[JudgeAccuracy]:
     """Return the accuracy of every model and arm by each grader, then by the panel if one is named.
 
     ``common``: only answers that all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of
@@ -71,10 +66,17 @@ def accuracy_by_judge(
     """
     found: list[JudgeAccuracy] = []
     for place, grader in enumerate(judged.graders):
-        found += _rows(judged, grader, _newest_of(place, common), by, common=common)
+        rows = accuracy_of(judge_scores(judged, _newest_of(place, common)))
+        found += [JudgeAccuracy(grader, row) for row in rows]
     if panel:
         _check(panel)
-        found += _rows(judged.of(panel), PANEL, majority, by)
+        of_panel = judged.of(panel)
+        ties: Counter[tuple[str, str, str]] = Counter()
+        for one in of_panel.counts:
+            tied = one.invalid is None and _all_judged(one.verdicts) and majority(one.verdicts) is None
+            ties[one.model, one.format, one.question_type] += one.n * tied
+        for row in accuracy_of(judge_scores(of_panel, majority)):
+            found.append(JudgeAccuracy(PANEL, row, ties[row.model, row.format, row.question_type]))
     return found
 
 
@@ -116,29 +118,6 @@ def _all_judged(verdicts: Verdicts) -> bool:
 
 def _newest_of(place: int, common: bool) -> Callable[[Verdicts], Verdict | None]:
     return lambda said: None if common and not _all_judged(said) else said[place]
-
-
-def _rows(
-    judged: Judged,
-    judge: str,
-    verdict_of: Callable[[Verdicts], Verdict | None],
-    by: Group | None,
-    *,
-    common: bool = False,
-) -> list[JudgeAccuracy]:
-    ties: Counter[_Arm] = Counter()
-    alone: Counter[_Arm] = Counter()  # answers that this grader judged and others did not
-    for one in judged.counts if judge == PANEL or common else ():
-        if one.invalid is None:
-            arm = (one.model, one.format, one.question_type, getattr(one, by) if by else None)
-            every = _all_judged(one.verdicts)
-            if judge == PANEL:
-                ties[arm] += one.n * (every and majority(one.verdicts) is None)
-            else:
-                alone[arm] += one.n * (one.verdicts[judged.place(judge)] in COUNTED and not every)
-    found = accuracy_of(judge_scores(judged, verdict_of), by)
-    keys = [(row.model, row.format, row.question_type, row.group) for row in found]
-    return [JudgeAccuracy(judge, row, ties[key], alone[key]) for row, key in zip(found, keys, strict=True)]
 
 
 NEEDED = (

@@ -18,22 +18,29 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from core import access
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
-from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.events import FINAL_DIAGNOSIS
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
 from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
 from core.store.scores import Lists, Trials
 from core.store.selection import Selection
-from core.text.case_items import BY_RULE, Item, ItemSet, items_by_rule, items_from_json, items_to_json
-from core.text.mediq import match_cases, read_mediq
+from core.text.case_items import (
+    BY_RULE,
+    Item,
+    ItemSet,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+    match_cases,
+    read_mediq,
+)
 from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import Score as Rouge
 from core.text.rouge import repetition, score, tokens
@@ -194,7 +201,6 @@ class Yardstick:
     keys: Counter[str]
     known: frozenset[str]
     telltales: tuple[Telltale, ...]
-    stem: bool
 
 
 @dataclass(frozen=True)
@@ -228,22 +234,21 @@ class Measures:
     order: dict[Topic, float | None]
 
 
-def yardstick(information: str, items: Sequence[Item], *, stem: bool = True) -> Yardstick:
-    """Return what conversations about a case are measured against; ``stem`` as ``use_stemmer`` of rouge-score."""
+def yardstick(information: str, items: Sequence[Item]) -> Yardstick:
+    """Return what conversations about a case are measured against."""
     return Yardstick(
-        Counter(tokens(" ".join(item.value for item in items), stem)),
-        Counter(tokens(" ".join(item.key for item in items), stem)),
+        Counter(tokens(" ".join(item.value for item in items))),
+        Counter(tokens(" ".join(item.key for item in items))),
         telling(information) | telling(" ".join(item.value for item in items)),
         telltales(items),
-        stem,
     )
 
 
 def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
     """Return the measures of a dialogue."""
     inquiry = inquiry_of(dialogue)
-    queries = [tokens(q, against.stem) for q in inquiry.queries]
-    spoken = [tokens(text, against.stem) for text in (inquiry.opening, *(e.reply for e in inquiry.exchanges))]
+    queries = [tokens(q) for q in inquiry.queries]
+    spoken = [tokens(text) for text in (inquiry.opening, *(e.reply for e in inquiry.exchanges))]
     patient = list(_running(against.values, spoken))
     doctor = list(_running(against.keys, [[], *queries]))
     repeated = repetition(queries)
@@ -252,8 +257,8 @@ def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
         **_named("doctor", doctor[-1] if against.keys else None),
         doctor_turns=inquiry.doctor_turns,
         queries=len(queries),
-        doctor_words=_mean(sum(map(len, queries)), len(queries)),
-        patient_words=_mean(sum(map(len, spoken)), inquiry.patient_turns),
+        doctor_words=sum(map(len, queries)) / len(queries) if queries else None,
+        patient_words=sum(map(len, spoken)) / inquiry.patient_turns if inquiry.patient_turns else None,
         repetition_1=repeated and repeated.rouge1,
         repetition_2=repeated and repeated.rouge2,
         repetition_l=repeated and repeated.rougel,
@@ -311,10 +316,6 @@ def _curves(
     }
 
 
-def _mean(total: int, n: int) -> float | None:
-    return total / n if n else None
-
-
 class HistoryTaking(Measure):
     """How much of a case a doctor uncovered and how it asked, against the items of the case.
 
@@ -362,13 +363,6 @@ def _rounded(value: float | None) -> float | None:
 HISTORY = HistoryTaking()
 
 
-def save_items(store: Store, case: Case, items: ItemSet) -> None:
-    """Store items of a case; its conversations are then to be measured again."""
-    access.require("edit", f"items of {case.case_key}")
-    with store.write() as connection:
-        add_items(connection, [_stored(case, items)])
-
-
 def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
     """Store the atomic facts of a MediQ file as the items of the cases whose vignettes it tells.
 
@@ -397,11 +391,7 @@ def make_items(store: Store, selection: Selection | None = None, stop: Stop = la
     """Make items by rule for the cases of selected trials that have none; say whether all have some now."""
     with store.read() as cursor:
         cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
-    made: list[StoredItems] = []
-    for case in cases:
-        if stop():
-            break
-        made.append(_stored(case, items_by_rule(case)))
+    made = [_stored(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
     if made:
         with store.write() as connection:
             add_items(connection, made)

@@ -25,7 +25,7 @@ from core.measures.base import Asked, Columns, Row, metric
 from core.measures.history.measures import closes
 from core.measures.history.summary import Figure, figures_of
 from core.store.database import Store
-from core.store.queries.prefixes import Solver, prefix_answers, solvable
+from core.store.queries.history import Solver, prefix_answers, solvable
 from core.store.selection import McqRule, Selection
 
 ASKED_AT = (0, 20, 40, 60, 80, 100)
@@ -65,7 +65,7 @@ class PrefixPoint:
 def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answers that count of all solvers, and the conversations that there are to ask about.
 
-    The tables are ``core.store.queries.prefixes.prefix_answers`` and ``solvable``, with ``case_set``; ``verdict`` of
+    The tables are ``core.store.queries.history.prefix_answers`` and ``solvable``, with ``case_set``; ``verdict`` of
     choices is that of the selection's rule, and ``right`` is 1, 0, or NaN where the answer does not count.
     """
     chosen = selection or Selection()

@@ -176,12 +176,12 @@ CURVED = (*CURVES, "patient_f1", "doctor_f1")
 """Measures with a curve; F1 is each conversation's own, of its recall and precision at that share of the dialogue."""
 
 
-def curve_points(table: pd.DataFrame, measures: Sequence[str] = CURVED) -> list[CurvePoint]:
+def curve_points(table: pd.DataFrame) -> list[CurvePoint]:
     """Return the curves of every model (``read_history``'s ``curves``), in the order of models, measures and shares.
 
     A doctor's precision begins with its first query: conversations without one yet do not count at that share.
     """
-    wanted = [(m, share, f"{m}_at_{i}") for m in measures for i, share in enumerate(SHARES)]
+    wanted = [(m, share, f"{m}_at_{i}") for m in CURVED for i, share in enumerate(SHARES)]
     figures = figures_of(table, [column for _, _, column in wanted])
     return [
         CurvePoint(model, measure, share, figures[model, column])
@@ -390,7 +390,7 @@ def report(
                     more = {"before": c.second, "after": c.first, "p_holm": c.p_adjusted}
                     low, high = c.difference.interval.low, c.difference.interval.high
                     names = {**label, "model": after, "against": before, "measure": c.measure}
-                    yield Row(names, c.difference.mean, low, high, c.difference.n_first, more=more, columns=_CHANGE)
+                    yield Row(names, c.difference.mean, low, high, c.difference.n, more=more, columns=_CHANGE)
             elif part == "curves":
                 for p in curve_points(found):
                     yield _figure_row({**label, "model": p.model, "measure": p.measure, "per_cent": p.share}, p.figure)

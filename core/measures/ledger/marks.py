@@ -85,13 +85,6 @@ class Ledger:
     marks: tuple[FactMark, ...]
     leaked: tuple[int, ...]
 
-    def of(self, fact_id: str) -> FactMark:
-        """Return the mark of a fact; ``KeyError`` where the case has none of that id."""
-        for mark in self.marks:
-            if mark.fact.id == fact_id:
-                return mark
-        raise KeyError(fact_id)
-
 
 @dataclass(frozen=True)
 class _Exchange:
@@ -173,12 +166,12 @@ def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
     return found
 
 
-def coverage(of: Ledger, told_only: bool = True) -> list[tuple[int, float]]:
+def coverage(of: Ledger) -> list[tuple[int, float]]:
     """Return (turn, share of the facts told up to it), one point a message; empty where there is no fact.
 
-    ``told_only`` leaves out what only examination and tests show.
+    Without what only examination and tests show.
     """
-    turns = [mark.turn for mark in of.marks if mark.fact.told or not told_only]
+    turns = [mark.turn for mark in of.marks if mark.fact.told]
     if not turns:
         return []
     told = [turn for turn in turns if turn is not None]

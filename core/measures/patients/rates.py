@@ -25,7 +25,7 @@ from core.agents.base import Dialogue, Turn
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.experts.adjudication import decide
-from core.measures.experts.workbooks import read_rows, workbooks_of
+from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, terms_in
 from core.stats.bootstrap import SEED, drawn_cases
@@ -82,20 +82,14 @@ def patient_rates(
 
 
 def patient_hits(
-    store: Store,
-    kind: Kind,
-    wanted: Selection | None = None,
-    *,
-    words: str | None = None,
-    limit: int | None = 50,
-    offset: int = 0,
+    store: Store, kind: Kind, wanted: Selection | None = None, *, words: str | None = None, limit: int | None = 50
 ) -> tuple[int, list[Hit]]:
-    """Return how many kept hits of a kind there are under a filter, and a page of them by run, case, trial and turn.
+    """Return how many kept hits of a kind there are under a filter, and the first by run, case, trial and turn.
 
     ``words`` keeps hits whose words hold it, in any case of letters.
     """
     with store.read() as cursor:
-        return hits(cursor, PATIENT_MARKS, [kind], wanted, words=words, limit=limit, offset=offset)
+        return hits(cursor, PATIENT_MARKS, [kind], wanted, words=words, limit=limit)
 
 
 def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
@@ -223,7 +217,7 @@ def terms_against_experts(store: Store) -> list[Row]:
     conversations are in no workbook with their words. Raises ``AnamnesisError`` where the release's workbooks are not
     imported.
     """
-    rows = [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)]
+    rows = release_rows(store)
     words: dict[tuple[str, str], str] = {}
     for row in rows:
         if row.conversation:

@@ -143,14 +143,6 @@ class Name(NamedTuple):
     pattern: re.Pattern[str]
 
 
-class Leak(NamedTuple):
-    """Where a reply gives the diagnosis away, and how it names it."""
-
-    how: str
-    start: int
-    end: int
-
-
 @functools.lru_cache(maxsize=4_096)
 def hidden_names(case: Case) -> tuple[Name, ...]:
     """Return the names of a case's diagnosis that its vignette does not hold, the answer's own first."""
@@ -173,17 +165,16 @@ def hidden_names(case: Case) -> tuple[Name, ...]:
     return tuple(found.values())
 
 
-def leak_in(text: str, names: Sequence[Name]) -> Leak | None:
+def _leak_in(text: str, names: Sequence[Name]) -> Broken | None:
     """Return where a reply holds one of these names of the patient's own disease; names count in their order."""
     lower = text.lower()
     for name in names:
         for match in name.pattern.finditer(text) if name.clue in lower else ():
             if not any(match[0] in sentence and _RELATIVE.search(sentence) for sentence in sentences(text)):
-                return Leak(name.how, match.start(), match.end())
+                return Broken("leak", match.start(), match.end(), name.how)
     return None
 
 
-_I = re.IGNORECASE
 _NOT = r"(?:n['’]t| not)"
 _SAYS = r"(?:mention|specif|stat|indicat|includ|describ|contain|detail|provid|say|list|giv)\w*"
 _SHEET = (
@@ -200,7 +191,7 @@ _AS_A_CHART = "speaks of the patient as a chart does"
 
 
 class Broken(NamedTuple):
-    """What a rule found: kind, place in the reply, and which sort of its kind it is."""
+    """What a rule found: kind, place in the reply, which sort of its kind it is (of a leak: how it names it)."""
 
     kind: Kind
     start: int
@@ -215,8 +206,8 @@ class _Rule(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _rule(kind: Kind, detail: str, clues: str, pattern: str, flags: re.RegexFlag = _I) -> _Rule:
-    return _Rule(kind, detail, tuple(clues.split("|")), re.compile(pattern, flags))
+def _rule(kind: Kind, detail: str, clues: str, pattern: str) -> _Rule:
+    return _Rule(kind, detail, tuple(clues.split("|")), re.compile(pattern, re.IGNORECASE))
 
 
 _RULES = (
@@ -390,11 +381,9 @@ def _marks(names: Sequence[Name], dialogue: Sequence[Turn]) -> Iterator[Mark]:
 
 def _marks_of_reply(number: int, question: str, text: str, said: set[str], names: Sequence[Name]) -> Iterator[Mark]:
     """Yield what one reply breaks; terms that it holds are added to those said."""
-    for broken in broken_in(text, question):
-        yield Mark(number, broken.kind, text[broken.start : broken.end], broken.start, broken.end, broken.detail)
-    leak = leak_in(text, names)
-    if leak is not None:
-        yield Mark(number, "leak", text[leak.start : leak.end], leak.start, leak.end, leak.how)
+    leak = _leak_in(text, names)
+    for kind, start, end, detail in (*broken_in(text, question), *([leak] if leak else [])):
+        yield Mark(number, kind, text[start:end], start, end, detail)
     if not lexicon().named_in(text):
         return
     for term, start, end in lexicon().find(text):

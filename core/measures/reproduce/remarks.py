@@ -6,7 +6,7 @@ Each remark comes with evidence counted anew from the tables and the release.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -39,12 +39,11 @@ from core.measures.reproduce.tables import (
     twin_of,
     values_of,
 )
-from core.stats.corrections import benjamini_hochberg, holm
+from core.stats.corrections import Correction, adjusted
 from core.store.database import Store
 from core.store.queries.release import Overlooked, overlooked_answers
 
 Release = Mapping[str, ModelScores]
-Correct = Callable[[Iterable[float]], list[float]]
 
 
 def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
@@ -177,7 +176,7 @@ def _corrections() -> list[Remark]:
     found = []
     for table in dict.fromkeys(t.table for t in published_tests(PAPER) if t.p_adjusted is not None):
         rows = [t for t in published_tests(PAPER) if t.table == table]
-        by_bh, by_holm = (_hits(rows, correct) for correct in (benjamini_hochberg, holm))
+        by_bh, by_holm = (_hits(rows, "bh"), _hits(rows, "holm"))
         sentence = (
             f"Of {len(rows)} printed adjusted p-values, Benjamini–Hochberg over the printed p-values gives {by_bh} to "
             f"the last digit, Holm–Bonferroni, which the paper names, {by_holm}."
@@ -186,15 +185,15 @@ def _corrections() -> list[Remark]:
     return found
 
 
-def _hits(rows: list[PublishedTest], correct: Correct) -> int:
+def _hits(rows: list[PublishedTest], correction: Correction) -> int:
     """Count the rows whose printed adjusted p-value a correction of their printed family gives."""
-    adjusted: dict[PublishedTest, float] = {}
+    given: dict[PublishedTest, float] = {}
     for row in rows:
-        if row not in adjusted:
+        if row not in given:
             family = family_of(row)
-            values = correct([math.nan if t.p_value is None else t.p_value for t in family])
-            adjusted.update(zip(family, values, strict=True))
-    return sum(as_printed(adjusted[row], "p_adjusted") == row.p_adjusted for row in rows)
+            values = adjusted([math.nan if t.p_value is None else t.p_value for t in family], correction)
+            given.update(zip(family, values, strict=True))
+    return sum(as_printed(given[row], "p_adjusted") == row.p_adjusted for row in rows)
 
 
 def reproduce(store: Store) -> Reproduction:

@@ -34,7 +34,7 @@ from core.measures.reproduce.release import (
     lacks_family,
     lacks_models,
 )
-from core.stats.corrections import benjamini_hochberg
+from core.stats.corrections import adjusted
 from core.stats.intervals import t_interval
 from core.stats.paper import DIGITS, RESAMPLES, paper_p_values, resamples_of
 
@@ -235,7 +235,7 @@ def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | Lacking]:
             why = lacks_models(models) if models else str(recomputed.lacking[absent[0]])
             values: list[float | Lacking] = [Lacking(lacks_family(len(family), why), models)] * len(family)
         else:
-            values = [*benjamini_hochberg([recomputed.p[t] for t in family])]
+            values = [*adjusted([recomputed.p[t] for t in family], "bh")]
         found |= {t: p for t, p in zip(family, values, strict=True) if t.table == test.table}
     return found
 

@@ -9,8 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from core.events import COUNTED, Format, QuestionType, Rule, Verdict
-from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Rule, Verdict
 from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select, staffed, tally
 from core.store.tables import shared_texts
 
@@ -109,7 +108,11 @@ def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection
     message holds the words "final diagnosis", in any case of letters.
     """
     select(cursor, selection)
-    return _table(cursor, _ENDINGS, {})
+    sql = f"""
+        WITH {_LAST}
+        SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
+        FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
+    return _table(cursor, sql, {})
 
 
 def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -154,11 +157,6 @@ _LAST = f"""last AS (
             coalesce(concluded, false) AS concluded
         FROM chosen JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
     )"""
-
-_ENDINGS = f"""
-    WITH {_LAST}
-    SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
-    FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
 
 _HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
 _BY_RULE = f"""

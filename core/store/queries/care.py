@@ -12,12 +12,11 @@ from typing import Any, Literal, get_args
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 
 from core.events import COUNTED, Rule, TagMisuse
 from core.frameworks.base import frameworks
 from core.store.selection import OUTCOMES, Selection, select, staffed
-from core.store.tables import records
+from core.store.tables import arrow_table, records, schema_of
 
 CareQuestion = Literal["mcq", "frq"]
 RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
@@ -97,7 +96,9 @@ def trial_rows(
     select(cursor, chosen)
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
     cursor.execute(_PICK, asked)
-    cursor.execute(_ASKED)
+    cursor.execute("""
+        CREATE OR REPLACE TEMP TABLE care_asked (
+            framework VARCHAR, trial_id VARCHAR, turn INTEGER, text VARCHAR, replies INTEGER, query VARCHAR)""")
     for name in staffed():
         cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].one_query or _NEVER})
     # Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
@@ -110,11 +111,7 @@ def trial_rows(
         for number in range(replies):
             query = queries[number] if number < len(queries) else " ".join(text.split())
             read.append((trial_id, turn, number, query, 0 if number else words))
-    columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
-    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    names = ["trial_id", "turn", "number", "query", "words"]
-    cursor.register("care_read", pa.Table.from_arrays(arrays, names=names))
+    cursor.register("care_read", arrow_table(_READ, read))
     cursor.execute(_TALK)
     parameters = {
         "question_type": question_type,
@@ -156,8 +153,7 @@ def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rat
     """Return the ratings of the whole conversations in a table of ``trial_rows``, the worst first."""
     whole = trials[trials["whole"]]
     values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
-    rows = records(cursor.execute(_RATINGS, values))
-    return [Rating(**row) for row in rows]
+    return [Rating(**row) for row in records(cursor.execute(_RATINGS, values))]
 
 
 def _clipped(text: str) -> str:
@@ -165,6 +161,7 @@ def _clipped(text: str) -> str:
     return plain if len(plain) <= _QUOTED else f"{plain[:_QUOTED]}…"
 
 
+_READ = schema_of("trial_id:text turn:int number:int query:text words:int")
 _QUOTED = 300
 _NAMES = ("run_id", "model", "case_key", "dataset", "specialty", "question_type", "end_reason", "conv", "static",
           "abrupt", "invalid")  # fmt: skip
@@ -180,10 +177,6 @@ _PICK = """
         coalesce(trials.end_reason NOT IN ('error', 'refusal'), false) AS whole
     FROM chosen JOIN seated USING (run_id) JOIN runs USING (run_id) JOIN trials USING (trial_id)
     WHERE list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])"""
-
-_ASKED = """
-    CREATE OR REPLACE TEMP TABLE care_asked (
-        framework VARCHAR, trial_id VARCHAR, turn INTEGER, text VARCHAR, replies INTEGER, query VARCHAR)"""
 
 # The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
 # several queries.

@@ -95,13 +95,17 @@ def first_matches(
 ) -> dict[str, str]:
     """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
     wanted = Selection(trials=trials, text=text, speaker=speaker)
-    sql = _FIRST_MATCHES.format(words=wanted.words)
+    sql = f"""
+        SELECT trial_id, arg_min(text, position) FROM utterances
+        WHERE list_contains($trials, trial_id) AND {SAID.format(words=wanted.words)} GROUP BY trial_id"""
     return dict(cursor.execute(sql, wanted.parameters(sql)).fetchall())
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
     """Return what there is to choose from among the stored conversations."""
-    held = cursor.execute(_HELD_RUNS).fetchall()
+    held = cursor.execute("""
+        SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
+        GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id""").fetchall()
     lists = (tuple(names or ()) for names in cursor.execute(_OFFER).fetchall()[0])
     return Offer(sum(count for _, _, count in held), {run_id: doctor for run_id, doctor, _ in held}, *lists)
 
@@ -138,13 +142,6 @@ _VERDICTS = """
     LEFT JOIN (FROM newest_grades WHERE {trials}) AS newest USING (trial_id, format, question_type, rule)
     GROUP BY trial_id"""
 
-_FIRST_MATCHES = f"""
-    SELECT trial_id, arg_min(text, position) FROM utterances
-    WHERE list_contains($trials, trial_id) AND {SAID} GROUP BY trial_id"""
-
-_HELD_RUNS = """
-    SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
-    GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id"""
 _OFFER = """
     WITH held AS (FROM runs SEMI JOIN trials USING (run_id)), shown AS (FROM cases SEMI JOIN trials USING (case_key))
     SELECT (SELECT list(DISTINCT dataset ORDER BY dataset) FROM shown),

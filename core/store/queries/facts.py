@@ -71,17 +71,13 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
 
 def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
     """Return the newest lists of all cases by (case_key, content_hash)."""
-    sql = f"""
-        SELECT case_key, content_hash, facts, made_by, made_at FROM {newest("fact_sets")}"""
+    sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
     sets = [_fact_set(row) for row in records(cursor.execute(sql))]
     return {(one.case_key, one.content_hash): one.facts for one in sets}
 
 
 def _fact_set(row: dict[str, Any]) -> FactSet:
-    facts = facts_from_json(str(row["facts"]), str(row["case_key"]))
-    return FactSet(
-        str(row["case_key"]), str(row["content_hash"]), facts, str(row["made_by"]), float(str(row["made_at"]))
-    )
+    return FactSet(**{**row, "facts": facts_from_json(row["facts"], row["case_key"])})
 
 
 def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import duckdb
 
@@ -62,13 +61,12 @@ def wrong_answers(
     select(cursor, chosen)
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
     parameters = chosen.parameters(_WRONG) | {"rules": chosen.rules, "wrong": [*wrong, *FAILED]}
-    return [_answer(row) for row in records(cursor.execute(_WRONG, parameters))]
-
-
-def _answer(row: dict[str, Any]) -> WrongAnswer:
-    case = (row.pop("case_key"), row.pop("content_hash"))
-    called = tuple((pair["rule"], pair["grader"]) for pair in row.pop("called_correct") or ())
-    return WrongAnswer(**row, case=case, called_correct=called)
+    found = []
+    for row in records(cursor.execute(_WRONG, parameters)):
+        case = (row.pop("case_key"), row.pop("content_hash"))
+        called = tuple((pair["rule"], pair["grader"]) for pair in row.pop("called_correct") or ())
+        found.append(WrongAnswer(**row, case=case, called_correct=called))
+    return found
 
 
 def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
@@ -134,7 +132,11 @@ def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
     also where their runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
     """
     select(cursor, selection)
-    rows = cursor.execute(_BELIEVED).fetchall()
+    rows = cursor.execute("""
+        SELECT trials.trial_id, model, trials.case_key, trials.content_hash, trials.end_reason
+        FROM trials JOIN chosen USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
+        WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND NOT staffed
+        ORDER BY place, trials.case_key, trials.trial, trials.trial_id""").fetchall()
     return [Believed(trial_id, model, (case_key, hash_), reason) for trial_id, model, case_key, hash_, reason in rows]
 
 
@@ -145,12 +147,6 @@ def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
         found.setdefault(trial_id, []).append(Probed.model_construct(turn=turn, differential=tuple(ranked)))
     return {trial_id: tuple(probes) for trial_id, probes in found.items()}
 
-
-_BELIEVED = """
-    SELECT trials.trial_id, model, trials.case_key, trials.content_hash, trials.end_reason
-    FROM trials JOIN chosen USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
-    WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND NOT staffed
-    ORDER BY place, trials.case_key, trials.trial, trials.trial_id"""
 
 _PROBES = """
     SELECT trial_id, turn, list((diagnosis, probability) ORDER BY rank) FROM probes

@@ -15,7 +15,6 @@ from core.store.fold import fold, keep_lines
 from core.store.runs import Run, run_record
 from core.store.tables import records
 
-_JOB = "labels"
 _LONGEST = 200
 """Characters of a name or a tag."""
 
@@ -47,7 +46,11 @@ class Held:
 
 def labels(cursor: duckdb.DuckDBPyConnection) -> dict[str, Label]:
     """Return run → what people call it, for the runs that somebody named, tagged or noted something of."""
-    rows = records(cursor.execute(_LABELS))
+    rows = records(
+        cursor.execute(
+            "SELECT DISTINCT ON (run_id) run_id, name, tags, note FROM run_labels ORDER BY run_id, labelled_at DESC"
+        )
+    )
     return {row["run_id"]: Label(row["name"], tuple(row["tags"]), row["note"]) for row in rows}
 
 
@@ -60,7 +63,7 @@ def label_run(store: Store, run_id: str, label: Label) -> None:
         if len(words) > _LONGEST:
             raise UsageError(f"A name or tag has at most {_LONGEST} characters: put the rest into the note.")
     row = {"run_id": run_id, "name": name, "tags": tags, "note": label.note.strip(), "labelled_at": time.time()}
-    keep_lines(store, _JOB, [RowLine(table="run_labels", row=row)])
+    keep_lines(store, "labels", [RowLine(table="run_labels", row=row)])
 
 
 def held_by(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Held:
@@ -98,10 +101,6 @@ def _stored(store: Store, run_id: str) -> Run:
             raise UsageError(f"No run {run_id} is stored here: `python -m core runs` lists those that are.")
     return run
 
-
-_LABELS = """
-    SELECT DISTINCT ON (run_id) run_id, name, tags, note FROM run_labels
-    ORDER BY run_id, labelled_at DESC"""
 
 _HELD = """
     WITH mine AS (SELECT trial_id FROM trials WHERE run_id = $run_id)

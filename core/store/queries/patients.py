@@ -66,7 +66,6 @@ class PatientOffer:
     patients: tuple[str, ...]
     personas: tuple[str, ...]
     doctors: tuple[str, ...]
-    protocols: tuple[str, ...]
     datasets: tuple[str, ...]
     specialties: tuple[str, ...]
 
@@ -109,7 +108,7 @@ def hits(
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     """Return what there is to choose from among all stored conversations, those that were only watched as well."""
-    names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")
+    names = ("patient", "persona", "doctor", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
     choose(cursor, Selection())
     found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]

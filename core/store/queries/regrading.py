@@ -15,20 +15,18 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Verdict
 from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.queries.failures import CaseKey
 from core.store.runs import CAMPAIGNS
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
 
-CaseKey = tuple[str, str | None]
-"""A case as a trial held it: key and content hash (``None``: whichever came in last)."""
-
 
 @dataclass(frozen=True)
 class AnswerToGrade:
-    """A stored free response, with the verdict on it that counts now.
+    """A stored answer, with the verdict on it that counts now.
 
-    ``grader`` gave that under prompts of ``prompt_hash`` (empty: the run's own, or none); all three are ``None`` where
-    nobody has judged yet.
+    Of a free response ``grader`` gave that under prompts of ``prompt_hash`` (empty: the run's own, or none); all three
+    are ``None`` where nobody has judged yet. An answer with choices was read by the strict rule.
     """
 
     trial_id: str
@@ -38,8 +36,8 @@ class AnswerToGrade:
     question_type: QuestionType
     response: str
     verdict: Verdict | None
-    grader: str | None
-    prompt_hash: str | None
+    grader: str | None = None
+    prompt_hash: str | None = None
 
     @property
     def case(self) -> CaseKey:
@@ -93,28 +91,10 @@ def given_verdicts(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: s
     return [GivenVerdict(*row) for row in rows]
 
 
-@dataclass(frozen=True)
-class ChoiceToRead:
-    """A stored answer with choices whose verdict under the strict rule is an earlier version's, and that verdict."""
-
-    trial_id: str
-    case_key: str
-    content_hash: str | None
-    format: Format
-    question_type: QuestionType
-    response: str
-    verdict: Verdict
-
-    @property
-    def case(self) -> CaseKey:
-        """The case that was answered."""
-        return self.case_key, self.content_hash
-
-
-def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[ChoiceToRead]:
+def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[AnswerToGrade]:
     """Return a run's answers that the strict rule read in a version before ``version``, those of one trial together."""
     rows = cursor.execute(_TO_READ, {"run_id": run_id, "version": version}).fetchall()
-    return [ChoiceToRead(*row) for row in rows]
+    return [AnswerToGrade(*row) for row in rows]
 
 
 def runs_read_before(cursor: duckdb.DuckDBPyConnection, version: int) -> list[str]:

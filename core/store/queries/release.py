@@ -20,7 +20,7 @@ from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
-from core.store.tables import OF_A_TRIAL, Row, insert
+from core.store.tables import OF_A_TRIAL, Row, adding, insert
 
 FROM_TABLES = "[]"
 """The stream of a trial whose events are what the tables hold: nothing is stored twice."""
@@ -96,10 +96,13 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
             connection.unregister("incoming")
     for path, (digest, content) in batch.documents.items():
         connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
-        connection.execute(_ADD_DOCUMENT, [path, digest, content, now])
-    insert(connection, _ADD_PROMPTS, "release_prompts", list(batch.templates.items()))
+        connection.execute(
+            "INSERT INTO release_documents (path, digest, content, imported_at) VALUES (?, ?, ?, ?)",
+            [path, digest, content, now],
+        )
+    insert(connection, adding("release_prompts", "prompt_hash"), "release_prompts", list(batch.templates.items()))
     rows = [(f.run_id, f.path, f.case_key, f.digest, list(f.prompts), f.fault, now) for f in batch.files]
-    insert(connection, "INSERT INTO release_files BY NAME SELECT * FROM incoming", "release_files", rows)
+    insert(connection, _ADD["release_files"], "release_files", rows)
     for run in batch.runs:
         _describe_prompts(connection, run.header.run_id)
 
@@ -111,7 +114,9 @@ def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch)
     rows: list[Row] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
     if not rows:
         return
-    connection.execute(_REPLACED)
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE replaced (run_id VARCHAR, path VARCHAR, case_key VARCHAR, fault VARCHAR)"
+    )
     insert(connection, "INSERT INTO replaced SELECT run_id, path, case_key, fault FROM incoming", "release_files", rows)
     for statement in _REMOVE:
         connection.execute(statement)
@@ -121,9 +126,9 @@ def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRu
     cases = {id(case): case for run in runs for case, _ in run.cases}
     hashes = {number: case.content_hash for number, case in cases.items()}
     add_cases(connection, cases.values())
-    insert(connection, _ADD_RUN, "runs", [run_row(run.header) for run in runs])
+    insert(connection, adding("runs", "run_id"), "runs", [run_row(run.header) for run in runs])
     rows = [(run.header.run_id, case.case_key, hashes[id(case)], n) for run in runs for case, n in run.cases]
-    insert(connection, _ADD_RUN_CASES, "run_cases", rows)
+    insert(connection, adding("run_cases", "run_id, case_key"), "run_cases", rows)
 
 
 def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
@@ -136,8 +141,6 @@ def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> Non
     connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [described, joined, run_id])
 
 
-_REPLACED = "CREATE OR REPLACE TEMP TABLE replaced (run_id VARCHAR, path VARCHAR, case_key VARCHAR, fault VARCHAR)"
-
 _REMOVE = (
     "DELETE FROM release_files USING replaced "
     "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path",
@@ -148,17 +151,13 @@ _REMOVE = (
         WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
 )
 
-_ADD_DOCUMENT = "INSERT INTO release_documents (path, digest, content, imported_at) VALUES (?, ?, ?, ?)"
-_ADD_RUN = "INSERT INTO runs BY NAME SELECT * FROM incoming ANTI JOIN runs USING (run_id)"
-_ADD_RUN_CASES = "INSERT INTO run_cases BY NAME SELECT * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)"
-_ADD_PROMPTS = """
-    INSERT INTO release_prompts BY NAME SELECT * FROM incoming ANTI JOIN release_prompts USING (prompt_hash)"""
-# Where a database is made anew, re-gradings come from the journals before the release comes again: its own grades are
-# the older ones all the same.
 _ADD = {
-    "trials": "INSERT INTO trials BY NAME SELECT * FROM incoming",
-    "utterances": "INSERT INTO utterances BY NAME SELECT * FROM incoming",
-    "answers": "INSERT INTO answers BY NAME SELECT * FROM incoming",
+    **{
+        name: f"INSERT INTO {name} BY NAME SELECT * FROM incoming"
+        for name in ("trials", "utterances", "answers", "release_files")
+    },
+    # where a database is made anew, re-gradings come from the journals before the release comes again: its own grades
+    # are the older ones all the same
     "grades": """
         INSERT INTO grades BY NAME
         SELECT incoming.* REPLACE (least(graded_at, later.first - 1) AS graded_at), []::VARCHAR[] AS call_ids

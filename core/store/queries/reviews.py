@@ -61,24 +61,19 @@ def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotat
     return insert(connection, "INSERT INTO annotations BY NAME SELECT * FROM incoming", "annotations", rows)
 
 
-def annotations_of(
-    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
-) -> list[Annotation]:
-    """Return the newest annotation of every annotator and question, for one item or all, of one review or all."""
+def annotations_of(cursor: duckdb.DuckDBPyConnection, review_id: str | None = None) -> list[Annotation]:
+    """Return the newest annotation of every item, annotator and question, of one review or all."""
     sql = f"""
-        {_WANTED}
+        {_ANNOTATIONS} WHERE $review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id
         QUALIFY row_number() OVER (
             PARTITION BY review_id, item, annotator, question ORDER BY annotated_at DESC, rowid DESC) = 1
         ORDER BY item, question, annotator, review_id"""
-    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+    return [_annotation(row) for row in records(cursor.execute(sql, {"review_id": review_id}))]
 
 
-def annotation_history(
-    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
-) -> list[Annotation]:
+def annotation_history(cursor: duckdb.DuckDBPyConnection) -> list[Annotation]:
     """Return every annotation that was ever saved, the oldest first."""
-    sql = f"{_WANTED} ORDER BY annotated_at, rowid"
-    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+    return [_annotation(row) for row in records(cursor.execute(f"{_ANNOTATIONS} ORDER BY annotated_at, rowid"))]
 
 
 def _annotation(row: dict[str, Any]) -> Annotation:
@@ -88,10 +83,7 @@ def _annotation(row: dict[str, Any]) -> Annotation:
     return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
 
 
-_WANTED = f"""
-    SELECT {", ".join(one.name for one in fields(Annotation))} FROM annotations
-    WHERE ($item::VARCHAR IS NULL OR item = $item)
-        AND ($review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id)"""
+_ANNOTATIONS = f"SELECT {', '.join(one.name for one in fields(Annotation))} FROM annotations"
 
 
 _OWN = f"""(
@@ -171,8 +163,10 @@ def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewIt
 def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
     """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
     select(cursor, Selection(trials=trial_ids))
-    rows = records(cursor.execute(_SUBJECTS))
-    return {row["trial_id"]: Subject(**row) for row in rows}
+    found = cursor.execute("""
+        SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")
+    return {row["trial_id"]: Subject(**row) for row in records(found)}
 
 
 def free_verdicts(
@@ -245,9 +239,6 @@ _REVIEWS = """
         FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
     ) AS shown USING (review_id)
     ORDER BY created_at DESC, review_id"""
-_SUBJECTS = """
-    SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
-    FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)"""
 _FREE_VERDICTS = """
     SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
     QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1

@@ -7,7 +7,7 @@ from core.datasets import published
 from core.errors import AnamnesisError
 from core.figures.marks import Mark, dots
 from core.figures.style import Axis
-from core.measures.accuracy import accuracy_of, chosen
+from core.measures.accuracy import accuracy_of
 from core.measures.experts.adjudication import case_counts, confusion, corrected_accuracies, count_agreement
 from core.measures.experts.reviewing import ReviewState, unblind
 from core.measures.experts.workbooks import import_release_annotations
@@ -371,7 +371,7 @@ def _draw_baseline(state: ReviewState) -> None:
     draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
     doctors = [f"human/{name}" for name in state.review.plan.annotators]
     held = [one for one in scores("mcq_strict") if doctor_of(one.model) in doctors]
-    found = accuracy_of(chosen(held, formats=["vignette"]))
+    found = accuracy_of(score for score in held if score.format == "vignette")
     if not found:
         st.info("No vignette is answered whole yet.")
         return

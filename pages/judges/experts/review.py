@@ -29,8 +29,8 @@ from pages.judges.experts.data import ITEM, Shown, review_at, shown_item
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
-from pages.kit.lists import step_buttons
 from pages.kit.look import QUESTION_TYPE, plain
+from pages.kit.tables import step_buttons
 
 _SAID = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
 TROUBLE = "experts_trouble"

@@ -12,11 +12,10 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import draw_ways_on, forget
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
-from pages.kit.lists import draw_pager, page_asked
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.names import unique_names
 from pages.kit.stored import reading
-from pages.kit.tables import draw_table, offer_csv
+from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked
 from pages.kit.view import View
 
 _ADDRESS, _PAGE = "graders_answer", "graders_page"

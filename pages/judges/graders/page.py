@@ -20,7 +20,7 @@ from pages.kit.jobs import draw_estimate, draw_work
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
 from pages.kit.page import draw_sections, say_how_to_begin
-from pages.kit.seats import Seats, ask_address, ask_seat, packs, seat_problem
+from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
 from pages.kit.view import View, ask_view
 from pages.kit.visitor import only
@@ -79,7 +79,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
                 persist_state="session",
                 help="Also where this grader’s verdict is known: so a grader is measured against itself.",
             )
-    if problem := seat_problem(Seats(CastNames("reference", grader=grader), address)):
+    if problem := seat_problem(CastNames("reference", grader=grader), address):
         st.warning(plain(problem), icon=":material/key:")
         return
     if not chosen:

@@ -1,6 +1,7 @@
 """The facts of a case: the ledger of what came of them in a conversation, a model's marks beside it, and their editing.
 
-Facts are made by rule, by a model, or edited by hand; a saved list counts for its case on every page.
+Facts are made by rule, by a model, or edited by hand; a saved list counts for its case on every page. And what models
+judged that patients withheld and invented, whose word counts, and the way to have a model judge it.
 """
 
 import functools
@@ -11,25 +12,30 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.agents.calls import Voice
-from core.agents.ledger_models import FactJudge, FactSplitter, Judged, Mark, SplitFacts
+from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, SplitFacts
 from core.case import Case
-from core.errors import AnamnesisError
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.estimate import Estimate
+from core.jobs.judging import FactsWanted, begin_judging, estimate, judging
+from core.measures.failures import beside_people
 from core.measures.ledger.marks import MEASURED, Ledger, coverage, disagreements, ledger
-from core.prompts import PromptPack
+from core.models.registry import load_registry
+from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.facts import FactSet, facts_saved, save_facts
+from core.store.queries.facts import FactSet, Judge, facts_saved, judged_of_trial, judges, save_facts
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
-from pages.kit.cached import cached_query
-from pages.kit.case.judging import draw_patient, judged_here
+from pages.kit.cached import ask, cached_query
 from pages.kit.chat import message
+from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
-from pages.kit.look import plain
-from pages.kit.question import draw_question
+from pages.kit.jobs import draw_begin, draw_question, draw_work
+from pages.kit.look import faults_said, plain
+from pages.kit.names import model_name
+from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
@@ -43,6 +49,8 @@ _INK: dict[Mark, tuple[str, str]] = {
 _LINE = {"told": "#0072B2"}
 _BY_RULE = "rules"
 _BY_HAND = "a person"
+_SHORT = 8
+"""Letters of a prompt's hash that are shown."""
 
 
 @cached_query(entries=64)
@@ -143,10 +151,6 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
     frame = facts_frame(found)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
     chosen = f"{key}_fact"
-
-    def choose(row: int) -> None:
-        st.session_state[chosen] = row
-
     draw_table(
         frame,
         f"{key}_facts",
@@ -160,7 +164,7 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
             ),
             "Told in": st.column_config.TextColumn(help="The patient's message that told it.", width=52),
         },
-        on_row=choose,
+        on_row=lambda row: st.session_state.update({chosen: row}),
         styled=lambda rows: rows.style.map(lambda mark: f"color: {inks.get(mark, '')}", subset=["Mark"]),
         height="content" if len(frame) <= 10 else 400,
         download="",
@@ -202,12 +206,13 @@ def _draw_model_marks(found: Ledger, dialogue: Sequence[Turn], key: str) -> None
     """Draw the way to a model's marks, and where they differ from those of the rules."""
     with st.expander("Have a model mark the facts too", icon=":material/rule:"):
         facts = {mark.fact.id: mark.fact for mark in found.marks}
-
-        def ask(voice: Voice, pack: PromptPack) -> object:
-            return FactJudge(voice, pack).judge(list(facts.values()), tuple(dialogue))
-
         subject = hashlib.sha256(repr((list(facts.values()), dialogue)).encode(errors="replace")).hexdigest()
-        judged = draw_question(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
+        judged = draw_question(
+            f"{key}_judge",
+            "Ask for the marks",
+            lambda voice, pack: FactJudge(voice, pack).judge(list(facts.values()), tuple(dialogue)),
+            subject,
+        )
         if not isinstance(judged, Judged):
             return
         if judged.unreadable is not None:
@@ -268,10 +273,12 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
     if not st.toggle("Split the vignette with a model", key=f"{key}_split"):
         return None
 
-    def ask(voice: Voice, pack: PromptPack) -> object:
-        return FactSplitter(voice, pack).split(case)
-
-    found = draw_question(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
+    found = draw_question(
+        f"{key}_splitter",
+        "Split with the model",
+        lambda voice, pack: FactSplitter(voice, pack).split(case),
+        case.content_hash,
+    )
     if not isinstance(found, SplitFacts):
         return None
     if found.unreadable:
@@ -322,10 +329,128 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
     if not facts:
         st.warning("A list without facts would mark nothing: keep at least one.")
         return
-    try:
+    with faults_said():
         with Store().write() as connection:
             save_facts(connection, case, facts, made_by)
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
+        st.rerun()
+
+
+def judge_words(judge: Judge | JudgedPatient) -> str:
+    """Return a judge in words: the model, and the hash of the prompts."""
+    model = judge.model if isinstance(judge, Judge) else judge.judge
+    return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
+
+
+def judged_here(trial_id: str | None) -> list[JudgedPatient]:
+    """Return what each judge says of one conversation, who was last at work first."""
+    return ask(judged_of_trial, trial_id) if trial_id else []
+
+
+def ask_judge() -> Judge | None:
+    """Ask whose word counts where several judged; ``None`` where nobody did, else who was last at work by default."""
+    known = {"|".join(kept.judge): kept for kept in ask(judges) if kept.judged}
+    if len(known) < 2:
+        return next((kept.judge for kept in known.values()), None)
+    chosen = choose(
+        "Judge of patients",
+        list(known),
+        "failures_judge",
+        names=lambda key: (
+            f"{model_name(known[key].judge.model)} · {known[key].judge.prompt_hash[:_SHORT]} · "
+            f"{known[key].judged:,} conversations"
+        ),
+        width=420,
+        help="Judges are never mixed. The most recent one stands first.",
+    )
+    return known[chosen].judge
+
+
+@cached_query()
+def _beside_people(judge: Judge) -> dict[str, PairedCounts]:
+    return beside_people(Store(), judge)
+
+
+def people_words(judge: Judge) -> str:
+    """Return how a judge stands to people on the same conversations, or that nobody knows."""
+    found = _beside_people(judge)
+    if not found:
+        return "How often it agrees with people is not known: nobody has reviewed a conversation that it judged."
+    kappa = {fault: "" if of.kappa != of.kappa else f", Cohen’s kappa {of.kappa:.2f}" for fault, of in found.items()}
+    said = (f"*{fault}* {of.both + of.neither:,} of {sum(of):,}{kappa[fault]}" for fault, of in found.items())
+    return f"It agrees with people who reviewed the same conversations: {'; '.join(said)}."
+
+
+def draw_patient(trial_id: str | None, key: str) -> None:
+    """Draw what each judge says that the patient withheld and invented, with its words, and the way to ask one."""
+    known = judged_here(trial_id)
+    for judged in known:
+        dropped = f"; {judged.dropped} dropped, whose quotation is not there" if judged.dropped else ""
+        nothing = "" if judged.verdicts else ": nothing withheld, nothing invented"
+        st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
+        for one in judged.verdicts:
+            what, where = f"“{plain(one.words)}”", f"Message {one.turn + 1}:"
+            if one.kind == "withheld":
+                badge = ":orange-badge[:material/visibility_off: Withheld]"
+                st.markdown(f"{badge} {where} asked {what}, the patient kept back :gray[{plain(one.fact_text)}]")
+            else:
+                how = f"contradicts: {plain(one.fact_text)}" if one.fact_text else "is nowhere in the case"
+                st.markdown(f":orange-badge[:material/warning: Invented] {where} {what} :gray[{how}]")
+    if not known:
+        st.markdown(":gray-badge[:material/gavel: Not judged] What the patient withheld or invented no rule decides.")
+    with st.expander("Have a model judge what the patient withheld and invented", icon=":material/gavel:"):
+        if trial_id is None:
+            st.caption("It can be judged once the trial has come to its end and is stored.")
+        else:
+            draw_form((trial_id,), key, "this conversation")
+
+
+def draw_form(trials: Sequence[str], key: str, what: str) -> None:
+    """Draw the form that has these conversations judged, or how far a judging is; ``what`` names them in words."""
+    work = judging(trials[0] if len(trials) == 1 else None)
+    if work is not None and work.running:
+        st.fragment(draw_work, run_every=1.0)(work, "Judging patients", "Reading the conversations…", f"{key}_work")
         return
-    st.rerun()
+    if work is not None and work.error:
+        st.error(plain(work.error), icon=":material/cloud_off:")
+    elif work is not None and (done := work.result) is not None:
+        words = [
+            f"{done.judged:,} conversations judged by {model_name(done.model)}: {done.with_any:,} hold something "
+            "withheld or invented.",
+            f"{done.dropped:,} verdicts were dropped: their quotation is not there." if done.dropped else "",
+            f"{done.failed:,} could not be judged and are asked again next time ({done.failure})."
+            if done.failed
+            else "",
+            f"{done.stopped} What was judged is kept; the same again goes on." if done.stopped else "",
+        ]
+        say = st.warning if done.failed or done.stopped else st.success
+        say(plain(" ".join(filter(None, words))), icon=":material/gavel:")
+    left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
+    with left:
+        model = ask_seat(f"{key}_facts", "grader", label="Model that judges")
+    if not is_model(model):
+        st.caption("Choose a language model: rules cannot judge this.")
+        return
+    with middle:
+        address = ask_address(f"{key}_facts")
+    budget = right.number_input(
+        "Stop at US dollars", 0.0, None, None, key=f"{key}_facts_budget", placeholder="No limit"
+    )
+    if problem := seat_problem(CastNames("reference", grader=model), address):
+        st.warning(plain(problem), icon=":material/key:")
+        return
+    wanted = FactsWanted(model, trials=tuple(trials), base_url=address)
+    draw_begin(
+        lambda: _size(wanted),
+        f"This model has judged {what} under these prompts.",
+        "Judge",
+        "gavel",
+        f"{key}_facts_go",
+        begin_judging,
+        wanted,
+        budget_usd=budget or None,
+    )
+
+
+@cached_query("Counting the conversations…")
+def _size(wanted: FactsWanted) -> Estimate:
+    return estimate(Store(), wanted, load_registry())

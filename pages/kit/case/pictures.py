@@ -31,18 +31,17 @@ def draw_pictures(case: Case, key: str, *, shown: bool | None = None) -> None:
             name = f"Picture {number}" if len(case.images) > 1 else "Picture"
             with st.container(width="content", gap="xxsmall"):
                 _draw(image, name, f"{key}_{case.case_key}_{number}", case)
-    seen = {True: "; the doctor of this trial was shown them", False: "; this trial was played without them"}
-    told = seen[shown] if shown is not None else ""
-    st.caption(f"Pictures are for the doctor alone{told}.")
+    seen = {None: "", True: "; the doctor of this trial was shown them", False: "; this trial was played without them"}
+    st.caption(f"Pictures are for the doctor alone{seen[shown]}.")
 
 
-def draw_pictures_folded(case: Case, key: str, *, shown: bool | None = None) -> None:
-    """Draw the pictures of a case, folded up, where it has any; ``key`` and ``shown`` as for ``draw_pictures``."""
+def draw_pictures_folded(case: Case, key: str) -> None:
+    """Draw the pictures of a case, folded up, where it has any; ``key`` as for ``draw_pictures``."""
     if not case.images:
         return
     label = "The picture of the case" if len(case.images) == 1 else f"The {len(case.images)} pictures of the case"
     with st.expander(label, icon=":material/image:"):
-        draw_pictures(case, key, shown=shown)
+        draw_pictures(case, key)
 
 
 def _draw(image: Image, name: str, key: str, case: Case) -> None:

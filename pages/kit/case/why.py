@@ -1,23 +1,32 @@
-"""Why an answer is wrong: its cause by stated rules, the rule in a sentence, and the message to look at."""
+"""Why an answer is wrong, by stated rules, with the message to look at; and what the doctor believed meanwhile."""
 
 from collections.abc import Sequence
 
+import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.agents.base import Turn
 from core.case import Case
 from core.events import Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
+from core.figures.curves import Point, curves
+from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
-from core.measures.belief import trajectory
+from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.measures.ledger.marks import in_short
 from core.store.queries.failures import FAILED, WrongAnswer
-from pages.kit.case.facts import ledger_of, trial_of
-from pages.kit.case.judging import draw_patient, judged_here
+from pages.kit.case.facts import draw_patient, judged_here, ledger_of, trial_of
 from pages.kit.chat import message
+from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
 from pages.kit.look import badge, plain
+from pages.kit.names import model_colours
+from pages.kit.tables import offer_csv
 
+_MOST_CURVES = 6
+"""Diagnoses that get a curve of their own: those that were ever likeliest."""
+_RIGHT = RIGHT[:1].upper() + RIGHT[1:]
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
     "patient": ("Patient", "orange"), "not_judged": ("Not judged", "gray"),
@@ -38,8 +47,7 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
     if not chosen:
         judged = any(isinstance(e, Graded) and (arm is None or (e.format, e.question_type) == arm) for e in events)
         st.caption("Nothing to explain: no answer here is wrong." if judged else "Nothing was judged here yet.")
-    others = [answer for answer in found if answer not in chosen]
-    if others:
+    if others := [answer for answer in found if answer not in chosen]:
         with st.expander(f"The other wrong answers of this trial ({len(others)})"):
             for answer in others:
                 _draw(case, events, answer, short=True)
@@ -96,14 +104,8 @@ def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
     """
     started = next((event for event in events if isinstance(event, Started)), None)
     ended = next((event for event in events if isinstance(event, Ended)), None)
-    grades: dict[Arm, list[Graded]] = {}
-    for event in events:
-        if isinstance(event, Graded):
-            grades.setdefault((event.format, event.question_type), []).append(event)
-    newest = {
-        arm: next((grade for grade in reversed(held) if grade.rule != "mcq_strict"), None)
-        for arm, held in grades.items()
-    }
+    grades = [event for event in events if isinstance(event, Graded)]
+    newest = {(grade.format, grade.question_type): grade for grade in grades if grade.rule != "mcq_strict"}
     found = []
     for answer in {(e.format, e.question_type): e for e in events if isinstance(e, Answered)}.values():
         arm = answer.format, answer.question_type
@@ -111,7 +113,7 @@ def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
         verdict = answer.reason or (counting.verdict if counting else None)
         if verdict not in _WRONG:
             continue
-        called = dict.fromkeys((g.rule, g.grader) for g in grades.get(arm, ()) if g.verdict == "correct")
+        right = (g for g in grades if (g.format, g.question_type) == arm and g.verdict == "correct")
         found.append(
             WrongAnswer(
                 trial_id=started.trial_id if started else "",
@@ -124,9 +126,100 @@ def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
                 rule=counting.rule if counting else None,
                 grader=counting.grader if counting else None,
                 extracted=counting.extracted if counting else None,
-                called_correct=tuple(called),
+                called_correct=tuple(dict.fromkeys((grade.rule, grade.grader) for grade in right)),
                 end_reason=ended.reason if ended else None,
                 on_vignette=whole.verdict if whole else None,
             )
         )
     return found
+
+
+def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
+    """Draw the doctor's belief over the turns of a conversation; says how to get one where there is none."""
+    probes = sorted((e for e in events if isinstance(e, Probed) and e.differential), key=lambda e: e.turn)
+    if not probes:
+        st.info(
+            "The doctor was not asked what it believed. Switch on “Ask the doctor's belief after every reply” under "
+            "More settings and run the case again; the reference doctor shows its belief by itself.",
+            icon=":material/psychology:",
+        )
+        return
+    ended = next((event for event in events if isinstance(event, Ended)), None)
+    facts = in_short(ledger_of(case, events)) if any(isinstance(event, Utterance) for event in events) else None
+    course = trajectory(case, probes, ended.reason if ended else None, facts.never if facts else None)
+    for sentence in belief_sentences(course):
+        st.markdown(sentence)
+    words = (
+        f"{len(probes)} beliefs, each after a reply of the patient. Broader names and synonyms of the answer count as "
+        "the right diagnosis."
+    )
+    draw_figure(
+        lambda dark: belief_chart(case, probes, dark=dark),
+        f"{key}_belief",
+        "What the doctor believed after each reply",
+        f"One conversation on {case.case_key}. {words}",
+    )
+    st.caption(words)
+    offer_csv(belief_frame(probes), "belief", "Download the belief", key=f"{key}_belief_csv")
+
+
+def belief_sentences(course: Trajectory) -> list[str]:
+    """Return what a course of belief says, in sentences of Markdown; messages are counted from 1."""
+    found = []
+    if course.first_led is None:
+        found.append("The right diagnosis never led.")
+    else:
+        found.append(f"The right diagnosis led for the first time after message {course.first_led + 1}.")
+        if course.lost:
+            found.append("It was lost again: at the end another one led.")
+        elif course.led_for_good is not None and course.led_for_good != course.first_led:
+            found.append(f"It led for good from message {course.led_for_good + 1} on.")
+    if course.last_change is not None:
+        found.append(f"The leader changed for the last time after message {course.last_change + 1}.")
+    if course.premature:
+        found.append(
+            ":orange-badge[Premature closure] The doctor concluded while its leading diagnosis was wrong or unlikely "
+            "and facts that the patient could tell were left."
+        )
+    if course.over_asked:
+        more = "1 more question was" if course.over_asked == 1 else f"{course.over_asked} more questions were"
+        found.append(f":blue-badge[Over-asking] {more} answered after the right diagnosis had settled at 90 % or more.")
+    return found
+
+
+def belief_chart(case: Case, probes: Sequence[Probed], *, dark: bool = False) -> go.Figure:
+    """Return a curve for each diagnosis that was ever likely; right ones together as one thick curve."""
+    shares: list[dict[str, float]] = []
+    for probe in probes:
+        shares.append({})
+        for diagnosis, probability in probe.differential:
+            name = _RIGHT if is_right(case, diagnosis) else diagnosis
+            shares[-1][name] = shares[-1].get(name, 0.0) + probability
+    most = {name: max(one.get(name, 0.0) for one in shares) for one in shares for name in one}
+    names = sorted(most, key=lambda name: (name != _RIGHT, -most[name]))[: _MOST_CURVES + 1]
+    points = [
+        Point(name, probe.turn + 1, one.get(name, 0.0))
+        for name in names
+        for probe, one in zip(probes, shares, strict=True)
+    ]
+    others = [name for name in names if name != _RIGHT]
+    return curves(
+        points,
+        {name: name for name in names},
+        {**model_colours(others), _RIGHT: INK[dark]},
+        Axis("After message", number="g"),
+        Axis("Probability", (0, 1.02), ".0%", None, ".0%"),
+        strong=_RIGHT,
+        dark=dark,
+    ).update_xaxes(tickvals=[probe.turn + 1 for probe in probes])
+
+
+def belief_frame(probes: Sequence[Probed]) -> pd.DataFrame:
+    """Return every belief as rows."""
+    return pd.DataFrame(
+        [
+            {"message": probe.turn + 1, "rank": rank, "diagnosis": diagnosis, "probability": probability}
+            for probe in probes
+            for rank, (diagnosis, probability) in enumerate(probe.differential, start=1)
+        ]
+    )

@@ -14,9 +14,8 @@ from core.store.database import Store
 from core.store.queries.care import CAUSES, FAILURES, Failure, Rating, failures, ratings
 from core.words import CARE_FAILURE
 from pages.kit.cached import cached_query
-from pages.kit.cases import choose_case, forget
+from pages.kit.cases import choose_case, draw_answers_of, draw_conversation, forget
 from pages.kit.controls import choose_several
-from pages.kit.conversation import draw_answers_of, draw_conversation
 from pages.kit.figures import draw_figure
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name

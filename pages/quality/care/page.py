@@ -12,9 +12,8 @@ from core.frameworks.base import publisher
 from core.measures.care.profile import Estimate, item_rows
 from core.store.queries.care import MISUSES, RULES
 from pages.kit.cached import cached_query
-from pages.kit.cases import choose_case
+from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
 from pages.kit.controls import choose
-from pages.kit.conversation import choose_trial, draw_answers_of, draw_conversation
 from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, plain
 from pages.kit.names import dataset_name, model_colours, natural

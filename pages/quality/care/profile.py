@@ -19,9 +19,8 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.care import CareQuestion
 from pages.kit.cached import cached_query
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.stored import care_conditions

@@ -38,9 +38,8 @@ from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
-from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name
 from pages.kit.stored import history_conditions
@@ -417,7 +416,7 @@ def draw_comparison(view: View) -> None:
             row.difference.mean,
             *row.difference.interval,
             "both",
-            words=f"{row.difference.n_first:,} cases",
+            words=f"{row.difference.n:,} cases",
             colour=RISE if row.p_adjusted <= _CLEAR else GREY,
         )
         for row in (by_measure[m] for m in MEASURE if m in by_measure)
@@ -441,7 +440,7 @@ def draw_comparison(view: View) -> None:
             "High": row.difference.interval.high,
             "p": format_p(row.difference.p),
             f"p ({LABELS[correction]})": f"{format_p(row.p_adjusted)} {stars(row.p_adjusted)}",
-            "Cases": row.difference.n_first,
+            "Cases": row.difference.n,
         }
         for row in sorted(rows, key=lambda row: list(MEASURE).index(row.measure))
     )

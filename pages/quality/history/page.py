@@ -11,9 +11,8 @@ from core.measures.missing import begin_measuring, measuring
 from core.store.database import Store
 from core.text.case_items import items_by_rule
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.cases import choose_case, draw_ways_on, forget
+from pages.kit.cases import choose_case, choose_trial, draw_ways_on, forget
 from pages.kit.controls import choose
-from pages.kit.conversation import choose_trial
 from pages.kit.jobs import draw_missing
 from pages.kit.look import badge, plain
 from pages.kit.names import dataset_name, natural

@@ -15,7 +15,7 @@ from core.jobs.solving import SOLVED, Solving, begin_solving, estimate, solving,
 from core.measures.history.prefixes import ASKED_AT, PrefixPoint, prefix_points, read_prefixes
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.prefixes import Solver
+from core.store.queries.history import Solver
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_ways_on, excluded_in_words, forget
@@ -24,7 +24,7 @@ from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_begin, draw_work
 from pages.kit.look import QUESTION_TYPE, VERDICT, plain
 from pages.kit.names import model_colours, model_name
-from pages.kit.seats import Seats, ask_address, ask_seat, seat_problem
+from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.stored import history_conditions
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import View
@@ -218,7 +218,7 @@ def _draw_form(view: View) -> None:
         budget = right.number_input(
             "Stop at US dollars", 0.0, None, None, key="history_solving_budget", placeholder="No limit"
         )
-    if problem := seat_problem(Seats(CastNames("reference", solver=solver, grader=grader), address, known.name)):
+    if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, known.name):
         st.warning(plain(problem), icon=":material/key:")
         return
     runs = tuple(

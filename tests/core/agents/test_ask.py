@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
 from core.agents.calls import Voice
 from core.events import Called
 from core.frameworks.base import default_pack
@@ -32,7 +33,7 @@ class Organs(BaseModel):
 
 
 def request(form: type[BaseModel] | None = Organ) -> Request[Any]:
-    return Request("sections", ASKED, "grader", "judge", reader(Organ), form=form)
+    return Request("sections", ASKED, "grader", "judge", partial(read_json, form=Organ), form=form)
 
 
 def asked(voice: Voice, *requests: Request[Any]) -> tuple[list[Asked[Any]], list[Called]]:

@@ -6,7 +6,7 @@ import asyncio
 
 from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Fact
-from core.frameworks.automedic.doctor import BROAD, OPENING, ReferenceTagDoctor, worded
+from core.frameworks.automedic.reference import BROAD, OPENING, ReferenceTagDoctor, worded
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
 from core.frameworks.automedic.tags import END, queries_of, read_tags
 from core.knowledge.base import knowledge

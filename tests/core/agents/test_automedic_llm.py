@@ -11,8 +11,14 @@ from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
 from core.errors import ProviderError
 from core.events import Called
-from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor, read_rating
-from core.frameworks.automedic.roles import Rating, briefings_of
+from core.frameworks.automedic.roles import (
+    LLMAutoMedicPatient,
+    LLMStaff,
+    LLMTagDoctor,
+    Rating,
+    briefings_of,
+    read_rating,
+)
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
 

@@ -7,8 +7,8 @@ import pytest
 from core.agents.base import Turn
 from core.case import Case, Fact
 from core.datasets.library import library
+from core.frameworks.automedic.reference import ReferenceStaff, reported
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
-from core.frameworks.automedic.staff import ReferenceStaff, reported
 from tests.core.agents.acting import SCENE, hear
 
 RESULTS: Facts = (

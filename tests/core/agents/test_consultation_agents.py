@@ -10,8 +10,17 @@ from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.events import Token
-from core.frameworks.consultation.doctor import CLOSING, LLMSolver, OracleDoctor, ReferenceSolver
-from core.frameworks.consultation.patient import Briefing, ItemsPatient, briefing_of, named_item
+from core.frameworks.consultation.roles import (
+    CLOSING,
+    Briefing,
+    ItemsPatient,
+    LLMSolver,
+    OracleDoctor,
+    OracleInquiry,
+    ReferenceSolver,
+    briefing_of,
+    named_item,
+)
 from core.prompts import load_pack
 from core.questions import AsksFor
 from core.text.case_items import Item, ItemSet, Order, itemized
@@ -106,7 +115,7 @@ def test_the_random_oracle_goes_by_the_seed() -> None:
 
 
 def _questions(order: Order, seed: int) -> list[str]:
-    doctor = OracleDoctor(order).about(["one", "two", "three"])
+    doctor = OracleInquiry(OracleDoctor(order), ("one", "two", "three"))
     dialogue: Dialogue = (OPENING,)
 
     async def ask() -> str:

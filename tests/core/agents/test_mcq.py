@@ -67,13 +67,13 @@ _HOSTILE = [
     "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ",
     "é ", "i'd say so: ",
 ]  # fmt: skip
-"""Each is said ten thousand times over."""
+"""Each is said five thousand times over."""
 
 
 @pytest.mark.parametrize("words", _HOSTILE, ids=repr)
 def test_a_response_that_never_ends_is_judged_at_once(words: str) -> None:
-    response = words * 10_000
+    response = words * 5_000
     began = time.process_time()
     judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
     judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 1

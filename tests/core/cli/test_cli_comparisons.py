@@ -12,13 +12,18 @@ import pytest
 from core.cli.app import main
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.stores import copy_of
+
+
+def three_formats(store: Store) -> None:
+    """Ten cases, one trial, the reference doctor on vignettes and in conversation."""
+    arms = "vignette:mcq,multi_turn:mcq,single_turn:mcq"
+    assert main(["run", "--doctor", "reference/bayes", "--limit", "10", "--trials", "1", "--arms", arms]) == 0
 
 
 @pytest.fixture
 def campaign(db: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """Ten cases, one trial, the reference doctor on vignettes and in conversation."""
-    arms = "vignette:mcq,multi_turn:mcq,single_turn:mcq"
-    assert main(["run", "--doctor", "reference/bayes", "--limit", "10", "--trials", "1", "--arms", arms]) == 0
+    copy_of(three_formats, db.parent)
     capsys.readouterr()
     return db
 

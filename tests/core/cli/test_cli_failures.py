@@ -20,6 +20,7 @@ from core.journal import read_header
 from core.store.database import Store
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import running
+from tests.support.stores import copy_of
 
 ARMS = "vignette:frq,multi_turn:frq"
 
@@ -40,35 +41,18 @@ def csv_rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
+def probed_run(store: Store) -> None:
+    """Three library cases, none of which is gout, with a probed doctor and an anxious patient."""
+    with running(doctor) as provider:
+        given = ["--base-url", provider.base_url, "--limit", "3", "--trials", "1", "--arms", ARMS]
+        probed = ["--probe", "--persona", "A anxious"]
+        assert main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *given, *probed]) == 0
+
+
 @pytest.fixture
 def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Three library cases, none of which is gout, with a probed doctor and an anxious patient; options to name the run.
-
-    A run with a persona is never pooled with others, so that it has to be named.
-    """
-    with running(doctor) as provider:
-        assert (
-            main(
-                [
-                    "run",
-                    "--doctor",
-                    "openai/doctor",
-                    *BESIDE_RULES,
-                    "--base-url",
-                    provider.base_url,
-                    "--limit",
-                    "3",
-                    "--trials",
-                    "1",
-                    "--arms",
-                    ARMS,
-                    "--probe",
-                    "--persona",
-                    "A anxious",
-                ]
-            )
-            == 0
-        )
+    """Options to name the probed run: one with a persona is never pooled with others."""
+    copy_of(probed_run, db.parent)
     capsys.readouterr()
     (path,) = journals()
     return ["--run", read_header(path).run_id]

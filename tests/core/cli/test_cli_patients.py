@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
+from core.store.database import Store
 from tests.core.measures.ledger.test_facts_judging import strict, wrong_talks
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_judging import latin
@@ -59,7 +60,7 @@ def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.Capture
 def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong_talks(db)
+    wrong_talks(Store(db))
     with running(strict) as provider:
         arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0

@@ -10,7 +10,8 @@ import pytest
 from core.cli.app import main
 from core.journal import RunHeader
 from tests.core.jobs.regrading import Judges, a_run
-from tests.core.jobs.workshop import core, finish, spawn, wait_until
+from tests.core.jobs.workshop import core, spawn, wait_until
+from tests.support.commands import finish
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import failing
 

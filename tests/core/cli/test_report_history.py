@@ -11,9 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.library import library
-from core.measures.history.measures import HISTORY
 from core.measures.history.summary import read_doctors
-from core.measures.missing import measure_missing
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
@@ -27,11 +25,12 @@ def csv_rows(text: str) -> list[dict[str, str]]:
 
 
 def both(store: Store) -> None:
-    """Run the reference doctor under both protocols, an oracle, and the upper bound, on the same three cases."""
+    """Run the reference doctor under both protocols, an oracle, and the upper bound, on three cases; measure them."""
     given = ["--limit", "3", "--trials", "1"]
     for doctor in ("bayes", "oracle-direct", "upper-bound"):
         assert main(["run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", *given]) == 0
     assert main(["run", "--doctor", "reference/bayes", *given, "--arms", "multi_turn:mcq"]) == 0
+    assert main(["report", "history"]) == 0
 
 
 @pytest.fixture
@@ -93,7 +92,6 @@ def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
     store = Store()
-    measure_missing(store, HISTORY)
     table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
     assert counted == {

@@ -26,12 +26,7 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert (hit["words"], hit["detail"], hit["trial"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
     assert main(["report", "patients", "--part", "sample", "--limit", "1", "--models", "m2", "--format", "json"]) == 0
     assert [row["doctor"] for row in json.loads(capsys.readouterr().out)] == ["m2"]
-
-
-def test_a_rate_is_stated_only_where_the_rule_is_right_often_enough(
-    db: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(db)
+    # a rate is stated only where the rule is right often enough
     assert main(["report", "patients", "--pool", "--format", "json"]) == 0
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["medical_term"]["rate"], rows["medical_term"]["read_right"], rows["medical_term"]["read"]) == (
@@ -41,12 +36,7 @@ def test_a_rate_is_stated_only_where_the_rule_is_right_often_enough(
     )
     assert (rows["plays_doctor"]["rate"], rows["plays_doctor"]["hits"], rows["plays_doctor"]["read"]) == (None, 0, 13)
     assert rows["stage_direction"]["rate"] is None
-
-
-def test_one_patient_beside_two_doctors_is_two_conditions_unless_they_are_pooled(
-    db: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(db)
+    # one patient beside two doctors is two conditions unless they are pooled
     kind = ["report", "patients", "--kind", "medical_term", "--format", "json"]
     assert main(kind) == 0
     apart = json.loads(capsys.readouterr().out)

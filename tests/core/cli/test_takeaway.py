@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.export.json_form import from_json
 from core.store.database import Store
-from tests.core.export.talks import fill
+from tests.core.export.talks import fill, read_back
 from tests.core.store.builders import a_stream
 from tests.support.release import write_release
 
@@ -34,7 +33,7 @@ def test_two_beside_one_another_and_the_format_by_name(
     out = tmp_path / "talks.txt"
     assert main(["export", "conversation", "run/1/0", "run/1/1", "--format", "json", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"Wrote 2 conversations to {out}.\n"
-    first, second = from_json(out.read_bytes()).talks
+    first, second = read_back(out.read_bytes()).talks
     assert first.events == tuple(a_stream())
     assert second.parent is not None
     assert second.parent.trial_id == "run/1/0"

@@ -12,9 +12,9 @@ from core.cli.app import main
 from core.datasets import imported
 from core.datasets.library import library
 from core.datasets.select import select
-from core.measures.history.measures import save_items
 from core.store.database import Store
-from core.text.case_items import Item, ItemSet
+from core.text.case_items import Item
+from tests.core.measures.history.dialogues import save_items
 from tests.core.training.golden_cases import RETOLD, a_case
 from tests.core.training.learning import make_tiny_model, make_training_set
 
@@ -60,7 +60,7 @@ def test_imported_cases_keep_their_licence_and_near_duplicates_are_named(
 
 def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
     case = library()[0]
-    save_items(Store(), case, ItemSet((Item(key="shoe size", value="large", topic="other"),), "openai/x"))
+    save_items(Store(), case, [Item(key="shoe size", value="large", topic="other")])
     assert main(["export", "training", "--out", str(tmp_path), "--cases", "library:Cardiology"]) == 0
     rows = [json.loads(x) for side in ("train", "test") for x in (tmp_path / f"{side}.jsonl").open()]
     assert [row["keys"] for row in rows if row["case_key"] == case.case_key] == [["shoe size"]]

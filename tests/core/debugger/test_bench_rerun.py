@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +21,47 @@ from core.store.fold import keep_lines
 from core.store.queries.variants import JOURNAL, line_of
 from tests.core.debugger.bench_stage import REFERENCE, bench, run_again, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
-from tests.support.fake_provider import FakeProvider
+from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply
 from tests.support.thinking_aloud import SECRET, WAYS, aloud
 
 EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 
 
-@pytest.fixture
-def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
-    fake_provider_thread.script = Actors()
+@dataclass(frozen=True)
+class Staged:
+    """A trial that was played once, the folder of its database, and who played it, with what was asked then."""
+
+    trial: TrialRecord
+    folder: Path
+    provider: FakeProvider
+    asked: list[Any]
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staged]:
+    folder = tmp_path_factory.mktemp("rerun")
     settings = {"temperature": 0.4, "max_tokens": 99, "reasoning_effort": "low"}
-    run = bench(fake_provider_thread.base_url, settings=settings)
-    return run.record(0)
+    with running(Actors()) as provider:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ANAMNESIS_DB", str(folder / "anamnesis.duckdb"))
+            trial = bench(provider.base_url, settings=settings).record(0)
+        yield Staged(trial, folder, provider, list(provider.requests))
+
+
+@pytest.fixture
+def provider(staged: Staged) -> FakeProvider:
+    """Who played the trial, as right after it."""
+    staged.provider.script = Actors()
+    staged.provider.requests[:] = staged.asked
+    return staged.provider
+
+
+@pytest.fixture
+def trial(staged: Staged, provider: FakeProvider, db: Path) -> TrialRecord:
+    """The trial, in a database of the test's own."""
+    shutil.copytree(staged.folder, db.parent)
+    return staged.trial
 
 
 def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[Part, ...]:
@@ -46,23 +76,23 @@ def again(trial: TrialRecord, key: str, messages: tuple[Part, ...], **options: A
 
 
 def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
-    trial: TrialRecord, fake_provider_thread: FakeProvider
+    trial: TrialRecord, provider: FakeProvider
 ) -> None:
-    before = len(fake_provider_thread.bodies)
+    before = len(provider.bodies)
     variant = again(trial, "ask:4", edited(trial, "ask:4", "system", EDIT))
-    (body,) = fake_provider_thread.bodies[before:]
+    (body,) = provider.bodies[before:]
     original = steps(trial)["ask:4"].sent
     assert body["messages"] == [{"role": "system", "content": EDIT}, *original[1:]]
     assert steps(trial)["ask:4"].call is not None
-    first = next(b for b in fake_provider_thread.bodies if b["messages"] == original)
+    first = next(b for b in provider.bodies if b["messages"] == original)
     assert {k: v for k, v in body.items() if k != "messages"} == {k: v for k, v in first.items() if k != "messages"}
     assert (variant.response, variant.verdicts) == ("Since when does it itch?", ())
     assert variant.calls[0].request == body
     assert variants_of(trial.trial_id) == [variant]
 
 
-def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
-    fake_provider_thread.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
+def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, provider: FakeProvider) -> None:
+    provider.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
     messages = edited(trial, "answer:vignette:frq", "case", "A man itches.")
     variant = again(trial, "answer:vignette:frq", messages)
     assert (variant.response, variant.extracted) == ("**Final Diagnosis:** Psoriasis", "Psoriasis")
@@ -76,7 +106,7 @@ def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provi
     sent = variant.calls[0].request["messages"]
     assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
 
-    fake_provider_thread.script = ["**Final Diagnosis:** Psoriasis"]
+    provider.script = ["**Final Diagnosis:** Psoriasis"]
     mcq = again(trial, "answer:vignette:mcq", steps(trial)["answer:vignette:mcq"].messages, model="openai/other")
     assert (mcq.model, mcq.verdicts) == ("openai/other", (("mcq_loose", "incorrect"), ("mcq_strict", "incorrect")))
     assert [call.model for call in mcq.calls] == ["openai/other"]
@@ -85,24 +115,24 @@ def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provi
 
 
 def test_the_graders_own_steps_give_a_new_extraction_and_a_new_verdict(
-    trial: TrialRecord, fake_provider_thread: FakeProvider
+    trial: TrialRecord, provider: FakeProvider
 ) -> None:
-    fake_provider_thread.script = Actors(extract="Diagnosis: Multiple.", judge="No, they differ.")
+    provider.script = Actors(extract="Diagnosis: Multiple.", judge="No, they differ.")
     step = steps(trial)["extract:vignette:frq"]
     extract = again(trial, step.key, step.messages)
     assert (extract.extracted, extract.verdicts) == ("Multiple", (("frq", "multiple"),))
     judge = again(trial, "judge:vignette:frq", edited(trial, "judge:vignette:frq", "instruction", "Same? Yes or no."))
     assert judge.verdicts == (("frq", "incorrect"),)
     assert judge.calls[0].request["messages"] == [{"role": "user", "content": "Same? Yes or no."}]
-    fake_provider_thread.script = Actors(judge="Perhaps.")
+    provider.script = Actors(judge="Perhaps.")
     unsure = again(trial, "judge:vignette:frq", steps(trial)["judge:vignette:frq"].messages)
     assert unsure.verdicts == (("frq", "ungradable"),)
 
 
 def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
-    trial: TrialRecord, fake_provider_thread: FakeProvider
+    trial: TrialRecord, provider: FakeProvider
 ) -> None:
-    fake_provider_thread.script = Actors(patient="It burns.", summary="It burns her.")
+    provider.script = Actors(patient="It burns.", summary="It burns her.")
     reply = again(trial, "reply:1", edited(trial, "reply:1", "system", "Complain."))
     assert (reply.response, reply.verdicts, reply.extracted) == ("It burns.", (), None)
     summary = again(trial, "summarise", steps(trial)["summarise"].messages)
@@ -118,18 +148,18 @@ def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
     ],
 )
 def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
-    trial: TrialRecord, fake_provider_thread: FakeProvider, reply: Reply, reason: str
+    trial: TrialRecord, provider: FakeProvider, reply: Reply, reason: str
 ) -> None:
-    fake_provider_thread.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" else None)
+    provider.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" else None)
     variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
     assert (variant.response, variant.verdicts, variant.reason) == (None, (), reason)
     assert variant.detail
     assert variants_of(trial.trial_id) == [variant]
 
 
-def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, provider: FakeProvider) -> None:
     broken = Reply(status=404, error={"error": {"message": "gone"}})
-    fake_provider_thread.script = Actors(
+    provider.script = Actors(
         answer="**Final Diagnosis:** Psoriasis", fault=lambda body: broken if role_of(body) == "grader" else None
     )
     variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
@@ -137,11 +167,9 @@ def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, fake_p
     assert variant.response is not None
 
 
-def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(
-    trial: TrialRecord, fake_provider_thread: FakeProvider
-) -> None:
+def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(trial: TrialRecord, provider: FakeProvider) -> None:
     variant = again(trial, "ask:2", edited(trial, "ask:2", "system", "  "))
-    assert [m["role"] for m in fake_provider_thread.bodies[-1]["messages"]] == ["assistant", "user"]
+    assert [m["role"] for m in provider.bodies[-1]["messages"]] == ["assistant", "user"]
     assert [m.part for m in variant.messages] == ["dialogue", "dialogue"]
     nothing = tuple(replace(m, content="") for m in steps(trial)["ask:2"].messages)
     assert _failed(start_rerun(steps(trial)["ask:2"], nothing, trial)).startswith("Nothing is left to send")
@@ -158,11 +186,11 @@ def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(
     ],
 )
 def test_what_cannot_be_sent_is_said_and_nothing_is_kept(
-    trial: TrialRecord, fake_provider_thread: FakeProvider, options: dict[str, Any], words: str
+    trial: TrialRecord, provider: FakeProvider, options: dict[str, Any], words: str
 ) -> None:
-    before, step = len(fake_provider_thread.bodies), steps(trial)["answer:vignette:frq"]
+    before, step = len(provider.bodies), steps(trial)["answer:vignette:frq"]
     assert words in _failed(start_rerun(step, step.messages, trial, **options))
-    assert len(fake_provider_thread.bodies) == before
+    assert len(provider.bodies) == before
     assert variants_of(trial.trial_id) == []
 
 
@@ -173,8 +201,8 @@ def _failed(started: Session) -> str:
     return started.error
 
 
-def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
-    fake_provider_thread.script = [Reply("Why?", delay_s=60)]
+def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, provider: FakeProvider) -> None:
+    provider.script = [Reply("Why?", delay_s=60)]
     started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
     started.stop()
     started.join(30)
@@ -182,9 +210,10 @@ def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, fake_prov
 
 
 def test_the_reference_cast_unedited_says_the_same_again() -> None:
+    """A step of each kind, and of each of its arms."""
     arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
     trial = bench(names=REFERENCE, arms=arms).record(0)
-    for key, step in steps(trial).items():
+    for key, step in {(step.kind, step.format): (key, step) for key, step in steps(trial).items()}.values():
         variant = run_again(step, step.messages, trial)
         said = step.response or ("Yes" if step.verdicts == (("frq", "correct"),) else "No")
         assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
@@ -232,23 +261,21 @@ def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, 
     assert variants_of(trial.trial_id, step.key) == [variant, second]
 
 
-def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, provider: FakeProvider) -> None:
     """The stage's doctor only answers where it is asked to: a question edited away makes it ask on."""
     key = "answer:vignette:mcq"
     variant = again(trial, key, edited(trial, key, "question", "What else do you want to know?"))
-    assert not is_answer(fake_provider_thread.bodies[-1])
+    assert not is_answer(provider.bodies[-1])
     assert variant.response is not None
     assert variant.response.endswith("?")
     assert variant.verdicts == (("mcq_loose", "incorrect"), ("mcq_strict", "no_diagnosis"))
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_variant_keeps_what_was_thought_apart(
-    trial: TrialRecord, fake_provider_thread: FakeProvider, way: str
-) -> None:
-    silent = fake_provider_thread.script
+def test_a_variant_keeps_what_was_thought_apart(trial: TrialRecord, provider: FakeProvider, way: str) -> None:
+    silent = provider.script
     assert callable(silent)
-    fake_provider_thread.script = aloud(lambda body: str(silent(body)), way)
+    provider.script = aloud(lambda body: str(silent(body)), way)
     key = "answer:vignette:frq"
     variant = again(trial, key, steps(trial)[key].messages)
     assert (variant.response, variant.extracted, variant.verdicts) == (

@@ -53,7 +53,7 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
     ]
     assert all(row.correct() == (3, 3) for row in rows)
     for number in range(3):  # kept in the order of the arms, in whichever they were done
-        came = [(e.format, e.question_type) for e in run.events(number) if isinstance(e, Answered)]
+        came = [(e.format, e.question_type) for e in run.snapshot()[number] if isinstance(e, Answered)]
         assert came == list(ARMS)
 
     loaded = load_bench(run.run_id)
@@ -67,17 +67,16 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
     assert (stored.source, stored.state) == ("bench", "complete")
 
 
-def test_a_stored_trial_is_the_same_record_as_the_one_watched() -> None:
-    run = bench(names=REFERENCE)
-    assert load_record(run.trials[0].trial_id) == run.record(0)
-
-
-def test_a_run_whose_journal_is_gone_is_still_shown_from_the_database() -> None:
-    run = bench(names=REFERENCE)
-    journal_path(run.run_id).unlink()
-    record = load_record(run.trials[0].trial_id)
-    assert record is not None
-    assert record.header == run.header.model_copy(update={"cases": []})
+def test_two_runs_of_one_campaign_in_one_second_are_two_and_each_is_stored_as_it_was_watched() -> None:
+    first, second = bench(names=REFERENCE), bench(names=REFERENCE)
+    assert first.run_id != second.run_id
+    with Store().read() as cursor:
+        assert sorted(run_ids(cursor)) == sorted([first.run_id, second.run_id])
+    assert load_record(first.trials[0].trial_id) == first.record(0)
+    journal_path(first.run_id).unlink()
+    record = load_record(first.trials[0].trial_id)
+    assert record is not None, "what has no journal any more is shown from the database"
+    assert record.header == first.header.model_copy(update={"cases": []})
     assert load_bench("nobody") is None
 
 
@@ -98,7 +97,7 @@ def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeP
     partial = run.matrix()
     assert [row.cells[0].state for row in partial] == ["graded"] * 3 + ["waiting", "graded"]
     assert partial[3].correct() == (0, 0)
-    assert any(isinstance(event, Utterance) for event in run.events(0))
+    assert any(isinstance(event, Utterance) for event in run.snapshot()[0])
     assert run.running
     go_on.set()
     run.join(60)
@@ -176,13 +175,6 @@ def test_a_providers_failure_in_one_arm_is_excluded_and_the_others_go_on(fake_pr
 def test_what_cannot_be_run_is_said_before_anything_starts(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         start_bench(campaign(**changes))
-
-
-def test_two_runs_of_the_same_campaign_in_one_second_are_two_runs() -> None:
-    first, second = bench(names=REFERENCE), bench(names=REFERENCE)
-    assert first.run_id != second.run_id
-    with Store().read() as cursor:
-        assert sorted(run_ids(cursor)) == sorted([first.run_id, second.run_id])
 
 
 def test_the_matrix_of_hand_made_events() -> None:

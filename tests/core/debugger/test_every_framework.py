@@ -352,7 +352,7 @@ def start(trial: TrialRecord, turn: int, text: str | None = None) -> Session:
     """Fork a trial at a message, with its own cast, settings and questions."""
     origin = stored_origin(trial.trial_id)
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in trial.header.arms)  # type: ignore[misc]
-    plan = ForkPlan(trial.trial_id, turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
+    plan = ForkPlan(turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
     return start_fork(plan, origin)
 
 
@@ -468,6 +468,7 @@ def test_a_consultation_that_broke_off_is_held_on_and_pays_for_nothing_twice(
     assert list(stored.events) == again.snapshot()
 
 
+@pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
 def test_a_variant_that_broke_off_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program breaks when all is paid for, before the variant is stored."""
 
@@ -501,6 +502,7 @@ def test_a_step_run_again_forgets_its_own_reply_and_no_other(played: Played) -> 
         assert [body["messages"] for body in asked(played)] == [step.sent], step.key
 
 
+@pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
 def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first reply cannot be read; the repair is asked for, and stopped."""
     dialogue = tuple(Turn(e.role, e.text) for e in played.trial.events if isinstance(e, Utterance))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from core.case import Case
 from core.datasets.library import library
 from core.debugger.paste import case_of, read_pasted
+from core.sections import sections_of
 
 
 def letter(case: Case) -> str:
@@ -80,8 +82,8 @@ def test_every_case_of_the_library_comes_back_as_it_was(layout: Callable[[Case],
 def test_a_library_case_pasted_has_its_age_and_sex_and_every_sentence_in_a_section() -> None:
     for case in library():
         pasted = read_pasted(lettered_lines(case))
-        made = case_of(pasted, case.specialty)
+        made = case_of(replace(pasted, specialty=case.specialty))
 
         assert (made.sex, made.specialty, made.dataset) == (case.sex, case.specialty, "pasted")
         assert made.age == pytest.approx(case.age, abs=0.02)
-        assert " ".join(sentence for _, sentence in pasted.sections) == case.vignette
+        assert " ".join(sentence for _, sentence in sections_of(pasted.vignette)) == case.vignette

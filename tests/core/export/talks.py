@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 from core.case import Case
-from core.events import Event, Parent
-from core.export.document import Document, document_of_events
+from core.events import EVENTS, Event, Graded, Parent
+from core.export.document import Document, Talk, document_of_events
 from core.journal import Line
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.runs import Run
 from tests.core.store.builders import (
     Answered,
     Ended,
     Failed,
     Finished,
-    Graded,
     Probed,
     Started,
     Summarised,
@@ -79,6 +81,27 @@ def evil_talk(**case: Any) -> Document:
     }
     header = a_header(doctor=bad, patient=bad, grader=bad, prompt_pack=bad, settings={"base_url": bad, bad: bad})
     return document_of_events(a_case(**{**fields, **case}), events, header)
+
+
+def read_back(data: bytes) -> Document:
+    """Return the document that its JSON tells of, made of nothing else."""
+    whole = json.loads(data)
+    assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
+    talks = []
+    for given in whole["conversations"]:
+        case, cast, parent, grades = (given.pop(part) for part in ("case", "cast", "parent", "grades_that_count"))
+        talk = Talk(**{**given, "events": tuple(EVENTS.validate_python(given["events"]))})
+        arms = {"arms": tuple(map(tuple, cast["arms"]))} if cast else {}
+        talks.append(
+            replace(
+                talk,
+                grades=tuple(Graded.model_validate(grade) for grade in grades),
+                case=Case.model_validate(case) if case else None,
+                cast=Run(**cast | arms) if cast else None,
+                parent=Parent.model_validate(parent) if parent else None,
+            )
+        )
+    return Document(tuple(talks), whole["made_at"], whole["code_version"])
 
 
 def a_fork(said: str = "It began on Monday.") -> list[Event]:

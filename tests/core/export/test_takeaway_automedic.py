@@ -9,10 +9,10 @@ import pytest
 
 from core.export import reading
 from core.export.document import Document, document_of
-from core.export.html import to_html
-from core.export.json_form import from_json, to_json
-from core.export.markdown import to_markdown
+from core.export.forms import to_json
+from core.export.page import to_html, to_markdown
 from core.store.database import Store
+from tests.core.export.talks import read_back
 from tests.support.tagged import MISUSED, OWN_REPLY, QUERY, STAFF_SAYS, UNTAGGED, misused_events, store_tagged
 
 
@@ -43,7 +43,7 @@ def test_the_doctors_messages_are_read_without_their_tags(document: Document) ->
 
 
 def test_json_keeps_every_event(document: Document) -> None:
-    back = from_json(to_json(document))
+    back = read_back(to_json(document))
     assert back == document
     assert back.talks[0].events == tuple(misused_events())
 

@@ -17,7 +17,7 @@ import pytest
 from core.errors import AnamnesisError
 from core.export import png
 from core.export.document import Document, document_of
-from core.export.html import to_html
+from core.export.page import to_html
 from core.export.png import WIDTHS, find_browser, run_browser, to_png
 from core.store.database import Store
 from tests.core.export.talks import evil_talk

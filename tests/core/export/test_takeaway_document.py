@@ -12,14 +12,12 @@ from core.errors import UsageError
 from core.events import COUNTED, Event, Token
 from core.export import reading
 from core.export.document import document_of, document_of_events, without_credentials
-from core.export.forms import FORMS, file_name
-from core.export.html import to_html
-from core.export.json_form import from_json, to_json
-from core.export.markdown import to_markdown
+from core.export.forms import FORMS, file_name, to_json
+from core.export.page import to_html, to_markdown
 from core.export.plot import plot_of
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.export.talks import fill
+from tests.core.export.talks import fill, read_back
 from tests.core.store.builders import (
     Answered,
     Finished,
@@ -238,7 +236,7 @@ def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_
     ]
     kept = [e["call"]["reasoning"] for e in data["conversations"][0]["events"] if e["kind"] == "called"]
     assert kept == [thought for *_, thought in calls.values()]
-    assert from_json(to_json(document)) == document
+    assert read_back(to_json(document)) == document
 
 
 def test_a_message_that_a_branch_took_over_is_still_the_same() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from core.case import Case
 from core.export.document import Document, document_of_events
-from core.export.html import to_html
-from core.export.json_form import from_json, to_json
-from core.export.markdown import to_markdown
+from core.export.forms import to_json
+from core.export.page import to_html, to_markdown
 from core.export.reading import pictures, was_shown
 from core.images import Image
+from tests.core.export.talks import read_back
 from tests.core.store.builders import a_call, a_case, a_header, a_stream
 
 LOCAL = Image(sha256="a" * 64, media_type="image/png", size=9, name="rash.png")
@@ -69,6 +69,6 @@ def test_it_stands_with_the_case_as_text(render: object) -> None:
 
 def test_json_keeps_what_is_known_of_a_picture() -> None:
     document = told(a_case(images=(LOCAL,)), shown=True)
-    (talk,) = from_json(to_json(document)).talks
+    (talk,) = read_back(to_json(document)).talks
     assert talk.case is not None
     assert talk.case.images == (LOCAL,)

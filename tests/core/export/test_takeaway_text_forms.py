@@ -6,18 +6,15 @@ import json
 import re
 from html.parser import HTMLParser
 
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from core.errors import UsageError
 from core.export.document import Document, document_of, document_of_events
-from core.export.html import POLICY, to_html
-from core.export.json_form import from_json, to_json
-from core.export.markdown import to_markdown
+from core.export.forms import to_json
+from core.export.page import POLICY, to_html, to_markdown
 from core.export.visible import visible
 from core.store.database import Store
-from tests.core.export.talks import EVIL, evil_talk
+from tests.core.export.talks import EVIL, evil_talk, read_back
 from tests.core.store.builders import Probed, Started, Utterance, a_case, a_header, a_stream
 
 
@@ -31,22 +28,13 @@ def of_messages(*texts: str) -> Document:
 
 def test_json_gives_back_the_very_same_document(store: Store) -> None:
     document = document_of(["run/1/0", "run/1/1"])
-    assert from_json(to_json(document)) == document
-    assert from_json(to_json(document)).talks[0].events == tuple(a_stream())
-
-
-def test_json_of_the_version_before_still_reads(store: Store) -> None:
-    whole = json.loads(to_json(document_of(["run/1/0"])))
-    (talk,) = whole["conversations"]
-    del talk["cast"]["arms"], talk["cast"]["fingerprint"]
-    (read,) = from_json(json.dumps(whole)).talks
-    assert read.cast is not None
-    assert (read.cast.doctor, read.cast.arms) == ("openai/a", ())
+    assert read_back(to_json(document)) == document
+    assert read_back(to_json(document)).talks[0].events == tuple(a_stream())
 
 
 def test_json_keeps_every_character() -> None:
     texts = [*EVIL, "half a pair: \ud83d, whole: 😀"]
-    back = from_json(to_json(of_messages(*texts)))
+    back = read_back(to_json(of_messages(*texts)))
     assert [e.text for e in back.talks[0].events if isinstance(e, Utterance)] == texts
 
 
@@ -56,12 +44,6 @@ def test_json_says_what_it_is(store: Store) -> None:
     (talk,) = whole["conversations"]
     assert talk["parent"] == {"trial_id": "run/1/0", "turn": 1, "changes": ["patient’s words"]}
     assert talk["events"][2]["call"]["request"]["messages"][0]["role"] == "user"
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"format": "x", "version": 1}', b'{"format": "anamnesis-document"}'])
-def test_other_json_is_refused_in_one_sentence(data: bytes) -> None:
-    with pytest.raises(UsageError, match=r"^This is no "):
-        from_json(data)
 
 
 # Markdown

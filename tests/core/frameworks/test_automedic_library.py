@@ -14,10 +14,8 @@ from core.case import Case
 from core.datasets.library import library
 from core.events import Answered, Ended, Event, Failed, Graded, Misused, Probed, Rated, Utterance
 from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, Settings
-from core.frameworks.automedic.doctor import ReferenceTagDoctor
-from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor, reported
 from core.frameworks.automedic.roles import NOT_AVAILABLE
-from core.frameworks.automedic.staff import ReferenceStaff, reported
 from core.frameworks.automedic.tags import queries_of
 from core.frameworks.base import Trial
 from core.journal import seed_of

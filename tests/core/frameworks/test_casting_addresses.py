@@ -18,8 +18,9 @@ from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import Campaign, framework, frameworks
 from core.frameworks.casting import CastNames, Reach
+from core.jobs.engine import Options
 from core.jobs.plan import campaign_of, condition_of, header_of, in_full, missing_keys, prepared_cases
-from core.jobs.run import Options, begin, carry_out, check_startable
+from core.jobs.run import begin, carry_out, check_startable
 from core.journal import journal_path
 from core.live.start import start_consultation
 from core.models import keys

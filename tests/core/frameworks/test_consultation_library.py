@@ -15,8 +15,7 @@ from core.events import Ended, Event, Graded, Utterance
 from core.frameworks.base import Trial, default_pack
 from core.frameworks.casting import Casting
 from core.frameworks.consultation import ARMS
-from core.frameworks.consultation.doctor import BY_NAME, CLOSING, QUESTION
-from core.frameworks.consultation.patient import briefing_of
+from core.frameworks.consultation.roles import BY_NAME, CLOSING, QUESTION, briefing_of
 from core.journal import seed_of
 from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry

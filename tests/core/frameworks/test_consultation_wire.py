@@ -9,7 +9,7 @@ import pytest
 from core.events import Answered, Event, Failed, Finished, Probed, Utterance
 from core.frameworks.base import Arm, default_pack
 from core.frameworks.casting import Casting, CastNames
-from core.frameworks.consultation.patient import briefing_of
+from core.frameworks.consultation.roles import briefing_of
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED

@@ -8,7 +8,8 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from core.events import Answered, Format, QuestionType, Summarised
+from core.events import Answered, Format, Summarised
+from core.frameworks.answering import question_of
 from core.frameworks.base import Arm
 from tests.core.frameworks.stage import (
     CASE,
@@ -55,16 +56,21 @@ def after_system(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(m["role"], m["content"]) for m in body["messages"][1:]]
 
 
-async def test_vignette_shows_the_whole_vignette(fake_provider: FakeProvider) -> None:
-    (body,) = await ask(fake_provider, ("vignette", "frq"))
-    assert after_system(body) == [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")]
-    assert "specialised in Dermatology" in body["messages"][0]["content"]
-
-
-async def test_multi_turn_shows_the_conversation_without_its_last_message(fake_provider: FakeProvider) -> None:
-    (body,) = await ask(fake_provider, ("multi_turn", "frq"))
-    assert after_system(body) == [*TALK[:-1], ("user", f"This is reply 3.\n\n{FREE_QUESTION}")]
-    assert "Scabies" not in str(body)  # what the doctor had concluded
+async def test_each_format_shows_what_is_its_own(fake_provider: FakeProvider) -> None:
+    formats: tuple[Format, ...] = ("vignette", "multi_turn", "multi_turn_exam", "single_turn", "exam_only")
+    bodies = dict(zip(formats, await ask(fake_provider, *((one, "frq") for one in formats)), strict=True))
+    handed = f"The physical examination of this patient has now been done. {EXAMINATION}"
+    known = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
+    assert {one: after_system(body) for one, body in bodies.items()} == {
+        "vignette": [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")],
+        "multi_turn": [*TALK[:-1], ("user", f"This is reply 3.\n\n{FREE_QUESTION}")],
+        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{FREE_QUESTION}")],
+        "single_turn": [("assistant", GREETING), ("user", f"This is reply 1.\n\n{FREE_QUESTION}")],
+        "exam_only": [("user", f"{known}\n\n{FREE_QUESTION}")],
+    }
+    assert "specialised in Dermatology" in bodies["vignette"]["messages"][0]["content"]
+    assert "Scabies" not in str(bodies["multi_turn"])  # what the doctor had concluded
+    assert EXAMINATION not in str(bodies["multi_turn"])
 
 
 async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider) -> None:
@@ -77,24 +83,6 @@ async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider)
         ("assistant", "And what else?"),
         ("user", f"This is reply 2.\n\n{FREE_QUESTION}"),
     ]
-
-
-async def test_single_turn_shows_greeting_and_first_reply(fake_provider: FakeProvider) -> None:
-    (body,) = await ask(fake_provider, ("single_turn", "frq"))
-    assert after_system(body) == [("assistant", GREETING), ("user", f"This is reply 1.\n\n{FREE_QUESTION}")]
-
-
-async def test_multi_turn_exam_hands_the_examination_over_after_the_conversation(fake_provider: FakeProvider) -> None:
-    with_exam, without = await ask(fake_provider, ("multi_turn_exam", "frq"), ("multi_turn", "frq"))
-    handed = f"The physical examination of this patient has now been done. {EXAMINATION}"
-    assert after_system(with_exam) == [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{FREE_QUESTION}")]
-    assert EXAMINATION not in str(without)
-
-
-async def test_exam_only_shows_age_sex_and_examination(fake_provider: FakeProvider) -> None:
-    (body,) = await ask(fake_provider, ("exam_only", "frq"))
-    known = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
-    assert after_system(body) == [("user", f"{known}\n\n{FREE_QUESTION}")]
 
 
 async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_history(
@@ -169,18 +157,16 @@ async def test_mcq_many_lists_every_answer_of_the_case_set(fake_provider: FakePr
     assert "Scabies" not in str(body)  # a wrong choice of the case is no answer of the set
 
 
-@pytest.mark.parametrize("question_type_", ["frq", "frq_top3"])
-@pytest.mark.parametrize("format_", get_args(Format))
-async def test_free_questions_name_no_choice(
-    fake_provider: FakeProvider, format_: Format, question_type_: QuestionType
-) -> None:
-    (body,) = await ask(fake_provider, (format_, question_type_))
-    assert question_type(body) == question_type_
-    text = "\n".join(m["content"] for m in body["messages"])
-    assert "of the following" not in text.lower()
-    assert "What is the most likely diagnosis?" in text
-    for choice in CASE.choices:
-        assert choice.lower() not in text.lower()
+async def test_free_questions_name_no_choice(fake_provider: FakeProvider) -> None:
+    arms: list[Arm] = [(format_, kind) for format_ in get_args(Format) for kind in ("frq", "frq_top3")]
+    bodies = await ask(fake_provider, *arms)
+    assert [question_type(body) for body in bodies] == [kind for _, kind in arms]
+    for body in bodies:
+        text = "\n".join(m["content"] for m in body["messages"])
+        assert "of the following" not in text.lower()
+        assert "What is the most likely diagnosis?" in text
+        for choice in CASE.choices:
+            assert choice.lower() not in text.lower()
 
 
 @pytest.mark.parametrize(
@@ -193,11 +179,9 @@ async def test_free_questions_name_no_choice(
         ("what explains the rash?", "What explains the rash?"),
     ],
 )
-async def test_without_choices_the_question_is_open(fake_provider: FakeProvider, question: str, free: str) -> None:
+def test_without_choices_the_question_is_open(question: str, free: str) -> None:
     case = Case.model_validate({**CASE.model_dump(exclude={"content_hash"}), "question": question})
-    bodies = await ask(fake_provider, ("single_turn", "frq"), ("single_turn", "mcq"), case=case)
-    asked = [b["messages"][-1]["content"].split("\n\n")[1] for b in bodies]
-    assert asked == [free, question]
+    assert [question_of(case, kind, ()).text for kind in ("frq", "mcq")] == [free, question]
 
 
 async def test_a_case_without_choices_is_left_out_of_mcq(fake_provider: FakeProvider) -> None:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from core.journal import RunHeader
+from core.journal import RunHeader, read_header
 from core.models import keys
-from tests.core.jobs.regrading import Judges, a_run
+from tests.core.jobs.regrading import Judges, a_graded_run
 from tests.core.jobs.workshop import PRICED
 from tests.support.fake_provider import FakeProvider
 from tests.support.fixtures import fake_provider_thread  # noqa: F401
+from tests.support.stores import copy_of
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +37,10 @@ def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider
 
 
 @pytest.fixture
-def graded(provider: FakeProvider) -> RunHeader:
+def graded(db: Path) -> RunHeader:
     """A run whose free responses were all found wrong by ``openai/strict``."""
-    return a_run(provider)
+    (path,) = copy_of(a_graded_run, db.parent).journals.glob("*/journal.jsonl")
+    return read_header(path)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm, Trial
+from core.jobs.engine import Options
 from core.jobs.plan import trials_of
 from core.jobs.regrade import Regraded, Regrading, regrade
-from core.jobs.run import Options
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.measures.accuracy import accuracy
 from core.store.database import Store
@@ -45,9 +45,13 @@ class Judges:
         return "Yes" if body["model"] == "kind" else "No"
 
 
-def a_run(provider: FakeProvider, trials: int = 1, arms: tuple[Arm, ...] = ARMS, seed: int = 20) -> RunHeader:
-    names = beside_rules("openai/doctor", grader="openai/strict")
-    header = begun(plan(4, names=names, trials=trials, arms=arms, seed=seed, base_url=provider.base_url))
+def a_graded_run(store: Store) -> None:
+    a_run(None)
+
+
+def a_run(provider: FakeProvider | None, trials: int = 1, arms: tuple[Arm, ...] = ARMS, seed: int = 20) -> RunHeader:
+    names, base_url = beside_rules("openai/doctor", grader="openai/strict"), provider.base_url if provider else None
+    header = begun(plan(4, names=names, trials=trials, arms=arms, seed=seed, base_url=base_url))
     with JournalWriter(journal_path(header.run_id)) as journal:
         journal.append_all([a_trial(header, trial) for trial in trials_of(header)])
     fold(Store())

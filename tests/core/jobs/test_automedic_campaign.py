@@ -14,6 +14,7 @@ from core.events import Answered, Ended, Rated, Utterance
 from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
     campaign_of,
@@ -25,7 +26,7 @@ from core.jobs.plan import (
     playable_cases,
     prepared_cases,
 )
-from core.jobs.run import Options, check_startable
+from core.jobs.run import check_startable
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold

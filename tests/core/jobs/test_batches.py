@@ -16,11 +16,12 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs import engine
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate as estimate_run
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
 from core.jobs.progress import Progress, Stop, status
 from core.jobs.regrade import Regrading, regrade
-from core.jobs.run import Options, carry_out
+from core.jobs.run import carry_out
 from core.journal import ReplyLine, read_lines
 from core.models import batches
 from core.models.registry import Registry, load_registry
@@ -28,13 +29,12 @@ from core.models.settings import SHIPPED
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import FREE, NO_WAIT, begun, plan, registry
+from tests.core.jobs.workshop import FREE, NO_WAIT, TALK, begun, plan, registry, six_talks
 from tests.support.batching import EXPIRED, BatchProvider
-from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
+from tests.support.stores import copy_of
 
-TALK = (("multi_turn", "mcq"),)
 MODELS = ("judge", "strict", "doctor")
 
 
@@ -64,11 +64,9 @@ def batched(*own: Path) -> Registry:
 
 
 @pytest.fixture
-def talks(provider: BatchProvider) -> int:
+def talks(db: Path) -> int:
     """Six stored conversations to be judged."""
-    header = begun(plan(6, arms=TALK, names=beside_rules("reference/bayes")))
-    carry_out(header, load_registry(), Options())
-    fold(Store())
+    copy_of(six_talks, db.parent)
     return 6
 
 
@@ -140,18 +138,18 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies with two replies of six in the journal."""
-    stop, keep = Stop(), engine._Heard.__call__
+    stop, keep = Stop(), engine.Job._hear
 
     def dying(self: Any, call: Any) -> None:
         keep(self, call)
         if len(replies()) >= 2:
             raise engine.Over
 
-    monkeypatch.setattr(engine._Heard, "__call__", dying)
+    monkeypatch.setattr(engine.Job, "_hear", dying)
     monkeypatch.setattr(batches, "SETTLE_S", 0.5)
     judged(provider, own, stop)
     had = len(replies())
-    monkeypatch.setattr(engine._Heard, "__call__", keep)
+    monkeypatch.setattr(engine.Job, "_hear", keep)
     done = judged(provider, own)
     assert len(provider.made) == 1
     assert provider.charged == talks

@@ -18,19 +18,19 @@ from core.case import Case
 from core.frameworks.base import Arm
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, TermsWanted, judge
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
-from core.jobs.run import Options, carry_out
+from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
-from tests.core.jobs.workshop import begun, plan, small_cases
+from tests.core.jobs.workshop import TALK, begun, plan, six_talks, small_cases
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.stores import copy_of
 
-TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
 FREE: tuple[Arm, ...] = (("vignette", "frq"),)
 MODELS = ("doctor", "patient", "kind", "judge", "profiler", "completer")
 Go = Callable[[float, int], object]
@@ -72,8 +72,7 @@ def regrading(provider: FakeProvider) -> Go:
 
 def judging(wanted: type[TermsWanted] | type[FactsWanted], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
-        carry_out(begun(plan(6, arms=TALK, base_url=provider.base_url)), load_registry(), Options())
-        fold(Store())
+        copy_of(six_talks, Store().path.parent)
         asked = wanted("openai/judge", base_url=provider.base_url, **more)
         return lambda budget, at_once: judge(Store(), asked, load_registry(), Options(at_once, budget))
 
@@ -98,20 +97,14 @@ JOBS: dict[str, Callable[[FakeProvider], Go]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("at_once", [1, 4])
 @pytest.mark.parametrize("name", JOBS)
-def test_a_budget_holds_across_resumes(name: str, at_once: int, paying: FakeProvider) -> None:
+def test_a_budget_holds_across_resumes(name: str, paying: FakeProvider) -> None:
+    """However many calls a job has in the air: four at once here, one after the other, four again."""
     job = JOBS[name](paying)
     paying.requests.clear()
-    job(0.045, at_once)
-    asked = len(paying.requests)
-    assert asked == 3
-    job(0.045, at_once)
-    assert len(paying.requests) == asked
-    job(0.08, at_once)
-    assert len(paying.requests) == 5
-    job(0.045, at_once)
-    assert len(paying.requests) == 5
+    for budget, at_once, asked in [(0.045, 4, 3), (0.045, 1, 3), (0.08, 1, 5), (0.045, 4, 5), (0.1, 4, 6)]:
+        job(budget, at_once)
+        assert len(paying.requests) == asked
 
 
 @pytest.mark.parametrize("made", [profiles, completions])

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from core.store.runs import run as stored_run
 from tests.core.jobs.workshop import (
     asked_about,
     core,
-    finish,
     go,
     keys,
     plan,
@@ -35,6 +33,7 @@ from tests.core.jobs.workshop import (
     trial_lines,
     wait_until,
 )
+from tests.support.commands import Command, finish
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
 
@@ -46,7 +45,7 @@ def lines_of(db: Path) -> int:
     return sum(p.read_bytes().count(b"\n") for p in (db.parent / f"{db.stem}.journals").glob("*/journal.jsonl"))
 
 
-def kill_at(child: subprocess.Popen[str], db: Path, trials: int, moment: float) -> None:
+def kill_at(child: Command, db: Path, trials: int, moment: float) -> None:
     """Kill -9 a child a moment after so many trials are in the journal."""
     wait_until(lambda: lines_of(db) > trials or child.poll() is not None, 120)
     time.sleep(moment)

@@ -21,7 +21,7 @@ from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
-from core.jobs.engine import Engine, Options
+from core.jobs.engine import Options, run_trials
 from core.jobs.plan import campaign_of, header_of, trials_of
 from core.jobs.progress import Progress, Stop, ask_to_stop, is_running, running
 from core.jobs.run import Play, carry_out
@@ -278,8 +278,7 @@ def test_who_only_asks_whether_a_run_is_under_way_does_not_keep_it_from_starting
 async def run_engine(header: RunHeader, cast: Play, stop: Stop | None = None, **more: Any) -> Progress:
     trials = trials_of(header)
     missing = [t for t in trials if t.trial_id not in done_trials(journal_path(header.run_id))]
-    engine = Engine(header, cast, concurrency=3, **more)
-    return await engine.run(missing, len(trials), stop or Stop())
+    return await run_trials(header, cast, missing, Progress(len(trials)), stop or Stop(), options=Options(3), **more)
 
 
 class Stumbling:
@@ -324,7 +323,7 @@ async def test_a_trial_that_is_done_is_let_go_while_the_next_one_is_played(refer
             yield event
 
     header = begun(plan(3, trials=1, names=CastNames("reference/bayes")))
-    await Engine(header, noting, concurrency=1).run(trials_of(header), 3, Stop())
+    await run_trials(header, noting, trials_of(header), Progress(3), Stop(), options=Options(1))
     assert left == [0, 0, 0]
     assert len(held) > 3
 

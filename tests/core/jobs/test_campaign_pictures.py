@@ -21,15 +21,15 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.images import Image
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, without_words
-from core.jobs.run import Options, check_startable
+from core.jobs.run import check_startable
 from core.journal import journal_path
-from core.live.fork import ForkPlan, start_fork
+from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import start_consultation
 from core.measures.provenance import differing, side_by_side
 from core.models.pictures import TOKENS_A_PICTURE
-from core.store.conditions import conditions_of
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
@@ -38,6 +38,7 @@ from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Selection
 from tests.core.jobs.test_automedic_campaign import automedic
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, trial_lines
+from tests.core.store.builders import conditions_of
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
@@ -300,8 +301,8 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
     changes = {}
     for doctor in ("openai/doctor", "reference/bayes"):
         before = len(fake_provider_thread.bodies)
-        forked = ForkPlan(session.key, 1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
-        branch = start_fork(forked)
+        forked = ForkPlan(1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
+        branch = start_fork(forked, stored_origin(session.key))
         branch.speed = 1000.0
         branch.join(60)
         assert branch.error is None

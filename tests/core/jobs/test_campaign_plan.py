@@ -18,6 +18,7 @@ from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.engine import Options
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import (
     campaign_of,
@@ -29,7 +30,7 @@ from core.jobs.plan import (
     trials_of,
     unfinished_twin,
 )
-from core.jobs.run import Options, begin, check_startable
+from core.jobs.run import begin, check_startable
 from core.journal import RunHeader, journal_path
 from tests.core.jobs.workshop import PRICED, plan, registry, small_cases
 from tests.support.campaigns import beside_rules

@@ -27,9 +27,12 @@ def a_pack(folder: Path, file: str, more: str) -> str:
 CHOICES = [("mcq_loose", "rule:incorrect", 4), ("mcq_strict", "rule:no_diagnosis", 4)]
 
 
-def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, provider: FakeProvider) -> None:
+def test_the_newest_verdict_counts_and_the_old_one_is_kept(
+    graded: RunHeader, provider: FakeProvider, judges: Judges
+) -> None:
     assert means() == {"mcq": 0.0, "frq": 0.0, "frq_top3": 0.0}
     before = raw_trials(graded.run_id)
+    judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
     outcome = again(graded, provider, "openai/kind")
     assert (outcome.grader, outcome.answers, outcome.changed, outcome.failed) == ("openai/kind", ANSWERS, ANSWERS, 0)
     assert (outcome.judged, outcome.stopped) == (0, None)
@@ -43,13 +46,7 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, pr
     ]
     assert raw_trials(graded.run_id) == before
     assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
-
-
-def test_equal_responses_are_asked_about_once_also_at_the_same_time(
-    graded: RunHeader, provider: FakeProvider, judges: Judges
-) -> None:
-    judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
-    outcome = again(graded, provider, "openai/kind")
+    # equal responses are asked about once
     assert (len(provider.requests), outcome.calls, outcome.saved) == (CALLS, CALLS, ANSWERS - 2)
     lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
     assert len(lines) == ANSWERS

@@ -17,9 +17,10 @@ from core.events import Answered, Ended, Utterance
 from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import Settings
+from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, parse_arms
-from core.jobs.run import Options, check_startable
+from core.jobs.run import check_startable
 from core.journal import journal_path
 from core.text.case_items import itemized
 from tests.core.jobs.workshop import PRICED, begun, go, plan, registry, small_cases, story, trial_lines

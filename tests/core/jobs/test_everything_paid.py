@@ -18,11 +18,11 @@ from core.frameworks.base import default_pack
 from core.frameworks.casting import CastNames
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, TermsWanted, estimate, judge
 from core.jobs.profiling import make_profiles
 from core.jobs.progress import ask_to_stop, status
 from core.jobs.regrade import Regrading, regrade
-from core.jobs.run import Options
 from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
 from core.live.start import one_case, start_consultation
 from core.store.database import Store

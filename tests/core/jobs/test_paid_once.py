@@ -16,9 +16,8 @@ from core.agents.memory import Memory
 from core.errors import AnamnesisError
 from core.events import Called, Graded
 from core.frameworks.base import Arm
-from core.jobs.engine import REGRADING
+from core.jobs.engine import REGRADING, Options
 from core.jobs.regrade import Regrading, regrade
-from core.jobs.run import Options
 from core.journal import DeletedLine, Journal, JournalWriter, ReplyLine, RunHeader, journal_path, read_lines
 from core.store.database import Store
 from core.store.fold import fold

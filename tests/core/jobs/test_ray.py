@@ -12,8 +12,9 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.cluster import on_ray
+from core.jobs.engine import Options
 from core.jobs.progress import Progress
-from core.jobs.run import Options, carry_out
+from core.jobs.run import carry_out
 from tests.core.jobs.test_paid_once import all_seats, replies, verdicts  # noqa: F401
 from tests.core.jobs.workshop import begun, core, go, plan, raw_trials, registry
 from tests.support.campaigns import beside_rules

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.engine import GIVE_UP
+from core.jobs.engine import GIVE_UP, Options
 from core.jobs.progress import Stop, ask_to_stop, is_running, running
 from core.jobs.regrade import Regrading, begin_regrading, estimate, regrade, regrading
-from core.jobs.run import Options
 from core.journal import RunHeader, journal_path
 from core.store.database import Store
 from core.store.fold import fold
@@ -64,29 +63,29 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
     assert regrade(wanted, registry()).runs == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"question_types": ("mcq",)}, "the types are frq and frq_top3, not mcq"),
-        ({"limit": 0}, "--limit must be at least 1"),
-        ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
-        (
-            {"budget_usd": 1.0, "base_url": "https://a.example.org/v1"},
-            "A budget needs prices, and none is known for openai/kind",
-        ),
-    ],
-)
-def test_what_cannot_be_done_as_asked(
-    graded: RunHeader, provider: FakeProvider, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(UsageError, match=words):
-        again(graded, provider, "openai/kind", **changes)
-    assert provider.requests == []
+CANNOT: list[tuple[dict[str, Any], str]] = [
+    ({"question_types": ("mcq",)}, "the types are frq and frq_top3, not mcq"),
+    ({"limit": 0}, "--limit must be at least 1"),
+    ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
+    (
+        {"budget_usd": 1.0, "base_url": "https://a.example.org/v1"},
+        "A budget needs prices, and none is known for openai/kind",
+    ),
+]
 
 
-def test_a_run_under_way_is_not_graded_again(graded: RunHeader, provider: FakeProvider) -> None:
+def test_what_cannot_be_done_is_said_before_anybody_is_asked(graded: RunHeader, provider: FakeProvider) -> None:
+    for changes, words in CANNOT:
+        with pytest.raises(UsageError, match=words):
+            again(graded, provider, "openai/kind", **changes)
     with running(graded.run_id), pytest.raises(AnamnesisError, match="is already under way"):
         again(graded, provider, "openai/kind")
+    path = journal_path(graded.run_id)
+    path.unlink()
+    with pytest.raises(UsageError, match=f"The journal of run {graded.run_id} is gone"):
+        again(graded, provider, "openai/kind")
+    assert not path.exists(), "it is not made anew"
+    assert provider.requests == []
 
 
 def test_stopped_at_any_point_the_same_again_goes_on(provider: FakeProvider, judges: Judges) -> None:
@@ -145,13 +144,6 @@ def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider
     assert again(header, provider, "openai/kind").answers == 7
     assert go(header).progress.done_here == 5
     assert len(raw_trials(header.run_id)) == 12
-
-
-def test_a_lost_journal_is_said_and_not_made_anew(graded: RunHeader, provider: FakeProvider) -> None:
-    journal_path(graded.run_id).unlink()
-    with pytest.raises(UsageError, match=f"The journal of run {graded.run_id} is gone"):
-        again(graded, provider, "openai/kind")
-    assert not journal_path(graded.run_id).exists()
 
 
 def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:

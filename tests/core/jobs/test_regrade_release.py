@@ -70,60 +70,51 @@ BY_NAMES = {**RIGHT, "vignette": 0.0}
 
 
 def test_the_newest_verdict_counts_and_gpt_4s_is_kept(release: Path) -> None:
-    assert means() == RIGHT
-    outcome = by_names()
-    assert (outcome.answers, outcome.changed) == (ANSWERS, 10)
-    assert means() == BY_NAMES
-    with Store().read() as cursor:
-        sql = "SELECT grader, verdict, count(*) FROM grades JOIN trials USING (trial_id) WHERE run_id = ? GROUP BY ALL"
-        said = {
-            (grader, verdict): n for grader, verdict, n in cursor.execute(sql, [RUN]).fetchall() if grader != "rule"
-        }
-    assert said == {("gpt_4", "correct"): 40, ("reference/names", "correct"): 30, ("reference/names", "incorrect"): 10}
-
-
-def test_its_journal_is_the_description_and_the_verdicts_alone(release: Path) -> None:
-    by_names()
-    header, *lines = [line for _, line in read_lines(journal_path(RUN))]
-    assert header == read_header(journal_path(RUN)) == find_header(RUN[:12])
-    assert (header.source, header.doctor, header.cases, header.prompt_hash != "") == ("release", "gpt_3_5", [], True)  # type: ignore[union-attr]
-    assert [type(line) for line in lines] == [GradesLine] * 40
-    assert by_names(limit=3, fresh=True).answers == 3
-    assert len(list(read_lines(journal_path(RUN)))) == 44
-    assert fold(Store()).journals == 0
-
-
-def test_the_run_stays_as_it_was(release: Path) -> None:
     def state() -> tuple[object, ...]:
         with Store().read() as cursor:
             found = run(cursor, RUN)
             return found, results(cursor, Selection(runs=[RUN])).num_rows
 
     before = state()
-    by_names()
-    assert state() == before
     assert before[0].state == "complete"  # type: ignore[attr-defined]
-    assert unfinished_twin(find_header(RUN).fingerprint, {RUN: 0}) is None
+    assert means() == RIGHT
+    outcome = by_names()
+    assert (outcome.answers, outcome.changed) == (ANSWERS, 10)
+    assert means() == BY_NAMES
+    assert state() == before, "the run stays as it was"
+    with Store().read() as cursor:
+        sql = "SELECT grader, verdict, count(*) FROM grades JOIN trials USING (trial_id) WHERE run_id = ? GROUP BY ALL"
+        said = {
+            (grader, verdict): n for grader, verdict, n in cursor.execute(sql, [RUN]).fetchall() if grader != "rule"
+        }
+        # a stored trial is played back with the verdicts that came with it
+        (trial_id,) = cursor.execute("SELECT min(trial_id) FROM trials WHERE run_id = ?", [RUN]).fetchall()[0]
+        assert len(grade_history(cursor, trial_id)) == 4 * 2 + 4 * 2
+    assert said == {("gpt_4", "correct"): 40, ("reference/names", "correct"): 30, ("reference/names", "incorrect"): 10}
+    record = load_record(trial_id)
+    assert record is not None
+    graders = {event.grader for event in record.events if isinstance(event, Graded)}
+    assert graders == {"gpt_4", "rule"}
 
 
-def test_it_cannot_be_resumed_with_or_without_its_journal(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_journal_is_the_description_and_the_verdicts_alone(
+    release: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     by_names()
+    header, *lines = [line for _, line in read_lines(journal_path(RUN))]
+    assert header == read_header(journal_path(RUN)) == find_header(RUN[:12])
+    assert (header.source, header.doctor, header.cases, header.prompt_hash != "") == ("release", "gpt_3_5", [], True)  # type: ignore[union-attr]
+    assert [type(line) for line in lines] == [GradesLine] * 40
+    # it cannot be resumed, with a journal or without
+    assert unfinished_twin(find_header(RUN).fingerprint, {RUN: 0}) is None
     with pytest.raises(UsageError, match="came with a release and has all its trials from there"):
         campaign_of(find_header(RUN))
     for name in (RUN, "craftmd-mistral-v1"):
         assert main(["resume", name]) == 2
         assert capsys.readouterr().err.startswith(f"Run {name} came with a release and has all its trials")
-
-
-def test_a_stored_trial_is_played_back_with_the_verdicts_that_came_with_it(release: Path) -> None:
-    by_names()
-    with Store().read() as cursor:
-        (trial_id,) = cursor.execute("SELECT min(trial_id) FROM trials WHERE run_id = ?", [RUN]).fetchall()[0]
-        assert len(grade_history(cursor, trial_id)) == 4 * 2 + 4 * 2
-    record = load_record(trial_id)
-    assert record is not None
-    graders = {event.grader for event in record.events if isinstance(event, Graded)}
-    assert graders == {"gpt_4", "rule"}
+    assert by_names(limit=3, fresh=True).answers == 3
+    assert len(list(read_lines(journal_path(RUN)))) == 44
+    assert fold(Store()).journals == 0
 
 
 def test_a_database_made_anew_has_them_before_and_after_the_release_comes_again(

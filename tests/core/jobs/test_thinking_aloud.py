@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from core.store.queries.transcripts import calls_of, trial_events
 from tests.core.jobs.test_automedic_campaign import with_profiles
 from tests.core.jobs.workshop import begun, go, plan, small_cases, trial_lines
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply
+from tests.support.replies import Reply, Script
 from tests.support.thinking_aloud import SECRET, THOUGHT, WAYS, aloud
 
 SPOKEN = (Utterance, Ended, Summarised, Answered, Graded, Rated, Probed)
@@ -65,6 +67,24 @@ MORE = {"craftmd": {}, "consultation": {"solver": "openai/solver"}, "automedic":
 FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 
 
+ALONE = ("a closing tag alone",)
+"""A model that thinks so once is taken to do so always: it is not mixed with others."""
+MIXED = tuple(way for way in WAYS if way not in ALONE)
+
+
+def in_turns(ways: Sequence[str]) -> Script:
+    """Return a script in which each model thinks in one way after the other."""
+    asked = Counter[str]()
+
+    def thinking(body: dict[str, Any]) -> Reply | str:
+        asked[body["model"]] += 1
+        said = aloud(script, ways[asked[body["model"]] % len(ways)])
+        assert callable(said)
+        return said(body)
+
+    return thinking
+
+
 def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
     settings = {
         "craftmd": Settings(base_url=base_url, probe=True),
@@ -88,11 +108,11 @@ def said_in(events: list[Event]) -> list[dict[str, Any]]:
     return [{name: value for name, value in one.items() if name not in dropped} for one in kept]
 
 
-def played(provider: FakeProvider, protocol: str, way: str | None) -> tuple[list[list[Event]], list[Any]]:
+def played(provider: FakeProvider, protocol: str, ways: Sequence[str]) -> tuple[list[list[Event]], list[Any]]:
     """What happened in the trials of a run, and the messages that the provider was sent."""
     provider.requests.clear()
-    provider.script = aloud(script, way) if way else script
-    outcome = go(begun(campaign(protocol, provider.base_url, [None, *WAYS].index(way))))
+    provider.script = in_turns(ways) if ways else script
+    outcome = go(begun(campaign(protocol, provider.base_url, len(ways))))
     assert outcome.stopped is None
     lines = sorted(trial_lines(outcome.header.run_id), key=lambda line: line.case_key)
     return [list(line.events) for line in lines], [b["messages"] for b in provider.bodies]
@@ -100,7 +120,7 @@ def played(provider: FakeProvider, protocol: str, way: str | None) -> tuple[list
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
 def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, protocol: str) -> None:
-    silent, sent = played(fake_provider_thread, protocol, None)
+    silent, sent = played(fake_provider_thread, protocol, ())
     before = [said_in(events) for events in silent]
     calls = sum(isinstance(event, Called) for events in silent for event in events)
     seats = {event.call.role for events in silent for event in events if isinstance(event, Called)}
@@ -115,7 +135,7 @@ def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, p
     verdicts = {e["verdict"] for trial in before for e in trial if e["kind"] == "graded"}
     assert verdicts >= {"correct"}
     assert not [e for trial in before for e in trial if e["kind"] == "answered" and e["status"] == "invalid"]
-    for way in WAYS:
+    for way in (ALONE, MIXED):
         thinking, sent_to_thinkers = played(fake_provider_thread, protocol, way)
         assert [said_in(events) for events in thinking] == before, way
         assert sent_to_thinkers == sent, way
@@ -148,9 +168,9 @@ def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, p
                 assert cursor.execute(sql).fetchall() == [(0,)], f"{table}.{column}"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("ways", [ALONE, MIXED])
 def test_a_watched_consultation_speaks_no_thought(
-    fake_provider_thread: FakeProvider, way: str, monkeypatch: pytest.MonkeyPatch
+    fake_provider_thread: FakeProvider, ways: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What streams as speech holds no thought, unless it is taken back: a closing tag alone comes too late once."""
     heard = {"speech": "", "thought": ""}
@@ -163,7 +183,7 @@ def test_a_watched_consultation_speaks_no_thought(
         await take(self, event)
 
     monkeypatch.setattr(Session, "_take", listening)
-    fake_provider_thread.script = aloud(script, way)
+    fake_provider_thread.script = in_turns(ways)
     watched = campaign("craftmd", fake_provider_thread.base_url)
     session = start_consultation(one_case(watched, watched.cases[0]))
     session.join(60)

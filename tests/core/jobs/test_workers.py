@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import re
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,46 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.run import Options, Outcome, carry_out
-from core.jobs.workers import in_processes
+from core.jobs import workers
+from core.jobs.engine import Options
+from core.jobs.run import Outcome, carry_out
+from core.jobs.wire import Stream
+from core.jobs.workers import Hired, in_processes
 from core.journal import RunHeader
 from core.models import keys, limits
 from core.models.limits import Concurrency, Limits, shared_limiter
 from core.models.tickets import Places, Tickets, hold_elsewhere
 from tests.core.jobs.test_paid_once import a_campaign, all_seats, everybody, replies, verdicts  # noqa: F401
 from tests.core.jobs.workshop import PRICED, begun, core, go, plan, raw_trials, registry, spawn, wait_until
+from tests.support.commands import forked
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 IN_THE_AIR = 4
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of processes that have loaded the program, where how they are started is not what is tested."""
+    monkeypatch.setattr(workers, "_process", _forked_worker)
+
+
+async def _forked_worker() -> Hired:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = forked(_work, keys.environment({}), theirs)
+    pipe = Stream(*await asyncio.open_unix_connection(sock=ours))
+
+    async def end() -> None:
+        pipe.close()
+        await asyncio.to_thread(child.join)
+
+    return pipe, end
+
+
+def _work(environment: dict[str, str], driver: socket.socket) -> None:
+    os.environ.update(environment)
+    workers.main(driver.detach())
 
 
 def in_two(header: RunHeader, *own: Path, **options: Any) -> Outcome:
@@ -46,11 +76,11 @@ def test_whoever_is_killed_trials_are_played_once_and_judged_as_in_one_process(
     all_seats.requests.clear()
     child = spawn(db, "resume", header.run_id, "--workers", "2", "--concurrency", str(IN_THE_AIR))
     wait_until(lambda: len(all_seats.requests) >= unbroken // 2 or child.poll() is not None)
-    workers = psutil.Process(child.pid).children()
-    assert len(workers) == 2
-    (workers[0] if killed == "a worker" else child).send_signal(signal.SIGKILL)
+    hired = psutil.Process(child.pid).children()
+    assert len(hired) == 2
+    (hired[0] if killed == "a worker" else child).send_signal(signal.SIGKILL)
     _, said = child.communicate(timeout=60)
-    wait_until(lambda: not any(worker.is_running() for worker in workers), 20)
+    wait_until(lambda: not any(worker.is_running() for worker in hired), 20)
     if killed == "a worker":
         assert child.returncode == 0, said
         assert re.search(r"A worker died: [1-4] trials are played again from their replies\.", said)
@@ -73,7 +103,7 @@ def test_the_grader_is_asked_once_about_answers_to_one_case(all_seats: FakeProvi
     assert len(asked) == len(set(asked)) == 4, "two answers, each read once and compared once"
 
 
-def test_one_budget_holds_for_all_workers(all_seats: FakeProvider, priced: Path) -> None:  # noqa: F811
+def test_one_budget_holds_for_all_workers(all_seats: FakeProvider, priced: Path, quickly: None) -> None:  # noqa: F811
     """A call of the doctor costs $0.018, as the others' do here: the sixth takes the sum to $0.108."""
     price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
     priced.write_text(PRICED + price.format("patient") + price.format("grader"))
@@ -102,7 +132,7 @@ def test_one_key_holds_for_all_workers(
     assert {one.key for one in all_seats.requests if one.body["model"] == "doctor"} == {"held-by-the-driver"}
 
 
-def test_what_cannot_be_played_in_several_processes_is_refused(all_seats: FakeProvider) -> None:  # noqa: F811
+def test_what_cannot_be_played_in_several_processes_is_refused(all_seats: FakeProvider, quickly: None) -> None:  # noqa: F811
     done = core(Path("unused"), "resume", "x", "--workers", "0")
     assert done.returncode == 2
     local = begun(plan(2, names=plan().names.but(doctor="hf/some/model")))

@@ -7,7 +7,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,18 +15,21 @@ from unittest import mock
 
 import orjson
 
-from core import paths
 from core.case import Case
 from core.cli.app import main
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.engine import Options
 from core.jobs.plan import header_of
-from core.jobs.run import Options, Outcome, begin, carry_out
+from core.jobs.run import Outcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
+from core.store.database import Store
+from core.store.fold import fold
 from tests.support.campaigns import beside_rules
+from tests.support.commands import Command
 from tests.support.fake_provider import FakeProvider
 
 ANSWER = "Gout"
@@ -67,6 +69,15 @@ def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Camp
         "settings": FrameworkSettings(base_url=base_url),
     }
     return Campaign(**{**fields, **changes})
+
+
+TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+
+
+def six_talks(store: Store) -> None:
+    """Write six conversations, to be judged."""
+    go(begun(plan(6, arms=TALK, names=beside_rules("reference/bayes"))))
+    fold(store)
 
 
 def registry(*own: Path) -> Registry:
@@ -112,29 +123,13 @@ def environment(db: Path, **more: str) -> dict[str, str]:
     return {**kept, "ANAMNESIS_DB": str(db), "COLUMNS": "200", **more}
 
 
-def spawn(db: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start ``python -m core`` as a child process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "core", *arguments],
-        cwd=paths.ROOT,
-        env=environment(db, **(env or {})),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def finish(child: subprocess.Popen[str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    try:
-        out, err = child.communicate(timeout=timeout)
-    finally:
-        child.kill()
-    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+def spawn(db: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Command:
+    """Start ``python -m core`` in a child process."""
+    return Command(environment(db, **(env or {})), arguments)
 
 
 def core(db: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of ``python -m core`` to its end, in this process: a child takes seconds to begin."""
+    """Run a command of ``python -m core`` to its end, in this process."""
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict(os.environ, environment(db, **env), clear=True),

@@ -17,7 +17,7 @@ from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utteran
 from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.live.fork import ForkPlan, start_fork
+from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation, start_replay
 from tests.support.tagged import MISUSED, misused_events, store_tagged
@@ -118,7 +118,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
     session = begin(case)
     session.join(60)
     said = session.dialogue
-    branch = start_fork(ForkPlan(session.key, 1, "My chest has hurt since Monday."), None)
+    branch = start_fork(ForkPlan(1, "My chest has hurt since Monday."), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.error is None
@@ -132,7 +132,7 @@ def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(
 def test_a_fork_at_a_doctors_message_puts_plain_words_into_a_tag(case: Case) -> None:
     session = begin(case)
     session.join(60)
-    branch = start_fork(ForkPlan(session.key, 2, "staff: What is the temperature?"), None)
+    branch = start_fork(ForkPlan(2, "staff: What is the temperature?"), stored_origin(session.key))
     branch.speed = 1000.0
     branch.join(60)
     assert branch.dialogue[2].text == "<clinical>What is the temperature?</clinical>"

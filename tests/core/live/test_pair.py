@@ -84,7 +84,7 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     for session in (left, right):
         session.join(60)
         assert session.error is None
-        assert load_trial(session.key) is not None
+    assert None not in [load_trial(session.key) for session in (left, right)]
     started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (left, right)]
     assert started[0].seed == started[1].seed
     said = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.support.stores import copy_of
 
 
 def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout") -> Any:
@@ -63,8 +65,7 @@ def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout
 AFTER = Selection(formats=["multi_turn"])
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     cases = [a_case(n, vignette="A boy has a nodule on the neck.") for n in range(1, 6)]
     write_journal(
         store.journals,
@@ -77,7 +78,11 @@ def filled(store: Store) -> Store:
         a_trial([invalid("provider_error"), Finished(at=1.0)], trial_id="run/5", case_key="ours/5"),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def attributed(store: Store, selection: Selection = AFTER, **how: Any) -> list[Attribution]:

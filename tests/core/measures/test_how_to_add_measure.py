@@ -99,11 +99,16 @@ def reports(*commands: tuple[str, ...]) -> list[str]:
     return [one.stdout for one in in_turn(os.environ, *(("report", *options) for options in commands))]
 
 
-def test_it_is_reported_with_interval_number_and_evidence(store: Store) -> None:
-    rows, evidence, told = reports(
+def test_it_is_reported_and_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
+    out = tmp_path / "trials.csv"
+    rows, evidence, told, counted, wrote, told_of_it = reports(
         ("question_length", "--format", "json"),
         ("question_length", "--part", "evidence", "--format", "json"),
         ("--help",),
+        ("trials", "--least", "2", "--format", "json"),
+        ("trials", "--format", "csv", "--out", str(out)),
+        ("trials", "--help"),
     )
     (row,) = json.loads(rows)
     # case 1: (3 + 5) / 2, case 2: 6; two cases drawn again and again have means between 4 and 6
@@ -116,6 +121,13 @@ def test_it_is_reported_with_interval_number_and_evidence(store: Store) -> None:
         ("run/2/0", 6.0, 0, "Do you smoke at all now?"),
     ]
     assert "Mean number of words in the doctor's questions." in told
+    assert json.loads(counted) == [
+        {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
+        {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
+    ]
+    assert wrote == f"Wrote 2 rows to {out}.\n"
+    assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
+    assert "Cases with fewer trials are left out." in told_of_it
 
 
 def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,23 +180,6 @@ def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> No
     (folder / "broken.py").write_text("import nothing_of_this_name")
     with pytest.raises(UsageError, match=f"The measures in {folder / 'broken'} cannot be read: ModuleNotFoundError"):
         metrics()
-
-
-def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
-    out = tmp_path / "trials.csv"
-    counted, wrote, told = reports(
-        ("trials", "--least", "2", "--format", "json"),
-        ("trials", "--format", "csv", "--out", str(out)),
-        ("trials", "--help"),
-    )
-    assert json.loads(counted) == [
-        {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
-        {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
-    ]
-    assert wrote == f"Wrote 2 rows to {out}.\n"
-    assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
-    assert "Cases with fewer trials are left out." in told
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:

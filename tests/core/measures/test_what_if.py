@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.measures.accuracy import accuracy
@@ -22,6 +24,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.support.stores import copy_of
 
 SAID = "**Final Diagnosis:** Eczema"
 ASKED = "Does it itch?"
@@ -43,8 +46,7 @@ def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = (
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/{case}", trial=number)
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Case 1: right when concluded, wrong at the cap. Case 2: right without a question. Case 3: refused twice."""
     lines = [
         talk(1, 0, "final_diagnosis", "correct"),
@@ -57,7 +59,11 @@ def filled(store: Store) -> Store:
     cases = [a_case(n) for n in (1, 2, 3)]
     write_journal(store.journals, "run", a_header(cases=cases, arms=ARMS), *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Row]:

@@ -145,7 +145,7 @@ def test_why_it_does_not_answer_is_one_sentence(answer: Reply, kind: str, words:
 
 def test_the_names_that_a_server_offers_come_with_the_result() -> None:
     found, _ = said(lambda body: failing(404, "no such model"))
-    assert found.offered == ("fake-1",)
+    assert "choose one that it offers (fake-1)" in found.problem
 
 
 @pytest.mark.parametrize(

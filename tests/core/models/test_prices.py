@@ -24,10 +24,17 @@ def test_cached_input_is_cheaper_and_reasoning_is_output(registry: Registry) -> 
 
 
 def test_the_models_file_wins(registry: Registry) -> None:
-    spec = ModelSpec("openai/gpt-4.1", "openai", "openai", "gpt-4.1", "own", prices=Prices(10.0, 20.0, "2026-11", 1.0))
+    spec = ModelSpec(
+        "openai/gpt-4.1",
+        "openai",
+        "openai",
+        "gpt-4.1",
+        "own",
+        prices=Prices(input=10.0, output=20.0, as_of="2026-11", cached=1.0),
+    )
     assert cost(spec, USAGE) == pytest.approx(0.6 * 10 + 0.4 * 1 + 0.1 * 20)
     assert source(spec) == "models file, 2026-11"
-    without = ModelSpec("openai/x", "openai", "openai", "x", "own", prices=Prices(10.0, 20.0))
+    without = ModelSpec("openai/x", "openai", "openai", "x", "own", prices=Prices(input=10.0, output=20.0))
     assert cost(without, USAGE) == pytest.approx(10 + 2), "cached input costs as all input"
 
 
@@ -36,13 +43,18 @@ def test_input_that_is_kept_costs_what_the_list_says(registry: Registry) -> None
     usage = Usage(1_000_000, 100_000, cached_tokens=400_000, cache_write_tokens=200_000)
     spec = registry.spec("openrouter/anthropic/claude-sonnet-4")
     assert cost(spec, usage, IN_2026) == pytest.approx(0.4 * 3 + 0.2 * 3.75 + 0.4 * 0.3 + 0.1 * 15)
-    own = ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(10.0, 20.0, cached=1.0, cache_write=12.5))
+    own = ModelSpec(
+        "a/x", "a", "openai", "x", "own", prices=Prices(input=10.0, output=20.0, cached=1.0, cache_write=12.5)
+    )
     assert cost(own, usage) == pytest.approx(0.4 * 10 + 0.2 * 12.5 + 0.4 * 1 + 0.1 * 20)
 
 
 def test_a_batch_costs_what_the_list_says_of_it_and_else_half(registry: Registry) -> None:
     """The list says of gpt-4o in a batch: 1.25 in, 5 out since 2026-10-14, and nothing of cached input (1.25)."""
-    spec, own = registry.spec("openai/gpt-4o"), ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(10.0, 20.0))
+    spec, own = (
+        registry.spec("openai/gpt-4o"),
+        ModelSpec("a/x", "a", "openai", "x", "own", prices=Prices(input=10.0, output=20.0)),
+    )
     assert cost(spec, USAGE, IN_2026, batch=True) == pytest.approx(0.6 * 1.25 + 0.4 * 1.25 + 0.1 * 5)
     assert cost(own, USAGE, batch=True) == pytest.approx((10 + 2) / 2)
     assert source(own, batch=True) == "models file, halved for a batch"

@@ -16,7 +16,7 @@ from tests.support.talking import Clock, ask, make_model, make_spec
 
 
 def limiter(clock: Clock, requests: int | None = None, tokens: int | None = None) -> RateLimiter:
-    return RateLimiter(Limits(requests, tokens), clock=clock, sleep=clock.sleep)
+    return RateLimiter(Limits(requests_per_minute=requests, tokens_per_minute=tokens), clock=clock, sleep=clock.sleep)
 
 
 async def moments(limit: RateLimiter, clock: Clock, sizes: list[int]) -> list[float]:
@@ -114,7 +114,7 @@ async def test_pause_holds_back() -> None:
 
 
 def test_one_limiter_a_provider_and_address() -> None:
-    limits = Limits(5, None)
+    limits = Limits(requests_per_minute=5)
     assert shared_limiter("openai http://a", limits) is shared_limiter("openai http://a", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://b", limits)
     assert shared_limiter("openai http://a", limits) is not shared_limiter("openai http://a", limits, SecretStr("b"))

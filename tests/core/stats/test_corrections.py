@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
-from collections import defaultdict
 
 import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
 from core.paths import ROOT
-from core.stats.corrections import adjusted, benjamini_hochberg, format_p, holm, stars
+from core.stats.corrections import Correction, adjusted, format_p, stars
 
 PUBLISHED = ROOT / "data" / "published" / "craftmd_pvalues.csv"
 
@@ -19,25 +18,25 @@ PUBLISHED = ROOT / "data" / "published" / "craftmd_pvalues.csv"
 def test_four_p_values_by_hand() -> None:
     p_values = [0.01, 0.04, 0.03, 0.005]
     # in rising order: .005·4, .01·3, .03·2, .04·1, never below the one before
-    assert holm(p_values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjusted(p_values, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
     # .005·4/1, .01·4/2, .03·4/3, .04·4/4, never above the one after
-    assert benjamini_hochberg(p_values) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert adjusted(p_values, "bh") == pytest.approx([0.02, 0.04, 0.04, 0.02])
     assert adjusted(p_values, "none") == p_values
 
 
-@pytest.mark.parametrize(("correct", "method"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh")])
+@pytest.mark.parametrize(("correction", "method"), [("holm", "holm"), ("bh", "fdr_bh")])
 @pytest.mark.parametrize("size", [1, 2, 24, 200])
-def test_statsmodels_agrees_ties_included(correct, method: str, size: int) -> None:
+def test_statsmodels_agrees_ties_included(correction: Correction, method: str, size: int) -> None:
     p_values = np.random.default_rng(size).beta(0.3, 1, size).round(3)
-    assert correct(p_values) == pytest.approx(multipletests(p_values, method=method)[1], abs=1e-15)
+    assert adjusted(p_values, correction) == pytest.approx(multipletests(p_values, method=method)[1], abs=1e-15)
 
 
 def test_tests_that_could_not_be_made_are_no_part_of_the_family() -> None:
-    got = holm([0.02, math.nan, 0.04])
+    got = adjusted([0.02, math.nan, 0.04], "holm")
     assert got[::2] == pytest.approx([0.04, 0.04])
     assert math.isnan(got[1])
-    assert holm([]) == []
-    assert all(map(math.isnan, benjamini_hochberg([math.nan])))
+    assert adjusted([], "holm") == []
+    assert all(map(math.isnan, adjusted([math.nan], "bh")))
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="data/published/craftmd_pvalues.csv is not there")
@@ -47,8 +46,8 @@ def test_the_printed_tables_hold_benjamini_hochberg_not_holm(table: str) -> None
         rows = [row for row in csv.DictReader(file) if row["table"] == table]
     raw, printed = ([float(row[column]) for row in rows] for column in ("p_value", "p_adjusted"))
     # raw values are printed to four decimals, so adjusted ones can be off in the last
-    assert benjamini_hochberg(raw) == pytest.approx(printed, abs=1.01e-4)
-    assert holm(raw) != pytest.approx(printed, abs=1.01e-4)
+    assert adjusted(raw, "bh") == pytest.approx(printed, abs=1.01e-4)
+    assert adjusted(raw, "holm") != pytest.approx(printed, abs=1.01e-4)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +71,11 @@ def test_p_values_are_printed_to_four_decimals(p: float, text: str) -> None:
 
 def test_under_no_difference_holm_rarely_finds_any_and_bh_finds_few() -> None:
     rng = np.random.default_rng(2)
-    found = defaultdict(int)
+    found: dict[Correction, int] = {"holm": 0, "bh": 0, "none": 0}
     for _ in range(400):
         p_values = rng.random(20)
-        for name, correct in (("holm", holm), ("bh", benjamini_hochberg), ("none", list)):
-            found[name] += min(correct(p_values)) <= 0.05
+        for correction in found:
+            found[correction] += min(adjusted(p_values, correction)) <= 0.05
     # 5 % ± 3.3 standard errors; uncorrected 1 − .95^20 = 64 %
     assert found["holm"] <= found["bh"] < 400 * (0.05 + 3.3 * (0.05 * 0.95 / 400) ** 0.5)
     assert found["none"] > 400 * 0.5

@@ -25,10 +25,19 @@ from core.events import (
     Verdict,
 )
 from core.journal import GradesLine, Line, RunHeader, TrialLine
+from core.store.conditions import Condition, completed, condition_of, judged_runs, told_apart
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.runs import Run
 
 ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
+
+
+def conditions_of(runs: Iterable[Run]) -> list[Condition]:
+    """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
+    seats = completed([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
+    found = [condition_of(name, members) for name, members in told_apart(seats).items()]
+    return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
 
 
 def a_case(number: int = 1, **changes: Any) -> Case:

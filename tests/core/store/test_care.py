@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.events import Started, Utterance
@@ -14,32 +16,41 @@ from core.store.queries.care import failures, ratings, trial_rows
 from core.store.selection import Selection
 from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_header, a_trial, answered, graded, grades, write_journal
+from tests.support.stores import copy_of
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     write_journal(store.journals, "run", automedic(), *SIX, BROKEN)
     write_journal(store.journals, "craft", a_header("craft"), a_trial(trial_id="craft/1/0", run_id="craft"))
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
+
+
+def columns(store: Store, *names: str, **given: object) -> list[dict[str, object]]:
+    """Return case number → the value of each column; missing ones as ``None``."""
+    with store.read() as cursor:
+        table = trial_rows(cursor, Selection(**given))  # type: ignore[arg-type]
+    keys, held = table["case_key"].str.removeprefix("ours/"), table.astype(object).where(table.notna(), None)
+    return [dict(zip(keys, held[name], strict=True)) for name in names]
 
 
 def column(store: Store, name: str, **given: object) -> dict[str, object]:
-    """Return case number → the value of a column; missing ones as ``None``."""
-    with store.read() as cursor:
-        table = trial_rows(cursor, Selection(**given))  # type: ignore[arg-type]
-    values = [None if value != value or value is None else value for value in table[name].astype(object)]
-    return dict(zip(table["case_key"].str.removeprefix("ours/"), values, strict=True))
+    return columns(store, name, **given)[0]
 
 
 def test_queries_and_their_words(filled: Store) -> None:
-    assert column(filled, "turns") == {"1": 4, "2": 5, "3": 5, "4": 1, "5": 2, "6": 0, "7": 0}
+    turns, words, to_staff, repeated = columns(filled, "turns", "words", "to_staff", "repeated")
+    assert turns == {"1": 4, "2": 5, "3": 5, "4": 1, "5": 2, "6": 0, "7": 0}
     # words outside the tags count: two of case 2, and six of case 5 that the doctor writes for the patient; a message
     # that ends the conversation is no turn's
-    assert column(filled, "words") == {"1": 20, "2": 36, "3": 9, "4": 10, "5": 8, "6": 0, "7": 0}
-    assert column(filled, "to_staff") == {"1": 1, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
+    assert words == {"1": 20, "2": 36, "3": 9, "4": 10, "5": 8, "6": 0, "7": 0}
+    assert to_staff == {"1": 1, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
     # case 2 asks its second query again in other letters, lines and punctuation; the comma stands in both
-    assert column(filled, "repeated") == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
+    assert repeated == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
 
 
 MESSAGES = (
@@ -67,21 +78,24 @@ def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
     fold(store)
     spoken = {str(n): read_tags(message) for n, message in enumerate(MESSAGES)}
     assert all(one.queries for one in spoken.values()), "every message is meant to hold a query"
-    assert column(store, "words") == {str(n): len(plain_words(message)) for n, message in enumerate(MESSAGES)}
-    assert column(store, "turns") == {n: len(one.queries) for n, one in spoken.items()}
-    assert column(store, "to_staff") == {n: sum(q.to == "staff" for q in one.queries) for n, one in spoken.items()}
+    words, turns, to_staff = columns(store, "words", "turns", "to_staff")
+    assert words == {str(n): len(plain_words(message)) for n, message in enumerate(MESSAGES)}
+    assert turns == {n: len(one.queries) for n, one in spoken.items()}
+    assert to_staff == {n: sum(q.to == "staff" for q in one.queries) for n, one in spoken.items()}
 
 
 def test_a_framework_without_a_pattern_reads_every_message_itself(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_pattern = {name: column(filled, name) for name in ("turns", "words", "to_staff", "repeated")}
+    names = ("turns", "words", "to_staff", "repeated")
+    by_pattern = columns(filled, *names)
     monkeypatch.setattr(AutoMedic, "one_query", "")
-    assert {name: column(filled, name) for name in by_pattern} == by_pattern
+    assert columns(filled, *names) == by_pattern
     monkeypatch.setattr(AutoMedic, "queries", Framework.queries)
-    assert column(filled, "turns") == by_pattern["turns"], "a reply makes a turn, whatever is read in the message"
+    turns, words = columns(filled, "turns", "words")
+    assert turns == by_pattern[0], "a reply makes a turn, whatever is read in the message"
     # case 2 as it is written: 10 words, 9 (two are joined by the tags between them), 10 with the reasoning, 8
-    assert column(filled, "words")["2"] == 37
+    assert words["2"] == 37
 
 
 def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_once(store: Store) -> None:
@@ -94,7 +108,7 @@ def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_
     ]
     write_journal(store.journals, "run", automedic(), line.model_copy(update={"events": events}))
     fold(store)
-    assert (column(store, "turns"), column(store, "words")) == ({"1": 1}, {"1": 6})
+    assert columns(store, "turns", "words") == [{"1": 1}, {"1": 6}]
 
 
 def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -> None:
@@ -110,14 +124,13 @@ def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -
         store.journals, "run", automedic(), line.model_copy(update={"events": [line.events[0], *talk, *others]})
     )
     fold(store)
-    assert (column(store, "turns"), column(store, "words")) == ({"1": 1}, {"1": 2})
+    assert columns(store, "turns", "words") == [{"1": 1}, {"1": 2}]
 
 
 def test_what_a_provider_broke_is_named_and_does_not_count(filled: Store) -> None:
-    assert column(filled, "conv")["7"] == "provider_error"
-    assert column(filled, "static")["7"] == "correct"
-    assert column(filled, "counted") == {**dict.fromkeys("123456", True), "7": False}
-    assert column(filled, "whole")["7"] is False
+    conv, static, counted, whole = columns(filled, "conv", "static", "counted", "whole")
+    assert (conv["7"], static["7"], whole["7"]) == ("provider_error", "correct", False)
+    assert counted == {**dict.fromkeys("123456", True), "7": False}
 
 
 def test_a_refusal_a_missing_answer_and_an_unjudged_one_are_told_apart(store: Store) -> None:
@@ -129,9 +142,10 @@ def test_a_refusal_a_missing_answer_and_an_unjudged_one_are_told_apart(store: St
         store.journals, "run", automedic(), refused, no_answer, unjudged.model_copy(update={"events": events})
     )
     fold(store)
-    assert column(store, "conv") == {"1": "refused", "2": "refused", "3": "ungraded"}
-    assert column(store, "whole") == {"1": False, "2": True, "3": True}
-    assert set(column(store, "counted").values()) == {False}
+    conv, whole, counted = columns(store, "conv", "whole", "counted")
+    assert conv == {"1": "refused", "2": "refused", "3": "ungraded"}
+    assert whole == {"1": False, "2": True, "3": True}
+    assert set(counted.values()) == {False}
 
 
 def test_a_new_grade_changes_the_verdict(filled: Store) -> None:
@@ -145,7 +159,7 @@ def test_an_arm_that_a_run_does_not_ask_is_missing_and_no_exclusion(store: Store
     header = automedic(arms=[("vignette", "mcq")])
     write_journal(store.journals, "run", header, a_consultation(1, ["</end>"], conv=None))
     fold(store)
-    assert (column(store, "conv"), column(store, "static")) == ({"1": None}, {"1": "correct"})
+    assert columns(store, "conv", "static") == [{"1": None}, {"1": "correct"}]
     with store.read() as cursor:
         assert trial_rows(cursor, question_type="frq").empty
 
@@ -202,7 +216,7 @@ def test_the_cap_is_no_abrupt_end(store: Store) -> None:
     line = a_consultation(1, ["<patient>When?</patient>"], reason="turn_cap")
     write_journal(store.journals, "run", automedic(), line)
     fold(store)
-    assert (column(store, "turns"), column(store, "abrupt")) == ({"1": 1}, {"1": None})
+    assert columns(store, "turns", "abrupt") == [{"1": 1}, {"1": None}]
 
 
 def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.store.database import Store
@@ -28,6 +30,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.support.stores import copy_of
 
 MCQ = "multi_turn:mcq"
 
@@ -47,8 +50,7 @@ def mcq(loose: str, strict: str):
     return [answered("multi_turn", "mcq"), *(graded(v, "multi_turn", "mcq", rule=r) for r, v in rules)]
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Cases 2, 10 and 1 (eczema, plaque psoriasis, guttate psoriasis), in that order; case 1 with two trials."""
     named = {2: "Eczema", 10: "Plaque psoriasis", 1: "Guttate psoriasis"}
     cases = [a_case(n, case_key=f"ours/case_{n}", answer=a, choices=(a, "Lupus")) for n, a in named.items()]
@@ -62,7 +64,11 @@ def filled(store: Store) -> Store:
         trial(1, "A rash", invalid("refused", "multi_turn", "mcq"), number=1),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def ids(store: Store, **wanted: object) -> list[str]:

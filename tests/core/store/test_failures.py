@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.agents.base import Turn
@@ -24,6 +26,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.support.stores import copy_of
 
 
 def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Graded]:
@@ -39,8 +42,7 @@ TALK = [
 ]
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Case 1: wrong in talk and right on the vignette; then right. Case 2: broken, re-graded, judged by two rules."""
     cases = [a_case(1), a_case(2, specialty="Cardiology")]
     first = [
@@ -74,7 +76,11 @@ def filled(store: Store) -> Store:
     live = a_header("live", cases=cases, doctor="openai/live", source="live")
     write_journal(store.journals, "live", live, a_trial(a_stream("l"), trial_id="l", run_id="live"))
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict[tuple[str, str, str], WrongAnswer]:

@@ -15,6 +15,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.forks import Tree, delete_branch, families, family_sizes, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.support.stores import copy_of
 
 TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks")
 
@@ -32,8 +33,7 @@ def add(store: Store, name: str, parent: str | None = None, turn: int = 1, at: f
     return write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
 
 
-@pytest.fixture
-def family(store: Store) -> Store:
+def fill_family(store: Store) -> None:
     """root ─ a ─ b, root ─ c, and another conversation without branches."""
     add(store, "root")
     add(store, "c", "root", 2, at=40.0)
@@ -41,7 +41,11 @@ def family(store: Store) -> Store:
     add(store, "b", "a", 2, at=30.0, doctor="openai/b", settings={"persona": "anxious"})
     add(store, "alone", at=50.0)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Store:
+    return copy_of(fill_family, tmp_path)
 
 
 def tree_of(store: Store, trial_id: str) -> Tree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.measures.graders.agreement import flip_rates
@@ -11,11 +13,12 @@ from core.store.queries.graders import Wanted, count_differences, difference_at,
 from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal
+from tests.support.stores import copy_of
 
 
 @pytest.fixture
-def store(tmp_path) -> Store:  # type: ignore[no-untyped-def]
-    return three_graders(Store(tmp_path / "anamnesis.duckdb"))
+def store(tmp_path: Path) -> Store:
+    return copy_of(three_graders, tmp_path)
 
 
 def test_who_judged_what(store: Store) -> None:

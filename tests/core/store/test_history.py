@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from core.store.queries.history import StoredItems, add_items, history_means
 from core.store.scores import Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 ITEMS = '[{"key":"lump","value":"nodule","topic":"other"}]'
 
@@ -29,8 +31,7 @@ def a_talk(trial_id: str, case_key: str, reason: EndReason = "final_diagnosis") 
     ]
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Model a: two trials of case 1, one of which broke off, and one of case 2. Model b: one trial of case 1."""
     talks = (
         ("run/1/0", "ours/1", "final_diagnosis"),
@@ -46,7 +47,11 @@ def filled(store: Store) -> Store:
         a_trial(a_talk("other/1/0", "ours/1"), trial_id="other/1/0", run_id="other"),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def keep(store: Store, **found: list[Score]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.measures.ledger.kept import LEDGER, kept_facts
@@ -12,10 +14,10 @@ from core.store.queries.facts import talk_sums, topic_sums
 from core.store.scores import Evidence, Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """A campaign with three conversations about one case, of which one broke off, and a live one."""
     for run, source, reasons in (
         ("a", "local", ("final_diagnosis", "turn_cap", "error")),
@@ -32,7 +34,11 @@ def filled(store: Store) -> Store:
         ]
         write_journal(store.journals, run, a_header(run, [a_case()], source=source), *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def summary(never: int, *leaked: int) -> list[Score]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.errors import AnamnesisError
@@ -10,6 +12,7 @@ from core.store.fold import fold
 from core.store.queries.cases import add_cases
 from core.store.queries.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
+from tests.support.stores import copy_of
 
 FRQ = ("frq", "frq_top3")
 PROMPTS = "p1"
@@ -20,8 +23,7 @@ def trial(number: int, case: int, *events: object, run_id: str = "run"):  # type
     return a_trial(events, trial_id=trial_id, run_id=run_id, case_key=f"ours/{case}", trial=number)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Two cases, the first tried twice; the second trial's answer on the vignette is invalid."""
     write_journal(
         store.journals,
@@ -34,7 +36,11 @@ def filled(store: Store) -> Store:
         trial(1, 1, answered(), graded("correct"), invalid("refused", "vignette")),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def to_grade(store: Store, types: tuple[str, ...] = FRQ, limit: int | None = None) -> list[AnswerToGrade]:

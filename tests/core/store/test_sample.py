@@ -22,6 +22,7 @@ from core.store.sample import PACKED, SAMPLE, sample_runs, take_away, take_in
 from core.store.selection import Selection, conditions
 from core.store.tables import SCHEMAS
 from tests.core.store.builders import a_case, a_header, a_trial, graded, grades, write_journal
+from tests.support.stores import copy_of
 
 CASES = ("cardiology-1", "dermatology-2")
 
@@ -32,6 +33,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store()
 
 
+@pytest.fixture
+def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A database with the sample study and nothing else."""
+    store = copy_of(take_in, tmp_path)
+    monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
+    return store
+
+
 def rows(store: Store) -> dict[str, int]:
     """Table → its rows, of all but the cases, which are the library's, and the items made of them."""
     with store.read() as cursor:
@@ -39,10 +48,9 @@ def rows(store: Store) -> dict[str, int]:
     return {t: n for t, n in counts.items() if n and t not in ("cases", "history_items")}
 
 
-def test_it_holds_models_before_and_after_training_and_is_small(store: Store) -> None:
+def test_it_holds_models_before_and_after_training_and_is_small(sampled: Store) -> None:
     assert PACKED.stat().st_size < 3_000_000
-    assert take_in(store) == len(sample_runs_of(store))
-    with store.read() as cursor:
+    with sampled.read() as cursor:
         found = runs(cursor)
         assert reviews(cursor), "an expert's review"
     doctors = {run.doctor for run in found}
@@ -65,7 +73,7 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     bayes = Selection(models=["reference/bayes"])
     own, before = accuracy(store, selection=bayes), rows(store)
     assert own
-    take_in(store)
+    assert take_in(store) == len(sample_runs_of(store))
     assert take_in(store) == len(sample_runs_of(store)), "taken in twice it is there once"
     names = {one.name for one in conditions(store) if one.doctor == "reference/bayes"}
     assert {name for name in names if " · sample" not in name} == {"reference/bayes"}
@@ -88,13 +96,12 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
 
 
 @pytest.mark.parametrize("framework", ["craftmd", pytest.param("consultation", marks=pytest.mark.soak)])
-def test_a_part_of_it_is_made_again_and_is_the_same(store: Store, framework: str) -> None:
-    take_in(store)
+def test_a_part_of_it_is_made_again_and_is_the_same(sampled: Store, framework: str) -> None:
     asked = ["run", "--protocol", framework, "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}"]
     arms = ("--arms", "all") if framework == "craftmd" else ()
     assert main([*asked, *arms, "--trials", "1"]) == 0
-    fold(store)
-    made, held = (said(store, framework, sample=sample) for sample in (False, True))
+    fold(sampled)
+    made, held = (said(sampled, framework, sample=sample) for sample in (False, True))
     assert len(made) > 2 * len(CASES)
     assert made == held
 
@@ -130,10 +137,9 @@ MEASURES = {
 }
 
 
-def test_what_the_docs_say_of_the_training_is_what_the_sample_says(store: Store, tmp_path: Path) -> None:
-    take_in(store)
+def test_what_the_docs_say_of_the_training_is_what_the_sample_says(sampled: Store, tmp_path: Path) -> None:
     models, out = ["hf/smollm2-135m", "hf/smollm2-135m-history"], tmp_path / "change.json"
-    with store.read() as cursor:
+    with sampled.read() as cursor:
         held = [run.run_id for run in runs(cursor) if run.doctor in models and run.protocol == "consultation"]
     chosen = [word for run_id in held if not run_id.startswith("fork") for word in ("--run", run_id)]
     asked = ["report", "history", "--part", "change", "--models", ",".join(models), "--format", "json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -25,6 +26,7 @@ from core.store.scores import (
 )
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Failed, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 ITEMS = '[{"key":"lump","value":"nodule","topic":"other"}]'
 
@@ -41,8 +43,7 @@ class ByItems(Toy):
     against: ClassVar[Lists | None] = "history_items"
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+def fill(store: Store) -> None:
     """Model a: case 1 played to an end and broken off, case 2 without a reply. Model b: case 1, to its cap."""
     hello, lump = Utterance(turn=0, role="doctor", text="Hello?"), Utterance(turn=1, role="patient", text="A lump.")
     broken = Failed(where="doctor", failure="server", message="The provider failed.")
@@ -65,7 +66,11 @@ def filled(store: Store) -> Store:
         ),
     )
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def missing(store: Store, measure: Reader, selection: Selection | None = None) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from core.case import Case
 from core.errors import UsageError
-from core.text.mediq import items_of_facts, match_cases, read_mediq
+from core.text.case_items import items_of_facts, match_cases, read_mediq
 
 RECORD = {
     "id": 0, "question": "Which is it?", "options": {"A": "Gout"}, "answer": "Gout", "answer_idx": "A",

@@ -6,7 +6,7 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from core.frameworks.consultation.patient import named_item
+from core.frameworks.consultation.roles import named_item
 from core.measures.history.measures import closes, measure, yardstick
 from core.text.case_items import Item, ItemSet, itemized
 from core.training.dialogue import QUESTIONS, golden_dialogue

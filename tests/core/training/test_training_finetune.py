@@ -119,19 +119,6 @@ def test_a_stopped_training_keeps_what_was_learnt_and_goes_on_to_the_same_end(
     assert hidden(tmp_path) == []
 
 
-def test_a_stop_that_is_asked_for_ends_it_after_the_step(tiny: Path, data: Path, tmp_path: Path) -> None:
-    done: list[int] = []
-    metrics = fine_tune(
-        str(tiny),
-        data,
-        tmp_path / "model",
-        QUICK.model_copy(update={"generate": 0}),
-        lambda what, n, planned, loss: done.append(n) if loss else None,
-        stop=lambda: done == [1, 2],
-    )
-    assert (metrics.finished, len(metrics.losses)) == (False, 2)
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path

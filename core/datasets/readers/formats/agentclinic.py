@@ -37,7 +37,8 @@ def _fields(record: Record) -> CaseFields:
     patient = _part(case, "Patient_Actor")
     described = text(patient, "Demographics")
     age, sex = read_demographics(described)
-    teller = _Teller(sex, caregiver=speaker_of(age) == "caregiver")
+    speaker = speaker_of(age)
+    teller = _Teller(sex, caregiver=speaker == "caregiver")
     told = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
     # what only examination and tests show, in the record's order
     found: list[tuple[_Leaf, Section]] = []
@@ -60,7 +61,7 @@ def _fields(record: Record) -> CaseFields:
         "answer": text(case, "Correct_Diagnosis"),
         "age": age,
         "sex": sex,
-        "speaker": speaker_of(age),
+        "speaker": speaker,
         "profile": Profile(
             demographics=_demographics(described, teller),
             basic=tuple(fact for leaf in told if _known(leaf.value) for fact in _said(leaf, teller)),
@@ -204,23 +205,15 @@ def _demographics(described: str, teller: _Teller) -> tuple[Fact, ...]:
     age, sex = _AGE.search(described), _SEX.search(described)
     facts = []
     if age:
-        facts.append(Fact(key="age", value=age[0], lay=f"{teller.is_} {_age_in_words(age)}."))
+        old = f"{age[1]} {age[2].lower()}{'' if age[1] == '1' else 's'} old" if age[1] else "a newborn"
+        facts.append(Fact(key="age", value=age[0], lay=f"{teller.is_} {old}."))
     if sex:
-        facts.append(Fact(key="sex", value=sex[0], lay=f"{teller.is_} {_with_article(sex[0].lower())}."))
+        article = "" if sex[0].lower().endswith("male") else "a "
+        facts.append(Fact(key="sex", value=sex[0], lay=f"{teller.is_} {article}{sex[0].lower()}."))
     rest = _SEX.sub(" ", _AGE.sub(" ", described))
     if re.search(r"\w", rest):
         facts.append(Fact(key="description", value=described, lay=described))
     return tuple(facts)
-
-
-def _age_in_words(age: re.Match[str]) -> str:
-    if not age[1]:
-        return "a newborn"
-    return f"{age[1]} {age[2].lower()}{'' if age[1] == '1' else 's'} old"
-
-
-def _with_article(sex: str) -> str:
-    return sex if sex.endswith("male") else f"a {sex}"
 
 
 FORMAT = Format(

@@ -6,17 +6,14 @@ is left to the profile generator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import checked_options, lettered, optional, plain, text
-
-
-def _start(work: Work) -> Callable[[Record], CaseFields]:
-    return lambda record: _fields(record, work)
 
 
 def _fields(record: Record, work: Work) -> CaseFields:
@@ -39,6 +36,6 @@ FORMAT = Format(
     source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
     licence=f"MIT; the images: {SEE_PAGE}",
     fields=frozenset({"question", "answers", "patient_info", "physical_exams"}),
-    start=_start,
+    start=lambda work: partial(_fields, work=work),
     needs=("question", "answers"),
 )

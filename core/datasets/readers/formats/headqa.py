@@ -5,7 +5,8 @@ A question's number counts within its exam, so that exam and number are its id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from core.datasets.readers.files import Record
@@ -29,36 +30,30 @@ def _unpack(root: Mapping[str, Any]) -> list[Any] | None:
     return found
 
 
-def _start(work: Work) -> Callable[[Record], CaseFields]:
-    def fields(record: Record) -> CaseFields:
-        if record.get("image"):
-            work.remark("the question comes with an image, which is not read")
-        vignette, question = split_item(text(record, "qtext"))
-        # number → text, from a list of pairs or, as tables hold it, a pair of lists
-        value = record.get("answers")
-        if isinstance(value, Mapping) and all(isinstance(value.get(name), list) for name in ("aid", "atext")):
-            if len(value["aid"]) != len(value["atext"]):
-                raise RowError(f"answers has {len(value['aid'])} aid but {len(value['atext'])} atext")
-            pairs = list(zip(value["aid"], value["atext"], strict=True))
-        elif isinstance(value, list) and all(
-            isinstance(one, Mapping) and {"aid", "atext"} <= one.keys() for one in value
-        ):
-            pairs = [(one["aid"], one["atext"]) for one in value]
-        else:
-            raise RowError("answers should be a list of aid and atext")
-        found = {plain(number, "aid"): said for number, said in pairs}
-        if len(found) < len(pairs):
-            raise RowError("two answers have the same aid")
-        numbered = found
-        choices = checked_options(list(numbered.items()))
-        right = str(integer(record, "ra"))
-        if right not in choices:
-            raise RowError(f"the right answer (ra) {right} is none of the answers {', '.join(choices)}")
-        exam, number = optional(record, "name"), optional(record, "qid")
-        name = "-".join(part for part in (exam, number) if part) if number else None
-        return item_fields(name, vignette, question, choices, choices[right])
-
-    return fields
+def _fields(record: Record, work: Work) -> CaseFields:
+    if record.get("image"):
+        work.remark("the question comes with an image, which is not read")
+    vignette, question = split_item(text(record, "qtext"))
+    # number → text, from a list of pairs or, as tables hold it, a pair of lists
+    value = record.get("answers")
+    if isinstance(value, Mapping) and all(isinstance(value.get(name), list) for name in ("aid", "atext")):
+        if len(value["aid"]) != len(value["atext"]):
+            raise RowError(f"answers has {len(value['aid'])} aid but {len(value['atext'])} atext")
+        pairs = list(zip(value["aid"], value["atext"], strict=True))
+    elif isinstance(value, list) and all(isinstance(one, Mapping) and {"aid", "atext"} <= one.keys() for one in value):
+        pairs = [(one["aid"], one["atext"]) for one in value]
+    else:
+        raise RowError("answers should be a list of aid and atext")
+    found = {plain(number, "aid"): said for number, said in pairs}
+    if len(found) < len(pairs):
+        raise RowError("two answers have the same aid")
+    choices = checked_options(list(found.items()))
+    right = str(integer(record, "ra"))
+    if right not in choices:
+        raise RowError(f"the right answer (ra) {right} is none of the answers {', '.join(choices)}")
+    exam, number = optional(record, "name"), optional(record, "qid")
+    name = "-".join(part for part in (exam, number) if part) if number else None
+    return item_fields(name, vignette, question, choices, choices[right])
 
 
 FORMAT = Format(
@@ -69,7 +64,7 @@ FORMAT = Format(
     source="HEAD-QA, Vilares and Gómez-Rodríguez 2019, doi 10.18653/v1/P19-1092",
     licence="MIT; the exams: see the data set's own page",
     fields=frozenset({"qtext", "answers", "ra"}),
-    start=_start,
+    start=lambda work: partial(_fields, work=work),
     needs=("qtext", "answers", "ra"),
     unpack=_unpack,
 )

@@ -6,16 +6,12 @@ MediQ was made from. Words that are no option are taken for another name of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, Work
 from core.datasets.readers.item import item_fields
 from core.datasets.readers.values import by_letter, optional, options, same, text, texts
-
-
-def _start(work: Work) -> Callable[[Record], CaseFields]:
-    return lambda record: _fields(record, work)
 
 
 def _fields(record: Record, work: Work) -> CaseFields:
@@ -43,6 +39,6 @@ FORMAT = Format(
     source="MediQ, Li et al. 2024, arXiv 2406.00922",
     licence="CC BY 4.0",
     fields=frozenset({"context", "facts", "question", "options", "answer_idx"}),
-    start=_start,
+    start=lambda work: partial(_fields, work=work),
     needs=("context", "question", "options", "answer_idx"),
 )

@@ -5,7 +5,8 @@ The authors' own JSON counts the options from 1, the copy on Hugging Face from 0
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from core.datasets.readers.files import Damaged, Record
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
@@ -17,11 +18,6 @@ _HIDDEN = -1
 """``cop`` where the answer is not published (the test part)."""
 
 
-def _start(work: Work) -> Callable[[Record], CaseFields]:
-    first = _first_number(work)
-    return lambda record: _fields(record, first)
-
-
 def _first_number(work: Work) -> int:
     """Return the number of option A, and say what it rests on."""
     said = work.columns.get("cop", "")
@@ -29,7 +25,11 @@ def _first_number(work: Work) -> int:
         if said not in ("0", "1"):
             raise UsageError(f"--columns cop={said} is not known: give cop=0 or cop=1, the number of option A.")
         return int(said)
-    name, found = work.rows.path.name, _numbers(work)
+    name, found = work.rows.path.name, set[int]()
+    for _, record in work.rows:
+        if not isinstance(record, Damaged):
+            with suppress(RowError):  # the row will be rejected with this reason when it is read
+                found.add(integer(record, "cop"))
     if 0 in found and 4 in found:
         raise AnamnesisError(
             f"{name} holds cop 0 as well as cop 4: it cannot count the options from 0 and from 1; nothing was imported."
@@ -43,17 +43,6 @@ def _first_number(work: Work) -> int:
     if found - {_HIDDEN}:
         work.remark(f"cop counts the options from {first}, as {'a 0' if first == 0 else 'a 4'} shows", whole_file=True)
     return first
-
-
-def _numbers(work: Work) -> set[int]:
-    found: set[int] = set()
-    for _, record in work.rows:
-        if not isinstance(record, Damaged):
-            try:
-                found.add(integer(record, "cop"))
-            except RowError:
-                continue  # the row will be rejected with this reason when it is read
-    return found
 
 
 def _fields(record: Record, first: int) -> CaseFields:
@@ -80,7 +69,7 @@ FORMAT = Format(
     source="MedMCQA, Pal et al. 2022, arXiv 2203.14371",
     licence="Apache-2.0",
     fields=frozenset({"question", "opa", "opb", "opc", "opd", "cop"}),
-    start=_start,
+    start=lambda work: partial(_fields, first=_first_number(work)),
     needs=("question", "opa", "opb", "opc", "opd", "cop"),
     takes=frozenset({"cop"}),
 )

@@ -6,7 +6,8 @@ The question repeats its options after "Answer Choices:"; that list is cut off.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
@@ -15,10 +16,6 @@ from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import by_letter, optional, options, text
 
 _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
-
-
-def _start(work: Work) -> Callable[[Record], CaseFields]:
-    return lambda record: _fields(record, work)
 
 
 def _fields(record: Record, work: Work) -> CaseFields:
@@ -54,6 +51,6 @@ FORMAT = Format(
     source="MedXpertQA, Zuo et al. 2025, arXiv 2501.18362",
     licence="MIT",
     fields=frozenset({"question", "options", "label", "medical_task", "body_system"}),
-    start=_start,
+    start=lambda work: partial(_fields, work=work),
     needs=("question", "options", "label"),
 )

@@ -6,7 +6,8 @@ import pytest
 
 from core.agents.base import Turn
 from core.events import Ended, Event, Misused, Rated, Utterance
-from core.frameworks.automedic.tags import Message, message_of, queries_passed_on, speaks_in_tags, without_tags
+from core.frameworks.automedic.tags import GOES, Goes, message_of, queries_passed_on, speaks_in_tags, without_tags
+from core.frameworks.base import Shown
 from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
@@ -17,15 +18,15 @@ def said(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
 
 
 @pytest.mark.parametrize(
-    ("written", "shown"),
+    ("written", "goes", "text"),
     [
-        ("<patient>How long?</patient>", Message("patient", "How long?")),
-        ("<clinical>Vital signs?</clinical>\n", Message("staff", "Vital signs?")),
-        ("</end>", Message("end", "")),
+        ("<patient>How long?</patient>", "patient", "How long?"),
+        ("<clinical>Vital signs?</clinical>\n", "staff", "Vital signs?"),
+        ("</end>", "end", ""),
     ],
 )
-def test_a_message_that_is_nothing_but_its_tag_is_shown_without_it(written: str, shown: Message) -> None:
-    assert message_of(written) == shown
+def test_a_message_that_is_nothing_but_its_tag_is_shown_without_it(written: str, goes: Goes, text: str) -> None:
+    assert message_of(written) == Shown(GOES[goes], text, goes)
 
 
 @pytest.mark.parametrize(

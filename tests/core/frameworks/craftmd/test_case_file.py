@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from core.case import Case
-from core.frameworks.craftmd.release.case_file import read_case_file
-from core.frameworks.release import BadFileError, ReleasedTrial
+from core.frameworks.craftmd.release import RELEASE
+from core.frameworks.release import BadFileError, ReleasedModel, ReleasedTrial
 from tests.support.release import a_conversation, a_file, a_trial
 
 CASE = Case(
@@ -24,7 +24,7 @@ CASE = Case(
 
 def read(stored: Any, cap: int | None = 30, case: Case | None = CASE) -> list[ReleasedTrial]:
     data = stored if isinstance(stored, bytes) else orjson.dumps(stored)
-    return read_case_file(data, "case_7", case, cap)
+    return RELEASE.read(data, "case_7", case, ReleasedModel("m", {"max_messages": cap}))
 
 
 def first(cap: int | None = 30, **changes: Any) -> ReleasedTrial:

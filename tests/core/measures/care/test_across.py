@@ -12,10 +12,9 @@ from core.case import Profile
 from core.measures.care.across import Point, dataset_suitability, fit, fits, normalised, scatter
 from core.measures.care.profile import CareProfile, Estimate
 from core.models.registry import load_registry
-from core.store.conditions import conditions_of
 from core.store.runs import Run
 from core.text.profiles import Generated
-from tests.core.store.builders import a_case
+from tests.core.store.builders import a_case, conditions_of
 
 NONE = Estimate()
 
@@ -26,7 +25,7 @@ def a_profile(seat: str, dataset: str, **parts: float | None) -> CareProfile:
         ("accuracy", "efficiency", "empathy", "robustness", "acc_conv", "acc_static", "conv_all", "static_all"), NONE
     )
     figures: dict[str, Any] = {**empty, **held}
-    counts = dict.fromkeys(("items", "trials"), 9) | dict.fromkeys(("unpaired", "unrated", "failed"), 0)
+    counts = dict.fromkeys(("items", "trials"), 9) | dict.fromkeys(("unrated", "failed"), 0)
     return CareProfile(seat=seat, doctor=seat, group=dataset, penalty=None, **figures, **counts)
 
 

@@ -64,7 +64,7 @@ def test_failures_by_kind_and_cause(six: CareProfile) -> None:
 
 
 def test_a_conversation_that_broke_off_is_in_no_part_but_counted(six: CareProfile) -> None:
-    assert (six.items, six.trials, six.excluded, six.unpaired) == (7, 7, {"provider_error": 1}, 1)
+    assert (six.items, six.trials, six.excluded) == (7, 7, {"provider_error": 1})
     # its answer to the whole question stands: 5 of 7 are right, but the pairs are six
     assert (six.static_all.value, six.static_all.n) == (pytest.approx(5 / 7, abs=1e-9), 7)
     assert (six.conv_all.n, six.acc_static.n, six.excluded_static) == (6, 6, {})
@@ -74,7 +74,7 @@ def test_a_failed_answer_to_the_whole_question_leaves_the_other_parts(store: Sto
     lines = [SIX[0], a_consultation(2, ["<patient>One two?</patient>"] * 4 + ["</end>"], static="provider_error")]
     found = profile_of(trials_of(store, automedic(), *lines))
     assert found is not None
-    assert (found.accuracy.n, found.unpaired, found.excluded_static) == (1, 1, {"provider_error": 1})
+    assert (found.accuracy.n, found.excluded_static) == (1, {"provider_error": 1})
     # 100 × (1/5 + 1/2) / 2
     assert (found.efficiency.value, found.efficiency.n) == (pytest.approx(35, abs=1e-9), 2)
 
@@ -130,7 +130,7 @@ def test_a_run_without_the_whole_question_has_no_penalised_accuracy(store: Store
     lines = [a_consultation(n, ["</end>"], static=None) for n in (1, 2)]
     found = profile_of(trials_of(store, automedic(arms=[("multi_turn", "mcq")]), *lines))
     assert found is not None
-    assert (found.accuracy, found.conv_all.value, found.unpaired) == (Estimate(), 1.0, 2)
+    assert (found.accuracy, found.conv_all.value) == (Estimate(), 1.0)
 
 
 @pytest.mark.parametrize(

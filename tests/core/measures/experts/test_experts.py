@@ -13,7 +13,7 @@ import pytest
 from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
-from core.measures.experts.workbooks import FILES, read_workbook
+from core.measures.experts.workbooks import FILES, judgements, read_rows
 from core.store.review_records import Answer, Judgement
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -37,7 +37,7 @@ def judged(model: str, case: str, **said: Answer) -> list[Judgement]:
 
 def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
     content = workbook([["case_7.json", "…", "Yes", "no", None], ["case_8.json", "…", " NO ", "Yes", "Yes"]])
-    found = read_workbook(content, "d1")
+    found = list(judgements(read_rows(content, "d1")))
     assert [(j.case, j.question, j.answer) for j in found] == [
         ("case_7", "single_diagnosis", "yes"),
         ("case_7", "complete_history", "no"),
@@ -58,7 +58,7 @@ def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
 )
 def test_what_cannot_be_read_is_named(content: bytes, says: str) -> None:
     with pytest.raises(AnamnesisError, match=says):
-        read_workbook(content, "d1")
+        read_rows(content, "d1")
 
 
 def test_a_sheet_without_its_header_is_named() -> None:
@@ -67,7 +67,7 @@ def test_a_sheet_without_its_header_is_named() -> None:
     content = io.BytesIO()
     book.save(content)
     with pytest.raises(AnamnesisError, match="sheet GPT-4 of annotator d2 has no header"):
-        read_workbook(content.getvalue(), "d2")
+        read_rows(content.getvalue(), "d2")
 
 
 def test_ties_go_to_the_third_and_stay_open_without_one() -> None:
@@ -139,7 +139,7 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
 def of_the_release() -> list[Decision]:
     if not RELEASE:
         pytest.skip("needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE to its folder")
-    read = {who: read_workbook((Path(RELEASE) / path).read_bytes(), who) for who, path in FILES.items()}
+    read = {who: list(judgements(read_rows((Path(RELEASE) / path).read_bytes(), who))) for who, path in FILES.items()}
     return decide(judgement for judgements in read.values() for judgement in judgements)
 
 

@@ -37,14 +37,14 @@ from tests.core.store.builders import (
 
 
 def test_every_answer_is_a_row_and_a_change_says_why(store: Store) -> None:
-    review = a_review(store, shared=1)
+    a_review(store, shared=1)
     record(store, "First", 1, "Ada", "medical_terms", "yes")
     record(store, "First", 1, "Ada", "medical_terms", "yes")
     with pytest.raises(UsageError, match="say why the answer is changed"):
         record(store, "First", 1, "Ada", "medical_terms", "no")
     record(store, "First", 1, "Ada", "medical_terms", "no", "I read it again")
     with store.read() as cursor:
-        rows = annotation_history(cursor, review_id=review.review_id)
+        rows = annotation_history(cursor)
     assert [(one.value, one.reason) for one in rows] == [("yes", ""), ("no", "I read it again")]
     assert state_of(store, "First").value(rows[0].item, "Ada", "medical_terms") == "no"
 

@@ -14,21 +14,25 @@ from core.store.fold import fold
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 from tests.core.store.builders import graded, grades, write_journal
+from tests.support.stores import copy_of
 
 OWN, OTHER = "openai/g", "openai/h"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
+def fill(store: Store) -> None:
     """Two models' answers to ten cases. The own grader calls all of the first model's right, the other six of them."""
-    store = store_talks(Store(tmp_path / "anamnesis.duckdb"), cases=10)
+    store_talks(store, cases=10)
     for model in range(2):
         for case in range(10):
             verdict: Verdict = "correct" if model == 0 and 2 <= case <= 7 else "incorrect"
             new = graded(verdict, grader=OTHER, at=20.0)
             write_journal(store.journals, f"run{model}", grades(f"t{model}{case}", new, run_id=f"run{model}"))
     fold(store)
-    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def reviewed(store: Store, **changes: object) -> Review:

@@ -37,7 +37,7 @@ def test_all_kinds_tell_more_apart_than_right_and_not(store: Store) -> None:
 def test_the_newest_verdict_counts_but_never_a_providers_failure(store: Store) -> None:
     judge_again(store, OTHER, {"t001": "incorrect"}, 40.0, "abc")
     judge_again(store, OTHER, {"t000": "provider_error"}, 50.0, "abc")
-    pair = pair_agreements(read_judged(store, [OWN, OTHER]), ["right or not"])[0]
+    pair = pair_agreements(read_judged(store, [OWN, OTHER]))[0]
     assert (pair.n, pair.measures["percent agreement"].value) == (5, pytest.approx(4 / 5))
 
 

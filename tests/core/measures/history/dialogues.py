@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 from core.agents.base import Turn
-from core.text.case_items import Item
+from core.case import Case
+from core.store.database import Store
+from core.store.queries.history import StoredItems, add_items
+from core.text.case_items import Item, items_to_json
 
 
 def dialogue(*lines: str) -> tuple[Turn, ...]:
@@ -13,6 +19,13 @@ def dialogue(*lines: str) -> tuple[Turn, ...]:
 
 def an_item(key: str, value: str, topic: str = "other") -> Item:
     return Item.model_validate({"key": key, "value": value, "topic": topic})
+
+
+def save_items(store: Store, case: Case, items: Sequence[Item], made_by: str = "openai/p") -> None:
+    with store.write() as connection:
+        add_items(
+            connection, [StoredItems(case.case_key, case.content_hash, items_to_json(items), made_by, time.time())]
+        )
 
 
 COUGH = dialogue(

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from core.errors import UsageError
-from core.measures.history.measures import CURVES
 from core.measures.history.summary import (
+    CURVED,
     compare_models,
     curve_points,
     figures_of,
@@ -28,7 +28,7 @@ NAN = float("nan")
 
 
 def a_row(model: str, case: str, **values: Any) -> dict[str, Any]:
-    points = {f"{m}_at_{i}": values.pop(f"{m}_at_{i}", NAN) for m in CURVES for i in range(11)}
+    points = {f"{m}_at_{i}": values.pop(f"{m}_at_{i}", NAN) for m in CURVED for i in range(11)}
     topics = {f"{kind}_{t}": values.pop(f"{kind}_{t}", NAN) for kind in ("order", "told") for t in TOPICS}
     counted = {"conversations": 5, "excluded": 0, "missing": 0, "n_items": 8, "n_queries": 5, "n_repetition_1": 5}
     return {
@@ -115,7 +115,7 @@ def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
     (row,) = compare_models(table, "a", "b", ["queries"])
 
     assert (row.first, row.second) == pytest.approx((values[:, 0].mean(), values[:, 1].mean()))
-    assert row.difference.n_first == 40
+    assert row.difference.n == 40
     assert row.difference == paired_difference(values[:, 0], values[:, 1], engine="resampled")
     assert row.p_adjusted == row.difference.p
 
@@ -145,7 +145,7 @@ def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
             a_row("a", "2", patient_recall_at_0=0.2, patient_recall_at_10=0.7),
         ]
     )
-    points = curve_points(table, ["patient_recall"])
+    points = [point for point in curve_points(table) if point.measure == "patient_recall"]
     assert [p.share for p in points] == list(range(0, 101, 10))
     assert points[0].figure.mean == pytest.approx(0.15)
     assert points[10].figure.mean == pytest.approx(0.5)

@@ -13,8 +13,8 @@ from tests.core.measures.history import dialogues as d
 from tests.core.store.builders import a_case
 
 
-def measured(said: tuple[Turn, ...], items: tuple[Item, ...], *, stem: bool = True) -> Measures:
-    return measure(said, yardstick("", items, stem=stem))
+def measured(said: tuple[Turn, ...], items: tuple[Item, ...]) -> Measures:
+    return measure(said, yardstick("", items))
 
 
 def test_the_greeting_and_the_diagnosis_are_no_queries() -> None:
@@ -75,8 +75,6 @@ def test_a_doctor_that_asks_nothing_covers_nothing_and_has_no_precision() -> Non
 def test_stemming_joins_the_forms_of_a_word() -> None:
     # stems of the values: cough nightli no blood; patient: pleas help i am cough i cough nightli = 8; in common 2
     assert measured(*d.ALL["capped"]).patient_recall == pytest.approx(2 / 4)
-    # unstemmed only "nightly" is in common
-    assert measured(*d.ALL["capped"], stem=False).patient_recall == pytest.approx(1 / 4)
 
 
 @pytest.mark.parametrize("name", d.ALL)

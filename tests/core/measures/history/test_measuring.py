@@ -8,23 +8,22 @@ import pytest
 
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
-from core.measures.history.measures import HISTORY, HistoryTaking, save_items, stored_items
+from core.measures.history.measures import HISTORY, HistoryTaking, stored_items
 from core.measures.history.summary import measure_rows, read_history
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
 from core.text.case_items import ItemSet
-from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item
+from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item, save_items
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two weeks. He takes aspirin."
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
+def fill(store: Store) -> None:
     """Two trials each of two cases: the small dialogues "cough" and "hasty"."""
-    store = Store(tmp_path / "results.duckdb")
     trials = [
         a_trial(
             [
@@ -42,7 +41,11 @@ def store(tmp_path: Path) -> Store:
     ]
     write_journal(store.journals, "run", a_header(cases=[the_case(1), the_case(2)]), *trials)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def the_case(number: int) -> Case:
@@ -58,7 +61,7 @@ def test_all_is_measured_once(store: Store) -> None:
 
 
 def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
-    save_items(store, the_case(1), ItemSet(COUGH_ITEMS, "openai/p"))
+    save_items(store, the_case(1), COUGH_ITEMS)
     measure_missing(store, HISTORY, Selection(models=["openai/a"]))
 
     rows = {r.measure: r for r in measure_rows(read_history(store))}
@@ -95,7 +98,7 @@ def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> Non
     by_rule = stored_items(store, the_case(1))
     assert by_rule is not None
     assert by_rule.made_by.startswith("rules-")
-    save_items(store, the_case(1), ItemSet((an_item("cough", "a cough"),), "openai/p"))
+    save_items(store, the_case(1), [an_item("cough", "a cough")])
     assert stored_items(store, the_case(1)) == ItemSet((an_item("cough", "a cough"),), "openai/p")
     assert measure_missing(store, HISTORY) == Measured(2, 0)
     # values: a cough; the patient of "cough" says one of the two words, that of "hasty" none
@@ -104,7 +107,7 @@ def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> Non
 
 def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None:
     changed = the_case(1).model_copy(update={"vignette": "Another text."})
-    save_items(store, changed, ItemSet(COUGH_ITEMS, "openai/p"))
+    save_items(store, changed, COUGH_ITEMS)
     assert stored_items(store, the_case(1)) is None
     assert stored_items(store, changed) is not None
 

@@ -8,7 +8,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from core.text.rouge import repetition, rouge_l, rouge_n, tokens
+from core.text.rouge import repetition, rouge_1, tokens
 
 WORDS = (
     "pain pains painful coughing coughed cough night nights the of a I'm 3 days 38.5°C fever feverish diarrhoea "
@@ -35,18 +35,17 @@ def test_tokens_are_those_of_rouge_score(stem: bool) -> None:
 
 def test_a_repeated_word_counts_as_often_as_it_is_wanted() -> None:
     # wanted: red ×2, rash; said: red ×3, rash. In common: red ×2, rash = 3 of 3 wanted, 3 of 4 said; F1 = 2·3/7
-    assert rouge_n(["red", "red", "rash"], ["red", "rash", "red", "red"]) == pytest.approx((1, 3 / 4, 6 / 7))
+    assert rouge_1(["red", "red", "rash"], ["red", "rash", "red", "red"]) == pytest.approx((1, 3 / 4, 6 / 7))
 
 
 def test_bigrams_and_longest_common_subsequence() -> None:
     wanted, said = ["do", "you", "smoke", "at", "night"], ["at", "night", "do", "you", "drink"]
-    # bigrams in common: "do you", "at night" of 4 and 4; longest subsequence: "do you" or "at night" = 2 of 5 and 5
-    assert rouge_n(wanted, said, 2) == pytest.approx((2 / 4, 2 / 4, 2 / 4))
-    assert rouge_l(wanted, said) == pytest.approx((2 / 5, 2 / 5, 2 / 5))
+    # words in common: 4 of 5 and 5; bigrams: "do you", "at night" of 4 and 4; longest subsequence: 2 of 5 and 5
+    assert repetition([wanted, said]) == pytest.approx((4 / 5, 2 / 4, 2 / 5))
 
 
 def test_nothing_said_or_nothing_wanted_scores_zero() -> None:
-    assert rouge_n([], []) == rouge_n(["a"], []) == rouge_n([], ["a"]) == rouge_l([], ["a"]) == (0, 0, 0)
+    assert rouge_1([], []) == rouge_1(["a"], []) == rouge_1([], ["a"]) == repetition([[], ["a"]]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("stem", [True, False])
@@ -56,13 +55,10 @@ def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
         target, said = random_text(rng), random_text(rng)
         theirs = scorer.score(target, said)
         wanted, spoken = tokens(target, stem), tokens(said, stem)
-        for name, ours in (
-            ("rouge1", rouge_n(wanted, spoken)),
-            ("rouge2", rouge_n(wanted, spoken, 2)),
-            ("rougeL", rouge_l(wanted, spoken)),
-        ):
-            expected = (theirs[name].recall, theirs[name].precision, theirs[name].fmeasure)
-            assert ours == pytest.approx(expected, abs=1e-9)
+        expected = (theirs["rouge1"].recall, theirs["rouge1"].precision, theirs["rouge1"].fmeasure)
+        assert rouge_1(wanted, spoken) == pytest.approx(expected, abs=1e-9)
+        repeated = tuple(theirs[name].fmeasure for name in ("rouge1", "rouge2", "rougeL"))
+        assert repetition([wanted, spoken]) == pytest.approx(repeated, abs=1e-9)
 
 
 def test_repetition_counts_every_pair_once() -> None:

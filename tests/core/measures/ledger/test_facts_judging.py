@@ -11,9 +11,9 @@ import pytest
 
 from core.agents.ledger_models import PatientVerdict
 from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
 from core.jobs.progress import Stop
-from core.jobs.run import Options
 from core.measures.failures import beside_people
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -36,6 +36,7 @@ from tests.core.store.builders import (
 )
 from tests.support.fake_provider import running
 from tests.support.replies import Script, failing
+from tests.support.stores import copy_of
 
 CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3)]
 QUESTION, KNEE = "Do you have a lump on your neck?", "No, but my knee hurts."
@@ -56,18 +57,16 @@ def talk(case: int, reply: str, verdict: str) -> Any:
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return wrong_talks(tmp_path / "db.duckdb")
-
-
-def wrong_talks(path: Path) -> Store:
-    """Return a database with three conversations, of which two end in a wrong answer."""
-    store = Store(path)
+def wrong_talks(store: Store) -> None:
+    """Write three conversations, of which two end in a wrong answer."""
     talks = (talk(1, KNEE, "incorrect"), talk(2, "Yes, I do.", "incorrect"), talk(3, KNEE, "correct"))
     write_journal(store.journals, "run", a_header(cases=CASES), *talks)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return copy_of(wrong_talks, tmp_path)
 
 
 def strict(body: dict[str, Any]) -> str:

@@ -78,10 +78,10 @@ def test_what_is_printed_beside_the_marks_is_what_is_measured(mark: Mark, ledger
 def test_a_fact_that_was_asked_for_and_kept_back_is_seldom_called_never_asked_for(ledgers: dict[str, Ledger]) -> None:
     """Else a doctor would be blamed for what it did ask."""
     kept_back = [
-        ledgers[one.name].of(fact)
+        mark
         for one in DIALOGUES
-        for fact in one.withheld
-        if one.marks[fact][0] == "never_elicited"
+        for mark in ledgers[one.name].marks
+        if mark.fact.id in one.withheld and one.marks[mark.fact.id][0] == "never_elicited"
     ]
     asked = [mark for mark in kept_back if mark.mark != "never_elicited" or mark.question_turn is not None]
 

@@ -22,6 +22,7 @@ from core.store.fold import fold
 from core.store.queries.facts import save_facts, talk_sums, topic_sums
 from core.text.facts import facts_of
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
 
 COUGH = Profile(
     basic=(
@@ -46,10 +47,8 @@ def talk(*exchange: str) -> tuple[Turn, ...]:
 TALKS = {("m1", 1): talk(*ASKS), ("m1", 2): talk(*SILENT), ("m2", 1): talk(*SILENT), ("m2", 2): talk(*SILENT)}
 
 
-@pytest.fixture
-def filled(tmp_path: Path) -> Store:
+def fill(store: Store) -> None:
     """Two models, each in one conversation about each of two cases; the first asks for the fever in one."""
-    store = Store(tmp_path / "results.duckdb")
     for model in ("m1", "m2"):
         lines = [
             a_trial(
@@ -66,7 +65,11 @@ def filled(tmp_path: Path) -> Store:
         ]
         write_journal(store.journals, model, a_header(model, CASES, doctor=model), *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
 
 
 def ledgers(model: str) -> list[Ledger]:

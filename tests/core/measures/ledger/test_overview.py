@@ -28,9 +28,8 @@ def test_coverage_rises_with_every_fact_told() -> None:
     assert coverage(one) == [(0, 0.0), (1, 0.25), (2, 0.25), (3, 0.75)]
 
 
-def test_coverage_leaves_out_what_only_tests_show_unless_asked_for() -> None:
+def test_coverage_leaves_out_what_only_tests_show() -> None:
     one = of("a", mark("1", "asked", 1), mark("2", "never_elicited", told=False), turns=2)
 
     assert coverage(one) == [(0, 0.0), (1, 1.0)]
-    assert coverage(one, told_only=False) == [(0, 0.0), (1, 0.5)]
     assert coverage(of("a", turns=2)) == []

@@ -17,6 +17,7 @@ from core.store.fold import keep_lines
 from core.store.queries.patients import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
+from tests.support.stores import copy_of
 
 TERM = JudgedTerm(5, "papules", 13, 20)
 FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
@@ -32,11 +33,13 @@ def keep(store: Store, rows: list[dict[str, Any]]) -> None:
     keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
 
 
+def fill(store: Store) -> None:
+    keep(stored(store.path), [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    store = stored(tmp_path / "db.duckdb")
-    keep(store, [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
-    return store
+    return copy_of(fill, tmp_path)
 
 
 def test_by_hand(store: Store) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Options
 from core.jobs.judges import terms_pack
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
 from core.jobs.progress import Progress, Stop
-from core.jobs.run import Options
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
@@ -24,6 +24,7 @@ from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing
+from tests.support.stores import copy_of
 
 NONE = '{"terms": []}'
 PAPULES = JudgedTerm(5, "papules", 13, 20)
@@ -55,9 +56,13 @@ def kept(store: Store) -> dict[str, Judgement]:
         return {one.trial_id: one for one in judgements(cursor, Selection())}
 
 
+def fill(store: Store) -> None:
+    stored(store.path)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return stored(tmp_path / "db.duckdb")
+    return copy_of(fill, tmp_path)
 
 
 def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:
@@ -186,7 +191,7 @@ def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: P
 def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
     other = replace(terms_pack(), hash="another")
-    monkeypatch.setattr("core.jobs.judging.terms_pack", lambda: other)
+    monkeypatch.setattr(TermsWanted, "pack", staticmethod(lambda: other))
     assert judged(store, latin)[0].judged == 4
 
 

@@ -17,11 +17,16 @@ from core.store.database import Store
 from core.store.queries.patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
+from tests.support.stores import copy_of
+
+
+def fill(store: Store) -> None:
+    stored(store.path, persona="terse")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return stored(tmp_path / "results.duckdb", persona="terse")
+    return copy_of(fill, tmp_path)
 
 
 def rates(store: Store, kind: Kind) -> dict[str, Row]:
@@ -109,13 +114,14 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
-    total, found = patient_hits(store, "mentions_text", limit=2, offset=1)
+    with store.read() as cursor:
+        total, found = hits(cursor, PATIENT_MARKS, ["mentions_text"], limit=2, offset=1)
+        assert hits(cursor, PATIENT_MARKS, ["mentions_text"], offset=9) == (0, [])
     assert (total, len(found)) == (3, 2)
     (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))[1]
     assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
     assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
     assert patient_hits(store, "medical_term", words="PRUR")[0] == 1
-    assert patient_hits(store, "mentions_text", offset=9) == (0, [])
 
 
 def test_filters_name_runs_personas_and_specialties(store: Store) -> None:

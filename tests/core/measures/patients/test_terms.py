@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError
-from core.text.patient_terms import lexicon, plain_words, read_lexicon
+from core.text.patient_terms import lexicon
 
 SMALL = """
 [skin]
@@ -22,7 +22,7 @@ SMALL = """
 def found(tmp_path: Path, text: str) -> list[tuple[str, str]]:
     path = tmp_path / "terms.toml"
     path.write_text(SMALL, encoding="utf-8")
-    return [(one.term.name, text[one.start : one.end]) for one in read_lexicon(path).find(text)]
+    return [(one.term.name, text[one.start : one.end]) for one in lexicon(path).find(text)]
 
 
 def test_terms_are_found_by_whole_words_with_plurals(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_longest_of_two_terms_counts_and_a_phrase_may_be_broken_by_signs(tmp
 def test_a_lexicon_that_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "terms.toml").write_text(text, encoding="utf-8")
     with pytest.raises(AnamnesisError, match=r"terms\.toml"):
-        read_lexicon(tmp_path / "terms.toml")
+        lexicon(tmp_path / "terms.toml")
 
 
 def test_the_projects_own_lexicon_is_large_and_leaves_everyday_words_out() -> None:
@@ -63,4 +63,3 @@ def test_the_projects_own_lexicon_is_large_and_leaves_everyday_words_out() -> No
         "maculopapular",
         "lesion",
     }
-    assert plain_words()["dyspnea"] == "shortness of breath"

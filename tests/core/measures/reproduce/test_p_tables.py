@@ -8,8 +8,8 @@ import pytest
 from core.datasets.published import PublishedTest, published_tests
 from core.measures.reproduce.release import Cell, ModelScores, as_printed
 from core.measures.reproduce.tables import copied_table, family_of, p_cells, pair_of, recompute, tie_band
-from core.stats.paper import RESAMPLES, paper_p_by_loop
-from tests.core.measures.reproduce.small_release import random_model
+from core.stats.paper import RESAMPLES
+from tests.core.measures.reproduce.small_release import literal, random_model
 
 PAPER = ("gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b", "mistral_v1_7b")
 
@@ -56,7 +56,7 @@ def test_a_p_value_is_the_papers_loop_on_the_cases_of_its_row(
     ]
     first, second = (model.scores[arm, "frq"][chosen] for arm in (test.arm_a, test.arm_b))  # type: ignore[index]
     assert 0 < len(chosen) < len(model.cases)
-    assert value(cells, test, "p_value").recomputed == paper_p_by_loop(first, second)
+    assert value(cells, test, "p_value").recomputed == literal(first, second)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_ties_leave_a_band_around_the_papers_p_value() -> None:
     generator = np.random.default_rng(3)
     first, second = generator.integers(0, 6, (2, 60)) / 5
     band = tie_band(first, second)
-    assert band.low < paper_p_by_loop(first, second) <= band.high
+    assert band.low < literal(first, second) <= band.high
 
 
 def test_the_band_is_exact_for_two_cases() -> None:

@@ -7,14 +7,14 @@ from itertools import zip_longest
 import streamlit as st
 
 from core.debugger.diff import Piece, word_diff
-from core.events import FORMATS, QUESTION_TYPES, Answered, Ended, Utterance
+from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
 from core.export.document import without_credentials
 from core.frameworks.base import framework_of
 from core.persona import label, parse_persona
 from core.store.queries.forks import Node, Tree
-from pages.kit.chat import draw_chat
-from pages.kit.conversation import draw_answer
-from pages.kit.look import END, ROLE_ICON, arm, plain
+from pages.kit.cases import draw_answer
+from pages.kit.chat import bubble, draw_chat
+from pages.kit.look import END, arm, plain
 from pages.kit.navigation import link
 from pages.kit.sessions import watched
 from pages.kit.stored import Reading, reading
@@ -113,9 +113,7 @@ def _draw_dialogues(
                 continue
             note = " · edited" if f"message {number} edited" in changes else ""
             words = marked_text(pieces, op) if alike >= _ALIKE else plain(said.text)
-            # the name "user" gives the patient's side the shaded bubble
-            bubble = "user" if said.role == "patient" else "assistant"
-            with column, st.chat_message(bubble, avatar=ROLE_ICON.get(said.role)):
+            with column, bubble(said.role):
                 st.markdown(f":small[:gray[{name} · message {number}{note}]]  \n{words}")
     for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
         ended = next((event for event in side.events if isinstance(event, Ended)), None)
@@ -145,15 +143,14 @@ def marked_text(pieces: Sequence[Piece], op: str) -> str:
 
 
 def _draw_answers(sides: tuple[Reading, Reading], names: tuple[str, str]) -> None:
-    answers = [{(e.format, e.question_type): e for e in s.events if isinstance(e, Answered)} for s in sides]
-    arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in held for held in answers)]
+    arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if any((f, q) in side.answers for side in sides)]
     st.subheader("Answers", anchor=False)
     if not arms:
         st.caption("Neither of them was asked anything.")
     for asked in arms:
-        for column, side, held, name in zip(st.columns(2, gap="medium"), sides, answers, names, strict=True):
+        for column, side, name in zip(st.columns(2, gap="medium"), sides, names, strict=True):
             with column:
-                if asked in held:
-                    draw_answer(held[asked], side)
+                if asked in side.answers:
+                    draw_answer(side.answers[asked], side)
                 else:
                     st.caption(f"{name} was not asked: {arm(*asked)}.")

@@ -1,10 +1,14 @@
-"""Doctors of the benchmark and its solver: models, by rule, an oracle, and bounds (Liao et al., arXiv 2309.02077).
+"""Doctors, patients and the solver of the benchmark: models, rules, oracle and bounds (Liao et al., arXiv 2309.02077).
 
 A doctor only inquires; another model, the solver, answers the task from what came out. The model under test sees its
 prompt and the dialogue, nothing of M, T or the answer. The oracle is told which items there are, never what they say,
 and asks about each in turn. The bounds hold no conversation: the solver is shown all of M (upper) or the patient's
 opening words alone (lower). The solver took no part in the conversation and sees nothing of the case but what is shown
 and the task.
+
+The patient's model is a named person who sees M and nothing of T. By rule a question that names no item is answered by
+the reference patient's own rules, with one fact: a reply never holds more than one item. An item of many facts takes
+more words than the benchmark allows a model.
 """
 
 from __future__ import annotations
@@ -14,27 +18,19 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from core.agents.base import Agent, Dialogue, Material, Question, Saying, Scene, Turn, at_once
+from core.agents.base import Agent, Dialogue, Held, Material, Question, Saying, Scene, Turn, at_once, what_patient_holds
 from core.agents.calls import ModelAgent, Voice, call
 from core.agents.parts import dialogue_parts, picture_parts, prompt_part
 from core.agents.reference.doctor import ReferenceDoctor
+from core.agents.reference.patient import ReferencePatient
 from core.events import Token
 from core.prompts import PromptPack
-from core.text.case_items import ORDERS, Order, ordered
+from core.text.case_items import ORDERS, ItemizedCase, Order, SpokenItem, ordered
+from core.text.rouge import words_of
 
 QUESTION = "What about {key}?"
 CLOSING = "Thank you, that is all I need to know."
 """What the oracle says when every item has been asked for; it holds no question."""
-
-
-class Inquirer(Agent, Protocol):
-    """The doctor under test: asks, and never answers the task."""
-
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message; one without a question mark ends the inquiry."""
-
-    def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
-        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
 
 
 class LLMInquirer(ModelAgent):
@@ -63,10 +59,6 @@ class OracleDoctor:
     def name(self) -> str:
         """Full name under which it is stored."""
         return f"reference/oracle-{self.order}"
-
-    def about(self, keys: Sequence[str]) -> OracleInquiry:
-        """Return the oracle as it asks about the items of one case."""
-        return OracleInquiry(self, tuple(keys))
 
 
 @dataclass(frozen=True)
@@ -104,21 +96,16 @@ class Bound:
         return f"reference/{self.side}-bound"
 
 
-class ReferenceInquirer:
+class ReferenceInquirer(ReferenceDoctor):
     """The reference doctor, which takes every message of a patient for the reply to a question."""
-
-    name = ReferenceDoctor.name
-
-    def __init__(self, doctor: ReferenceDoctor | None = None) -> None:
-        self._doctor = doctor or ReferenceDoctor()
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question, or conclude."""
-        return self._doctor.ask(scene, greeted(dialogue))
+        return super().ask(scene, greeted(dialogue))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        return self._doctor.differential(scene, greeted(dialogue))
+        return super().differential(scene, greeted(dialogue))
 
 
 def greeted(dialogue: Dialogue) -> Dialogue:
@@ -149,13 +136,10 @@ class ReferenceSolver:
 
     name = "reference/solver"
 
-    def __init__(self, doctor: ReferenceDoctor | None = None) -> None:
-        self._doctor = doctor or ReferenceDoctor()
-
     async def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer as the reference doctor does."""
         heard = replace(material, dialogue=greeted(material.dialogue))
-        async for item in self._doctor.answer(scene, heard, question):
+        async for item in ReferenceDoctor().answer(scene, heard, question):
             yield item if not isinstance(item, Token) else item.model_copy(update={"role": "solver"})
 
 
@@ -178,3 +162,77 @@ class LLMSolver(ModelAgent):
             asks_for=question.asks_for,
         )
         return call(self._voice, [task], "solver", "answer", scene.seed)
+
+
+_NAMES = {
+    "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),
+    "male": ("Ahmed Karimi", "Daniel Novak", "James Carter", "Luca Rossi", "Samuel Mensah", "Wei Chen"),
+}
+_ASKING = frozenset(
+    "a about any are can could describe did do does have has how i is like me of on please say some something tell "
+    "the there was what with would you your".split()
+)
+"""Words of a question that name nothing."""
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """All that a patient is given: information M, a name, the items in lay words; nothing of the task T.
+
+    ``held`` is the same knowledge as facts, for a patient that answers by rule.
+    """
+
+    name: str
+    held: Held
+    items: tuple[SpokenItem, ...]
+
+
+class ConsultationPatient(Agent, Protocol):
+    """Who answers the doctor."""
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message."""
+
+
+def briefing_of(about: ItemizedCase) -> Briefing:
+    """Return what the patient of a case is given; a case always has the same name."""
+    sex = about.case.demographics()[1]
+    names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
+    name = random.Random(f"{about.case.case_key}:name").choice(names)
+    return Briefing(name, what_patient_holds(about.case), about.spoken)
+
+
+class LLMConsultationPatient(ModelAgent):
+    """The simulated patient: a named person who holds M and tells one point of it a reply."""
+
+    prompt = "patient"
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message. A reply over the limits of the prompt stays as it was said."""
+        held = briefing.held
+        told = {"name": briefing.name, "information": held.vignette, "caregiver": held.caregiver}
+        system = prompt_part(self._pack, "patient", "system", "system", **told)
+        return call(self._voice, [system, *dialogue_parts(dialogue, "patient")], "patient", "dialogue", scene.seed)
+
+
+class ItemsPatient:
+    """Answers by rule from the items of a case."""
+
+    name = ReferencePatient.name
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the last message of the dialogue."""
+        item = named_item(dialogue[-1].text, briefing.items)
+        if item is not None:
+            return at_once("patient", "dialogue", item.lay)
+        return ReferencePatient().reply(briefing.held, scene, dialogue)
+
+
+def named_item(question: str, items: Sequence[SpokenItem]) -> SpokenItem | None:
+    """Return the item that a question names by its whole key, and besides which it names nothing."""
+    asked = frozenset(words_of(question))
+    for item in items:
+        key = frozenset(words_of(item.key))
+        if key and key <= asked and asked - key <= _ASKING:
+            return item
+    return None

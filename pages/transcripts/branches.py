@@ -1,35 +1,139 @@
-"""A family of conversations: the tree, two of them beside each other, and what can be done with one."""
+"""Branches of conversations: the families, and one as a tree, two of it beside each other, and the form to fork."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.errors import AnamnesisError
-from core.events import FORMATS, QUESTION_TYPES, Utterance, Verdict
+from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
 from core.frameworks.base import frameworks
-from core.store.queries.conversations import Conversation
-from core.store.queries.forks import Node, Tree, delete_branch
+from core.store.queries.forks import Node, Tree, delete_branch, families, tree
 from pages.kit import sessions
+from pages.kit.cached import ask
 from pages.kit.cases import forget
+from pages.kit.chat import draw_chat
 from pages.kit.export_menu import draw_take_away
 from pages.kit.figures import draw_figure
 from pages.kit.fork import fork_form
-from pages.kit.look import END_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
-from pages.kit.names import model_colours, unique_names
+from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, faults_said, plain, verdict_in_brief
+from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.navigation import link
+from pages.kit.sessions import Shown, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
-from pages.transcripts.branches.compare import draw_comparison
+from pages.kit.watched import draw_session, draw_take_away_watched
+from pages.transcripts.comparison import draw_comparison
 
-_ARMS = [f"{f}:{q}" for f in FORMATS for q in QUESTION_TYPES]
-_HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *_ARMS)
+_PLACES = ("trial", "other", "fork")
+"""What stands in the address: a conversation, the one beside it, and whether its form is open."""
+_HEADLINE = ("multi_turn:frq", "multi_turn:mcq", *ARMS)
 """The verdict that stands for a conversation: of the first of these arms that has one."""
 _NOT_STORED = "not stored"
+
+
+def draw_branches() -> None:
+    """Draw the conversation of the address with its family, while it runs or once it is stored, or the list."""
+    trial = st.query_params.get("trial")
+    if not trial:
+        draw_families()
+        return
+    st.button("All branched conversations", icon=":material/arrow_back:", on_click=forget, args=_PLACES)
+    family = ask(tree, trial)
+    node = family.node(trial) if family else None
+    shown = watched(trial)
+    if shown is not None and (node is None or node.talk is None):
+        # no conditional expression: Streamlit would draw its value
+        if shown.session.running:
+            draw_running(shown)
+        else:
+            draw_broken_off(shown)
+    if family is not None and node is not None:
+        draw_family(family, node)
+    elif shown is None:
+        st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
+        draw_way_back()
+
+
+def draw_families() -> None:
+    """List the families with the newest branches; a click opens one."""
+    if not (held := ask(families)):
+        st.info(
+            "No conversation has branched yet. Open any conversation and choose “Fork from here”: what was said before "
+            "that message is kept, and from there on you can change the words, the doctor, the patient, the persona or "
+            "the prompts, and continue. The branches are then drawn here as a tree.",
+            icon=":material/account_tree:",
+        )
+        with st.container(horizontal=True):
+            link("transcripts", "Choose a conversation", "forum")
+            link("live", "Start a consultation", "play_arrow")
+        return
+
+    table = pd.DataFrame(
+        [
+            {
+                "Case": family.case_key,
+                "Doctor of the original": model_name(family.doctor) if family.doctor else "not stored",
+                "Branches": family.branches,
+                "Newest branch": pd.Timestamp(family.finished_at, unit="s").floor("s"),  # in UTC
+            }
+            for family in held
+        ]
+    )
+    st.caption("Conversations that have branches, the newest branch first. Choose a row to see its tree.")
+    draw_table(
+        table,
+        "families",
+        {"Newest branch": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+        on_row=lambda row: st.query_params.setdefault("trial", held[row].newest),
+        alt="Conversations that have branches",
+    )
+
+
+def draw_running(shown: Shown) -> None:
+    """Draw a consultation under way, and below it the form to fork it at what was said so far."""
+    if st.query_params.get("other"):
+        st.caption("This branch is being run. When it is over, it stands in the tree of branches.")
+    draw_session(shown, forks=False)
+    with st.expander(
+        "Fork this consultation while it runs",
+        icon=":material/fork_right:",
+        on_change="rerun",
+        expanded="fork" in st.query_params,
+    ) as form:
+        if form.open:
+            fork_form(shown.trial_id, shown.session.snapshot(), shown.case, "branches_running", session=shown.session)
+
+
+def draw_broken_off(shown: Shown) -> None:
+    """Draw what was said in a consultation that did not come to its end, or is not in the database yet."""
+    session = shown.session
+    events = session.snapshot()
+    if session.error:
+        st.error(plain(session.error))
+    if any(isinstance(event, Finished) for event in events) and not session.error:
+        st.info("This consultation is over and is being stored: look again in a moment.", icon=":material/sync:")
+        st.button("Look again", icon=":material/refresh:", key="branches_look_again")
+    else:
+        st.info(
+            "This consultation was stopped before its end, so it is not stored and stands in no tree.",
+            icon=":material/stop_circle:",
+        )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        draw_way_back()
+        draw_take_away_watched([shown], key="branches_broken")
+    with st.container(border=True):
+        draw_chat(events, None, known=shown.known)
+
+
+def draw_way_back() -> None:
+    """Link to what the conversation of the address branched off, which a new branch's address names."""
+    if (other := st.query_params.get("other")) and other != st.query_params.get("trial"):
+        link("branches", "Back to what it branched off", "account_tree", trial=other)
 
 
 def draw_family(tree: Tree, chosen: Node) -> None:
@@ -68,8 +172,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             if chosen.parent is not None:
                 _draw_deletion(tree, chosen, names[chosen.trial_id])
             draw_take_away([n.trial_id for n in tree.nodes if n in (chosen, other) and n.talk], "branches")
-    shown = reading(chosen.trial_id)
-    if shown is not None:
+    if (shown := reading(chosen.trial_id)) is not None:
         held = any(isinstance(event, Utterance) for event in shown.events)
         expanded = held and (len(tree.nodes) == 1 or "fork" in st.query_params)
         name = names[chosen.trial_id]
@@ -91,15 +194,7 @@ def node_names(tree: Tree) -> dict[str, str]:
 
 def changes_words(node: Node) -> str:
     """Return what a branch changed, in words."""
-    if node.parent is None:
-        return ""
-    return "; ".join(node.changes) or f"continued again after message {node.turn}"
-
-
-def headline(talk: Conversation | None) -> tuple[str, Verdict] | None:
-    """Return the arm and the verdict that stand for a conversation in the figure."""
-    held = talk.verdicts if talk else {}
-    return next(((name, held[name]) for name in _HEADLINE if held.get(name) in VERDICT), None)
+    return "" if node.parent is None else "; ".join(node.changes) or f"continued again after message {node.turn}"
 
 
 def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False) -> go.Figure:
@@ -117,8 +212,9 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
         above = tree.node(node.parent or "") or tree.root
         while above.parent is not None and (above.turn or 0) >= turn:
             above = tree.node(above.parent) or tree.root
-        verdict = headline(node.talk)
-        judged = f"{arm_in_words(verdict[0])}: {VERDICT[verdict[1]][0]}" if verdict else "no verdict"
+        verdicts = node.talk.verdicts if node.talk else {}
+        headline = next((name for name in _HEADLINE if verdicts.get(name) in VERDICT), None)
+        judged = f"{arm_in_words(headline)}: {VERDICT[verdicts[headline]][0]}" if headline else "no verdict"
         said = f"{node.messages} messages" if node.talk else _NOT_STORED
         rows.append(
             Lane(
@@ -128,7 +224,7 @@ def tree_chart(tree: Tree, chosen: str, other: str | None, *, dark: bool = False
                 (node.turn or 0) + 1,
                 max(node.messages, turn),
                 None if node.parent is None else (places[above.trial_id], turn),
-                verdict[1] if verdict else None,
+                verdicts[headline] if headline else None,
                 f"{names[node.trial_id]}: {said}<br>{judged}",
                 looked_at=node.trial_id in (chosen, other),
                 chosen=node.trial_id == chosen,
@@ -142,11 +238,7 @@ def tree_table(tree: Tree) -> pd.DataFrame:
     names = node_names(tree)
     talks = [node.talk for node in tree.nodes if node.talk]
     doctors = unique_names({talk.doctor for talk in talks})
-    arms = [name for name in _ARMS if any(name in talk.verdicts for talk in talks)]
-
-    def verdicts(talk: Conversation | None) -> dict[str, str]:
-        return {arm_in_words(name): verdict_in_brief(talk.verdicts.get(name)) if talk else "" for name in arms}
-
+    arms = [name for name in ARMS if any(name in talk.verdicts for talk in talks)]
     return pd.DataFrame(
         [
             {
@@ -155,7 +247,10 @@ def tree_table(tree: Tree) -> pd.DataFrame:
                 "Doctor": doctors[node.talk.doctor] if node.talk else "",
                 "Messages": node.messages or None,
                 "Ended by": END_SHORT[node.talk.end_reason] if node.talk and node.talk.end_reason else "",
-                **verdicts(node.talk),
+                **{
+                    arm_in_words(name): verdict_in_brief(node.talk.verdicts.get(name)) if node.talk else ""
+                    for name in arms
+                },
                 "Left": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
                 "Trial": node.trial_id,
             }
@@ -245,16 +340,19 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
         count = f"{len(gone)} conversation{'s' if more else ''}"
         beside = f" and {more} that branched off it" if more else ""
         st.markdown(f"This deletes **{count}** for good: {name}{beside}. What it branched off stays as it is.")
-        key = f"branches_delete_{chosen.trial_id}"
-        st.button(f"Delete {count}", type="primary", key=key, on_click=_delete, args=(chosen, gone), **only("edit"))
+        st.button(
+            f"Delete {count}",
+            type="primary",
+            key=f"branches_delete_{chosen.trial_id}",
+            on_click=_delete,
+            args=(chosen, gone),
+            **only("edit"),
+        )
 
 
 def _delete(chosen: Node, gone: Sequence[str]) -> None:
-    try:
+    with faults_said(partial(st.toast, duration="long"), ":material/error:"):
         delete_branch(chosen.trial_id)
-    except AnamnesisError as error:
-        st.toast(plain(str(error)), icon=":material/error:", duration="long")
-        return
-    sessions.forget(gone)
-    st.query_params["trial"] = chosen.parent or ""
-    forget("other", "fork")
+        sessions.forget(gone)
+        st.query_params["trial"] = chosen.parent or ""
+        forget("other", "fork")
