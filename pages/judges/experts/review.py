@@ -221,9 +221,6 @@ def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
     st.caption("Saved at once; an answer is final.")
 
 
-_CHAT = 660
-
-
 def draw_review(review_id: str, annotator: str) -> None:
     """Draw the item in the address, or the first that is not answered."""
     state = review_at(review_id)
@@ -233,7 +230,12 @@ def draw_review(review_id: str, annotator: str) -> None:
         return
     ties = state.ties_for(annotator)
     order = [*state.own_items(annotator), *ties]
-    item = _chosen(state, order, annotator)
+    asked = st.query_params.get(ITEM, "")
+    named = next((one for one in order if str(one.number) == asked), None)
+    waiting = next((one for one in order if not state.complete(one, annotator)), None)
+    item = named or waiting or next(iter(order), None)
+    if item is not None:
+        st.query_params[ITEM] = str(item.number)
     st.subheader(f"{plain(state.review.name)} · {plain(annotator)}", anchor=False)
     _draw_steps(state, order, item, annotator)
     if state.review.unblinded:
@@ -249,16 +251,6 @@ def draw_review(review_id: str, annotator: str) -> None:
         draw_vignette(state, item, annotator)
     else:
         _draw_item(state, item, annotator)
-
-
-def _chosen(state: ReviewState, order: list[ReviewItem], annotator: str) -> ReviewItem | None:
-    asked = st.query_params.get(ITEM, "")
-    named = next((one for one in order if str(one.number) == asked), None)
-    waiting = next((one for one in order if not state.complete(one, annotator)), None)
-    chosen = named or waiting or next(iter(order), None)
-    if chosen is not None:
-        st.query_params[ITEM] = str(chosen.number)
-    return chosen
 
 
 def _draw_steps(state: ReviewState, order: list[ReviewItem], item: ReviewItem | None, annotator: str) -> None:
@@ -306,7 +298,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, shown: 
         return
     held = state.said.get((item.item, annotator, HIGHLIGHT))
     words = {span.turn: span.text for span in held.spans} if held else {}
-    height = _CHAT if state.review.plan.kind == "conversations" else 420
+    height = 660 if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, marked in _by_message(shown.dialogue, words):
             draw_chat(events, None, marked, known=framework_of(shown.dialogue))

@@ -41,33 +41,27 @@ def draw_progress(held: list[ReviewState], key: str, without: Sequence[str] = ()
     def open_(row: int) -> None:
         st.query_params.from_dict(dict(zip((REVIEW, ANNOTATOR), lines[row], strict=True)))
 
+    table = pd.DataFrame(
+        {
+            "Review": state.review.name,
+            "About": KIND[state.review.plan.kind],
+            "Annotator": one.annotator,
+            "Answered": one.done / one.items if one.items else None,
+            "Done": f"{one.done} of {one.items}" if one.items else "third only",
+            "Ties waiting": one.ties,
+            "Names": _names(state),
+        }
+        for state in held
+        for one in state.progress
+    )
     draw_table(
-        progress_table(held).drop(columns=list(without)),
+        table.drop(columns=list(without)),
         key,
         {"Answered": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
         on_row=open_,
         height="content",
         download="",
         alt="Reviews with the progress of each annotator",
-    )
-
-
-def progress_table(held: list[ReviewState]) -> pd.DataFrame:
-    """Return a line for each review and annotator."""
-    return pd.DataFrame(
-        [
-            {
-                "Review": state.review.name,
-                "About": KIND[state.review.plan.kind],
-                "Annotator": one.annotator,
-                "Answered": one.done / one.items if one.items else None,
-                "Done": f"{one.done} of {one.items}" if one.items else "third only",
-                "Ties waiting": one.ties,
-                "Names": _names(state),
-            }
-            for state in held
-            for one in state.progress
-        ]
     )
 
 
@@ -136,23 +130,19 @@ def draw_exchange() -> None:
     if file is not None and st.button(
         "Import them", icon=":material/playlist_add:", key="experts_import", **only("edit")
     ):
-        _import(file.getvalue())
+        try:
+            found = import_csv(Store(), file.getvalue())
+        except AnamnesisError as error:
+            st.error(plain(str(error)))
+            return
+        st.success(f"{found.added:,} annotations came in, {found.known:,} were here already.")
+        if found.rejected:
+            st.warning(f"{len(found.rejected):,} rows were left out.", icon=":material/rule:")
+            lines = [{"Line": line, "Why": reason} for line, reason in found.rejected[:_SHOWN]]
+            st.dataframe(lines, hide_index=True, key="experts_rejected")
 
 
 def _csv() -> bytes:
     text = io.StringIO()
     export_annotations(Store(), text)
     return text.getvalue().encode()
-
-
-def _import(content: bytes) -> None:
-    try:
-        found = import_csv(Store(), content)
-    except AnamnesisError as error:
-        st.error(plain(str(error)))
-        return
-    st.success(f"{found.added:,} annotations came in, {found.known:,} were here already.")
-    if found.rejected:
-        st.warning(f"{len(found.rejected):,} rows were left out.", icon=":material/rule:")
-        lines = [{"Line": line, "Why": reason} for line, reason in found.rejected[:_SHOWN]]
-        st.dataframe(lines, hide_index=True, key="experts_rejected")
