@@ -62,6 +62,7 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
         "1",
         "local",
         1.0,
+        "",
     )
     rows: dict[str, list[Row]] = {"runs": [header]}
     for item in range(ITEMS):

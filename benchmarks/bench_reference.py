@@ -22,7 +22,6 @@ from common import sized, table
 
 from core.agents.reference import grader as reference_grader
 from core.agents.reference.doctor import ReferenceDoctor
-from core.agents.reference.grader import ReferenceGrader
 from core.agents.reference.patient import ReferencePatient
 from core.datasets.library import library
 from core.frameworks import answering as grading
@@ -53,7 +52,7 @@ _PARTS: dict[str, tuple[tuple[object, str], ...]] = {
     ),
     "patient": ((ReferencePatient, "_reply"),),
     "grading": (
-        (reference_grader, "extract_by_rule"), (ReferenceGrader, "_fits"), (grading, "judge_loose"),
+        (reference_grader, "extract_by_rule"), (reference_grader, "names_answer"), (grading, "judge_loose"),
         (grading, "judge_strict"),
     ),
     "journal: lines": ((JournalWriter, "append_all"),),

@@ -11,10 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import snowballstemmer
-
 from core.agents.base import Turn
 from core.case import Case, Fact, Profile, sentences
+from core.text.negation import stem_of
 
 THRESHOLD = 0.6
 """Share of a fact's telling words that one message must hold."""
@@ -25,7 +24,6 @@ _COMMON = frozenset(
     "does did of in on at to for from with and or but not no any some this that there as by so very just about than "
     "then when which who s t ve m re ll d yes".split()
 )
-_stemmer = snowballstemmer.stemmer("english")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def uncovered(case: Case, dialogue: Sequence[Turn]) -> list[Uncovered]:
 @functools.lru_cache(maxsize=20_000)
 def _telling(text: str) -> frozenset[str]:
     plain = text.lower().replace("n't", "").replace("’", "'")
-    return frozenset(_stemmer.stemWord(word) for word in _WORD.findall(plain) if word not in _COMMON)
+    return frozenset(stem_of(word) for word in _WORD.findall(plain) if word not in _COMMON)
 
 
 @dataclass(frozen=True)
