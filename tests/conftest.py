@@ -1,7 +1,8 @@
 """What all tests share: their order and workers, stores to begin with, and hypothesis's profiles.
 
 ``store`` is an empty store of the test's own, ``filled_store`` one with a small campaign (tests/support/stores.py),
-``dashboard`` a served dashboard on an empty database of the test's own, and ``browser`` Chromium.
+``dashboard`` a served dashboard on an empty database of the test's own, ``browser`` Chromium, and ``fake_provider``
+(with an event loop) or ``fake_provider_thread`` (without) a provider that is none.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import duckdb
 import pytest
+import pytest_asyncio
 from hypothesis import settings
 
 from core.store import database, lease, migrations
 from core.store.database import Store
 from tests.support.dashboard import Dashboard, shared
+from tests.support.fake_provider import FakeProvider, running
 from tests.support.stores import campaign, copy_of
 
 pytest.register_assert_rewrite("tests.support.browsing")
@@ -109,6 +112,20 @@ def browser() -> Iterator[Browser]:
 def dashboard(tmp_path: Path) -> Dashboard:
     """The shared server, showing an empty database in the test's folder."""
     return shared.dashboard(tmp_path)
+
+
+@pytest_asyncio.fixture
+async def fake_provider() -> AsyncIterator[FakeProvider]:
+    """Give a running provider with the demo script; assign ``fake_provider.script`` to change it."""
+    async with FakeProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
+def fake_provider_thread() -> Iterator[FakeProvider]:
+    """Give the same, running in a thread, for tests without an event loop."""
+    with running() as provider:
+        yield provider
 
 
 @pytest.fixture

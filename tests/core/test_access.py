@@ -64,7 +64,6 @@ from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply
 from tests.support.stores import copy_of
 
-pytest_plugins = ["tests.support.fixtures"]
 VIEWER, RUNNER, OTHER, ADMIN = "vera@example.org", "rita@example.org", "otto@example.org", "ada@example.org"
 FILE = f"""
 contact = "{ADMIN}"

@@ -1,8 +1,8 @@
 """A model provider of our own on 127.0.0.1 that answers by script and records what it was sent.
 
 It speaks ``/v1/chat/completions`` (streamed and plain), the same under Azure's paths, and ``/v1/models``. Use it as
-``async with FakeProvider(script) as provider``, in a thread with ``with running(script) as provider``, as the pytest
-fixtures of ``tests.support.fixtures``, or as a process: ``python -m tests.support.fake_provider --port 0 --script
+``async with FakeProvider(script) as provider``, in a thread with ``with running(script) as provider``, as the
+fixtures of ``tests/conftest.py``, or as a process: ``python -m tests.support.fake_provider --port 0 --script
 demo`` prints its base URL on the first line and serves until it is ended.
 """
 

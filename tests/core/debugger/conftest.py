@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from core.models import keys
-from tests.support.fixtures import fake_provider_thread  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

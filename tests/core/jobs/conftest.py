@@ -9,7 +9,6 @@ from core.models import keys
 from tests.core.jobs.regrading import Judges, a_graded_run
 from tests.core.jobs.workshop import PRICED
 from tests.support.fake_provider import FakeProvider
-from tests.support.fixtures import fake_provider_thread  # noqa: F401
 from tests.support.stores import copy_of
 
 
@@ -30,7 +29,7 @@ def judges() -> Judges:
 
 
 @pytest.fixture
-def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider:  # noqa: F811
+def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider:
     """A provider of a doctor that is wrong, and of graders."""
     fake_provider_thread.script = judges
     return fake_provider_thread

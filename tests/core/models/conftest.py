@@ -9,7 +9,6 @@ import pytest
 from core.models import keys
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
-from tests.support.fixtures import fake_provider  # noqa: F401
 
 
 @pytest.fixture
