@@ -13,7 +13,7 @@ from core.frameworks.base import Campaign, Framework, framework
 from core.frameworks.casting import CastNames
 from core.live.session import Session
 from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
-from core.models.register import listed
+from core.models.register import own_names
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from core.store.queries.conversations import Conversation, conversations
@@ -364,7 +364,7 @@ def draw_live() -> None:
     shown = current()
     if shown is None:
         ask_and_start()
-        if not any(one.own for one in listed(registry())):
+        if not own_names():
             draw_offers()
         draw_kept()
         draw_recent()

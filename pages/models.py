@@ -10,7 +10,7 @@ from core.access import visitor
 from core.errors import AnamnesisError
 from core.models.connection import Connection, Server, find_servers, offered, try_model
 from core.models.keys import find_key
-from core.models.register import SERVER, Entry, Listed, add, keep, listed, remove
+from core.models.register import SERVER, Entry, Listed, add, keep, listed, own_names, remove
 from core.models.registry import load_registry
 from core.work import begin, work_at
 from pages.kit.controls import ask_secret, choose
@@ -141,8 +141,7 @@ def _typed_key() -> SecretStr | None:
 def _test_and_keep(entry: Entry) -> None:
     """Enter a model and ask it two or three short things; it is kept also where it does not answer now."""
     try:
-        own = {one.spec.name for one in listed(registry()) if one.own}
-        added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own)
+        added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own_names())
         with st.spinner(f"Asking {added}…"):
             tested = try_model(load_registry(), added)
         if tested.ok:

@@ -73,7 +73,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def _shares(workers: int) -> dict[Path, int]:
     """Return file of tests → the worker whose it is; neighbours take about as long, and go to different ones."""
     files = sorted(Path(__file__).parent.rglob("test_*.py"))
-    rest = itertools.cycle(turn % workers for turn in range(1, 3 * workers))
+    rest = itertools.cycle(turn % workers for turn in range(1, 6 * workers))
     return {file: 0 if file.stem.endswith("browser") else next(rest) for file in files}
 
 

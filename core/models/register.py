@@ -194,9 +194,14 @@ def keep(name: str, findings: Mapping[str, Any]) -> None:
 
 def listed(registry: Registry) -> tuple[Listed, ...]:
     """Return the models that can be chosen, the user's own first."""
-    own = set(_own().get("models", {}))
+    own = own_names()
     found = [Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()]
     return tuple(sorted(found, key=lambda one: not one.own))
+
+
+def own_names() -> set[str]:
+    """Return the models of the user's own file that are still served."""
+    return {name for name, table in _own().get("models", {}).items() if not table.get("retired")}
 
 
 def _own() -> dict[str, Any]:

@@ -87,9 +87,13 @@ class Registry:
         """Every alias with the full name it stands for."""
         return dict(self._settings.aliases)
 
+    def names(self) -> list[str]:
+        """Return the models that the files list and that are still served; others can be opened by name as well."""
+        return [name for name, model in self._settings.models.items() if not model.retired]
+
     def specs(self) -> Iterator[ModelSpec]:
-        """Yield the models that the files list and that are still served; others can be opened by name as well."""
-        return (self.spec(name) for name, model in self._settings.models.items() if not model.retired)
+        """Yield what is known of each of these models."""
+        return map(self.spec, self.names())
 
     def spec(self, name: str, *, base_url: str | None = None) -> ModelSpec:
         """Return what is known of a model, by full name or alias; ``base_url`` overrides its address."""

@@ -4,11 +4,11 @@ import streamlit as st
 
 from core.frameworks.base import publisher
 from core.models.fetch import OFFERS, details, get
-from core.models.register import listed
+from core.models.register import own_names
 from core.work import Work, begin, work_at
 from pages.kit.look import plain
 from pages.kit.navigation import link
-from pages.kit.seats import RULES, registry
+from pages.kit.seats import RULES
 from pages.kit.visitor import only
 
 
@@ -19,7 +19,7 @@ def fetching(name: str) -> Work[str] | None:
 
 def draw_offers() -> None:
     """Draw every model on offer that is not here yet, and the way to the consultation with one that just came."""
-    own = {one.spec.name for one in listed(registry()) if one.own}
+    own = own_names()
     offered = []
     for name in OFFERS:
         work = fetching(name)

@@ -24,7 +24,7 @@ from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import kept
 from core.jobs.plan import IMAGES, WITH, prepared_cases
 from core.models.keys import hold
-from core.models.register import listed
+from core.models.register import own_names
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
@@ -110,7 +110,8 @@ def ask_seat(
     key = f"{page}_{role}{place}"
     seat = framework().seat(role)
     kinds = kinds if kinds is not None else seat.rules if seat else ()
-    models = [one.spec.name for one in listed(registry())]
+    own = own_names()
+    models = sorted(registry().names(), key=lambda name: name not in own)
     left = [_UNNAMED] if beside else []
     asked = st.query_params.get(role) if not place else None
     if asked == RULES and kinds:
