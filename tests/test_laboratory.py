@@ -12,6 +12,7 @@ def cells(line: str) -> dict[str, str]:
     return dict(zip(HEADS, map(str.strip, line.strip("|").split("|")), strict=True))
 
 
+@pytest.mark.soak
 def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     with laboratory.bench(4, 0.2) as made:
         laboratory.finish(made.begun(1, 6))

@@ -71,7 +71,7 @@ def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
     for name, document in documents.items():
         path = tmp_path / f"{name}.html"
         path.write_bytes(to_html(document))
-        for width, height in (WIDE, NARROW):
+        for width, height in (WIDE, NARROW) if name == "one" else (NARROW,):
             context = browser.new_context(viewport={"width": width, "height": height}, offline=True)
             asked: list[str] = []
             dialogs: list[str] = []

@@ -126,7 +126,8 @@ def begun_here(provider: FakeProvider, cases: int = 60) -> str:
     return header.run_id
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_how_to_go_on_and_does(
     db: Path, slow_provider: FakeProvider, sign: signal.Signals
 ) -> None:

@@ -62,7 +62,8 @@ def in_two(header: RunHeader, *own: Path, **options: Any) -> Outcome:
     return carry_out(header, registry(*own), Options(**{"concurrency": IN_THE_AIR, **options}), in_processes(2))
 
 
-@pytest.mark.parametrize("killed", ["a worker", pytest.param("the driver", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("killed", ["a worker", "the driver"])
 def test_whoever_is_killed_trials_are_played_once_and_judged_as_in_one_process(
     all_seats: FakeProvider,  # noqa: F811
     db: Path,

@@ -52,6 +52,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.soak
 def test_readers_of_other_processes_without_a_pause_make_room_for_a_writer(store: Store) -> None:
     note(store, "x")
     with other_process(store, READ_ON), other_process(store, READ_ON):
@@ -80,6 +81,7 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_state(store: Store) -> Non
     assert count(store) == 2
 
 
+@pytest.mark.soak
 def test_many_processes_may_make_the_file_at_once(store: Store) -> None:
     body = f"""
 from pathlib import Path
