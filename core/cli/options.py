@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import inspect
 import json
 import math
@@ -29,9 +30,10 @@ from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert
 from core.stats.corrections import format_p, stars
+from core.store.conditions import SEPARATOR, doctor_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import run_ids
+from core.store.runs import run_ids, stored_names
 from core.store.selection import Selection
 from core.words import money
 
@@ -127,19 +129,20 @@ def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> N
         table = Table(*heads, box=None, pad_edge=False)
         for line in lines:
             table.add_row(*line)
-        Console(width=None if fitted else _PIPED).print(table)
+        # a name in brackets, as of a grader's prompts, is text and no markup
+        Console(width=None if fitted else _PIPED, markup=False, emoji=False).print(table)
 
 
 _PIPED = 240
 """Characters of a line in a pipe."""
-_RICH = re.compile(r"[\[\\\x00-\x1f\x7f]|:\S+:")
-"""What rich may read as more than its characters."""
+_RICH = re.compile(r"[\x00-\x1f\x7f]")
+"""What rich reads as more than its characters."""
 
 
 def _as_piped(lines: Sequence[Sequence[str]]) -> str | None:
     """Return lines as rich prints their table to a pipe, in a small part of its time; ``None`` where it does more.
 
-    It does where a line is too long for the pipe, and where a cell holds marks.
+    It does where a line is too long for the pipe, and where a cell holds control characters.
     """
     if len({len(line) for line in lines}) > 1 or any(_RICH.search(cell) for line in lines for cell in line):
         return None
@@ -178,11 +181,53 @@ def run_id_of(store: Store, name: str) -> str:
     raise UsageError(f"{name!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
 
 
-def selected(store: Store, run: Sequence[str] | None, models: str | None = None) -> Selection:
-    """Return what is of these runs, by id or the beginning of it, and of these models; all where none are named."""
-    return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
+def selected(
+    store: Store, run: Sequence[str] | None, models: str | None = None, data_sets: str | None = None
+) -> Selection:
+    """Return the selection of these runs (by id or the beginning of it), models and data sets, each with commas.
+
+    What is left out is no restriction. Raises ``UsageError`` for a name that nothing is stored under.
+    """
+    names, sets = None, None if data_sets is None else [name.strip() for name in data_sets.split(",")]
+    if models is not None or sets is not None:
+        with store.read() as cursor:
+            stored = stored_names(cursor)
+        names = None if models is None else _models_in(models, stored.models)
+        for name in sets or ():
+            _check_stored("answers to cases of", [name], stored.data_sets)
+    return Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=names, case_sets=sets)
 
 
+def _models_in(text: str, stored: Sequence[str]) -> list[str]:
+    """Return the names in a text with commas, and what aliases among them stand for; ``stored`` are names of doctors.
+
+    Names of conditions hold commas themselves (``openai/a · toes:1,2``): what is no doctor's name behind the name of a
+    condition is the rest of that.
+    """
+    pieces: list[str] = []
+    for piece in text.split(","):
+        known = any(doctor_of(name) in stored for name in model_names(piece) or ())
+        if not known and pieces and SEPARATOR in pieces[-1]:
+            pieces[-1] += f",{piece}"
+        else:
+            pieces.append(piece)
+    names = [[piece.strip()] if SEPARATOR in piece else model_names(piece) or [] for piece in pieces]
+    for candidates in filter(any, names):
+        _check_stored("answers or completions of", [doctor_of(name) for name in candidates], stored)
+    return [name for candidates in names for name in candidates]
+
+
+def _check_stored(what: str, names: Sequence[str], stored: Sequence[str]) -> None:
+    """Raise ``UsageError`` if none of ``names`` is stored; an empty store says by itself what to do first."""
+    if not stored or set(names) & set(stored):
+        return
+    near = difflib.get_close_matches(names[0], stored, n=3)
+    others = f"did you mean {' or '.join(near)}?" if near else f"there are those of {', '.join(stored[:_NAMED])}."
+    raise UsageError(f"There are no {what} {names[0]!r}; {others}")
+
+
+_NAMED = 8
+"""Names that a message lists."""
 Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
 
 

@@ -123,13 +123,12 @@ def _option(one: inspect.Parameter) -> Any:
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
     """Return what the filters of a command select: runs by id or the beginning of it, models, data sets."""
-    cases, kinds = given.get("cases"), given.get("asks_for")
+    kinds = given.get("asks_for")
     asked = None if kinds is None else [name.strip().lower() for name in kinds.split(",")]
     if unknown := [name for name in asked or () if name not in ASKS_FOR]:
         raise UsageError(f"No question asks for {unknown[0]!r}: choose among {', '.join(ASKS_FOR)}.")
     return replace(
-        selected(store, given.get("run"), given.get("models")),
-        case_sets=[name.strip() for name in cases.split(",")] if cases else None,
+        selected(store, given.get("run"), given.get("models"), given.get("cases")),
         asks_for=None if asked is None else [kind for kind in ASKS_FOR if kind in asked],
         mcq_rule=given.get("mcq_rule") or "mcq_loose",
         pooled=bool(given.get("pool")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import orjson
@@ -178,6 +178,22 @@ def run_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     return [run_id for (run_id,) in cursor.execute(sql).fetchall()]
 
 
+class StoredNames(NamedTuple):
+    """Names by which a filter can find anything: doctors and models that completed cases, and data sets."""
+
+    models: tuple[str, ...]
+    data_sets: tuple[str, ...]
+
+
+def stored_names(cursor: duckdb.DuckDBPyConnection) -> StoredNames:
+    """Return the names of models and data sets that runs and completions hold, in alphabetical order."""
+    models, data_sets = (
+        cursor.execute(f"SELECT list(DISTINCT name ORDER BY name) FROM ({sql})").fetchall()[0][0] or ()
+        for sql in (_MODEL_NAMES, _DATA_SET_NAMES)
+    )
+    return StoredNames(tuple(models), tuple(data_sets))
+
+
 def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
     """Return the trials of a run that are stored, those that broke off among them."""
     found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
@@ -205,6 +221,12 @@ def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> di
 def _list(names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else list(names)
 
+
+_MODEL_NAMES = "SELECT doctor AS name FROM runs UNION ALL SELECT model FROM completions"
+# the data set of a run as ``Run.data_set`` has it
+_DATA_SET_NAMES = """
+    SELECT split_part(split_part(case_set, ':', 1), ' (', 1) AS name FROM runs
+    UNION ALL SELECT split_part(case_key, '/', 1) FROM completions"""
 
 _RECORDS = f"""
     SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name != "cases")}, coalesce(held.cases, 0) AS cases

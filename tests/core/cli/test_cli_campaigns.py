@@ -190,7 +190,9 @@ def test_a_report_of_one_run_or_model(told: dict[str, str], at: Path, capsys: py
     whole = words(capsys, "report", "accuracy", "--format", "csv")
     assert words(capsys, "report", "accuracy", "--format", "csv", "--run", told["id"]) == whole
     assert words(capsys, "report", "accuracy", "--format", "csv", "--models", "openai/doctor") == whole
-    assert "nothing to report" in words(capsys, "report", "accuracy", "--models", "openai/other", status=1)
+    assert "there are those of openai/doctor" in words(
+        capsys, "report", "accuracy", "--models", "reference/bayes", status=2
+    )
     assert "There is no run '1999'" in words(capsys, "report", "accuracy", "--run", "1999", status=2)
     strict = words(capsys, "report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_strict")
     assert strict == whole  # the doctor names one choice only

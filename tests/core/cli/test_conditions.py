@@ -196,6 +196,19 @@ def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(
     assert f"The newest condition is compared, {newest}" in capsys.readouterr().err
 
 
+def test_every_condition_can_be_chosen_by_its_name(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+    """Also where commas stand in its name, which part names from one another elsewhere."""
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", case_set="ours:1,2,3", case_set_hash="d", created_at=200.0)
+    store_run(store, "third", settings={"max_messages": 30, "temperature": 0.7, "max_tokens": 200}, created_at=300.0)
+    models = {row["model"] for row in rows_of("accuracy")}
+    assert sum("," in model for model in models) == 2, models
+    for model in models:
+        assert {row["model"] for row in rows_of("accuracy", "--models", model)} == {model}
+    assert {row["model"] for row in rows_of("accuracy", "--models", ",".join(sorted(models)))} == models
+
+
 def test_pooling_on_purpose_is_marked(rows_of: Callable[..., list[dict[str, str]]]) -> None:
     store = Store()
     store_run(store, "first")

@@ -88,7 +88,7 @@ def test_a_live_run_is_reported_where_it_is_named(capsys: Captured) -> None:
 def test_nothing_to_report_is_said_in_one_sentence(capsys: Captured) -> None:
     assert main(["report", "care", "--question-type", "frq"]) == 1
     assert "no trial of AutoMedic with frq answers" in capsys.readouterr().err
-    assert main(["report", "care", "--models", "openai/z"]) == 1
+    assert main(["report", "care", "--models", "openai/z"]) == 2
     assert main(["report", "care", "--question-type", "mcq_many"]) == 2
 
 

@@ -1,0 +1,416 @@
+"""What careless or unlucky users do, and what they see: steps, looks and facts of ``tests/test_careless_user.py``.
+
+A step is a command of ``python -m core`` in words, or a function that writes journals by hand. Steps are carried out
+once a worker, however many situations begin with them (``copy_of``). Models are those of a fake provider, and their
+names say how they behave (``Models``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import os
+import re
+import shlex
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from core import paths
+from core.cli.app import main
+from core.datasets.library import library
+from core.errors import AnamnesisError
+from core.jobs import plan
+from core.jobs.plan import journals
+from core.journal import RunHeader, read_header
+from core.store.database import Store
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.replies import Reply, failing
+from tests.support.stores import NAME, copy_of
+
+# ------------------------------------------------------------------------------------------------------------- models
+
+RIGHT, WRONG = "Gout", "Bunion"
+_REFUSAL = "I am not able to offer medical advice. Please see a physician."
+_AGE = re.compile(r"\b(\d+)-year-old")
+_YOUNGEST = 20
+"""The age of the patient of case 0; each case's patient is a year older than the one before."""
+
+
+class Models:
+    """The fake provider's script: behaviour by the model's name.
+
+    Doctors: ``gout…`` and ``bunion…`` always say so; ``first-N`` says gout in cases 0 to N − 1 and bunion in others;
+    ``slips`` errs in the first answer of all; ``lists`` names all choices in every second case; ``fifth`` gets no
+    reply in every fifth case and ``broken`` in none; ``blank`` says nothing; ``declines`` refuses; ``drifts`` is served
+    by two versions. Graders: ``fair`` goes by the name, ``strict`` says no, ``lenient`` yes, ``echo`` repeats
+    refusals. ``summary`` and ``cut-summary`` write summaries. Anybody else speaks as a patient.
+    """
+
+    def __init__(self) -> None:
+        self.served = "fake-1"
+        """The name that the provider reports for a reply."""
+        self.answered: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+
+    def __call__(self, body: dict[str, Any]) -> Reply | str:
+        name = str(body["model"])
+        age = _AGE.search(str(body["messages"]))
+        case = int(age[1]) - _YOUNGEST if age else 0
+        self.answered[name] += 1
+        self.bodies.append(body)
+        served = ("drifts-june", "drifts-july")[case % 2] if name == "drifts" else self.served
+        if name == "broken" or (name == "fifth" and case % 5 == 0):
+            return failing(400, "no capacity")
+        if name.endswith("summary"):
+            return Reply("A man with a toe that", finish_reason="length" if name == "cut-summary" else "stop")
+        return Reply(self._text(name, body, case), model=served)
+
+    def _text(self, name: str, body: dict[str, Any], case: int) -> str:
+        if name in ("fair", "strict", "lenient", "echo"):
+            return _graded(name, body["messages"])
+        says = {"blank": "", "declines": _REFUSAL}.get(name)
+        if says is not None:
+            return says
+        if name == "lists" and case % 2:
+            return "Gout, Cellulitis, Bunion or Fracture"
+        right = {
+            "gout": True,
+            "bunion": False,
+            "drifts": True,
+            "lists": True,
+            "fifth": True,
+            "slips": self.answered[name] > 1,
+            "first": case < int(name.partition("-")[2] or 0) if name.startswith("first") else False,
+        }.get(name.partition("-")[0])
+        if right is None:
+            return "My big toe is red and it hurts."
+        return f"**Final Diagnosis:** {RIGHT if right else WRONG}"
+
+
+def _graded(name: str, messages: Sequence[Any]) -> str:
+    prompt = next(str(message["content"]) for message in messages if message["role"] == "user")
+    if "doctor wrote" in prompt:  # step 1; a request to repair a reply comes after it
+        if _REFUSAL in prompt:
+            return "I'm sorry, but I can't give medical advice." if name == "echo" else "None"
+        return next((word for word in (RIGHT, WRONG) if f"Diagnosis:** {word}" in prompt), "Multiple")
+    compared = next(line for line in reversed(prompt.lower().splitlines()) if line.startswith("1:"))
+    fits = {"strict": "Be generous." in prompt, "lenient": True}.get(name, compared.count(RIGHT.lower()) == 2)
+    return "Yes" if fits else "No"
+
+
+@functools.cache
+def _provider() -> tuple[FakeProvider, Models]:
+    """Return the provider of this worker, which runs until the worker ends."""
+    models = Models()
+    return _lasting.enter_context(running(models)), models
+
+
+_lasting = contextlib.ExitStack()
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+_JOBS = (
+    "baker", "sailor", "nurse", "driver", "farmer", "teacher", "plumber", "lawyer", "waiter", "miner", "tailor",
+    "dancer", "florist", "butcher", "gardener", "cook", "printer", "mason", "barber", "porter", "engraver", "welder",
+    "librarian", "pilot", "fisherman", "joiner", "cashier", "roofer", "singer", "surveyor", "weaver", "potter",
+    "jeweller", "optician", "translator", "hunter", "beekeeper", "glazier", "watchmaker", "bricklayer",
+)  # fmt: skip
+_ONSETS = ("last night", "Monday", "a feast", "a long walk", "two days", "the weekend", "Easter", "his holiday")
+_SIGNS = (
+    "He has no fever.",
+    "It throbs at rest.",
+    "A sheet over it is too much.",
+    "He cannot wear a shoe.",
+    "It is hot.",
+)
+_OTHERS = ("Cellulitis", "Bunion", "Fracture", "Septic arthritis", "Pseudogout", "Sprain", "Osteoarthritis")
+_SPECIALTIES = (
+    "Dermatology", "Neurology", "Cardiology", "Urology and Nephrology", "Endocrinology", "Rheumatology",
+    "Gastroenterology", "Infectious Disease", "Pediatrics and Neonatology", "Hematology and Oncology",
+    "Obstetrics and Gynecology", "Other",
+)  # fmt: skip
+_QUESTION = "What is the most likely diagnosis?"
+
+
+_PRICED = """
+[models."openai/gout-costly"]
+prices = { input = 1000.0, output = 1000.0 }
+"""
+"""A call of 11 + 7 tokens costs $0.018."""
+
+
+def _toe(number: int, **changes: Any) -> dict[str, Any]:
+    age, job = _YOUNGEST + number, _JOBS[number % len(_JOBS)]
+    onset, sign = _ONSETS[number % len(_ONSETS)], _SIGNS[number % len(_SIGNS)]
+    item = {
+        "id": f"toe-{number}",
+        "vignette": f"A {age}-year-old {job} has had a red, swollen big toe since {onset}. {sign}",
+        "question": _QUESTION,
+        "options": [RIGHT, *(_OTHERS[(number + k) % 2 + 2 * k] if k else WRONG for k in range(3))],
+        "answer": RIGHT,
+        "specialty": _SPECIALTIES[number % len(_SPECIALTIES)],
+    }
+    return {**item, **changes}
+
+
+@functools.cache
+def files() -> Path:
+    """Return a folder with the files that users import: lists of cases, prompts of a grader before and after
+    a change, and models with prices."""
+    folder = Path(_lasting.enter_context(tempfile.TemporaryDirectory()))
+    toes = [_toe(n) for n in range(40)]
+    lists: dict[str, list[dict[str, Any]]] = {
+        "toes": toes,
+        "doubled": [*toes[:10], *({**item, "id": f"again-{n}"} for n, item in enumerate(toes[:3]))],
+        "nested": [*toes[:4], _toe(4, options=["2", "12", "20", "7"], answer="2", question="How many days?")],
+        "mixed": [*toes[:6], *(_toe(n, question="What is the best treatment?") for n in range(6, 10))],
+    }
+    for name, items in lists.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    (folder / "models.toml").write_text(_PRICED, encoding="utf-8")
+    (folder / "library2.jsonl").write_text(
+        "\n".join(case.model_dump_json() for case in library()[:6]).replace("library/", "library2/"), encoding="utf-8"
+    )
+    for version in ("before", "after"):
+        pack = folder / version / "grading"
+        pack.mkdir(parents=True)
+        for prompt in (paths.PROMPTS / "craftmd").glob("*.md"):
+            manner = "Be generous.\n" if version == "after" else "Be exact.\n"
+            text = prompt.read_text(encoding="utf-8") + manner * (prompt.stem == "grader_judge")
+            (pack / prompt.name).write_text(text, encoding="utf-8")
+    return folder
+
+
+# -------------------------------------------------------------------------------------------------------------- steps
+
+Step = str | Callable[[Store], object]
+"""A command in words, or a function that writes to a store.
+
+``name=value`` before a command sets what stands outside of it: ``served``, the name that the provider reports, and
+``version``, that of the program. A command that begins with ``-`` may fail. ``{files}`` is the folder of the user's
+files, ``{here}`` and ``{there}`` are two addresses of the provider, ``{run1}`` is the first run, ``{run2}`` the second.
+"""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a user does, in order; called with an empty store, it does it there."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, store: Store) -> None:
+        *before, last = self.steps
+        if before:
+            copy_of(Steps(tuple(before)), store.path.parent)
+        if not isinstance(last, str):
+            last(store)
+            return
+        status, text = perform(last.removeprefix("-"))
+        if status and not last.startswith("-"):
+            raise RuntimeError(f"{last} ended with status {status}:\n{text}")
+
+
+def done(steps: Sequence[Step], folder: Path) -> Store:
+    """Return the store in ``folder`` after these steps."""
+    return copy_of(Steps(tuple(steps)), folder) if steps else Store(folder / NAME)
+
+
+@contextlib.contextmanager
+def outside(folder: Path | None = None) -> Iterator[None]:
+    """Give commands and pages the fake provider and no key, and the store in a folder."""
+    provider, _ = _provider()
+    kept = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS_MODELS", k)}
+    more = {"OPENAI_BASE_URL": provider.base_url, "ANAMNESIS_MODELS": str(files() / "models.toml"), "COLUMNS": "240"}
+    if folder:
+        more["ANAMNESIS_DB"] = str(folder / NAME)
+    with mock.patch.dict(os.environ, {**kept, **more}, clear=True):
+        yield
+
+
+def perform(command: str) -> tuple[int, str]:
+    """Carry out a command in the store that ``ANAMNESIS_DB`` names; return its status and all that it printed."""
+    provider, models = _provider()
+    runs = sorted(_headers(), key=lambda header: header.created_at)
+    places = {
+        "files": files(),
+        "here": provider.base_url,
+        "there": provider.base_url.replace("127.0.0.1", "localhost"),
+        **{f"run{number}": header.run_id for number, header in enumerate(runs, 1)},
+    }
+    words = shlex.split(command.format(**places))
+    settings: dict[str, str] = {}
+    while "=" in words[0] and not words[0].startswith("-"):
+        name, _, value = words.pop(0).partition("=")
+        settings[name] = value
+    if "--fresh" in words:
+        time.sleep(1.01)  # runs are named by the second
+    with (
+        outside(),
+        mock.patch.object(models, "served", settings.get("served", "fake-1")),
+        mock.patch.object(plan, "__version__", settings.get("version", plan.__version__)),
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        status = main(words)
+    return status, f"{out.getvalue()}{err.getvalue()}"
+
+
+def _headers() -> Iterator[RunHeader]:
+    for path in journals():
+        with contextlib.suppress(AnamnesisError):  # journals of completions describe no run
+            yield read_header(path)
+
+
+# -------------------------------------------------------------------------------------------------------------- looks
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the dashboard at an address."""
+
+    name: str
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+Look = str | Page | Callable[[Store], str]
+"""Where a user looks: a command, a page, or a function of core that returns what it says in words."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a user sees: all text, and the exit status of a command (0 for a page)."""
+
+    text: str
+    status: int = 0
+    rows: Sequence[Mapping[str, str]] = ()
+    """Of a report, as CSV has them."""
+
+
+def look(where: Look, store: Store) -> Seen:
+    """Look somewhere, in a store."""
+    with outside(store.path.parent):
+        if isinstance(where, Page):
+            return Seen(_text_of(where))
+        if not isinstance(where, str):
+            return Seen(where(store))
+        status, text = perform(where)
+        rows: list[dict[str, str]] = []
+        if where.startswith("report") and status == 0:
+            _, table = perform(f"{where} --format csv --out {store.path.parent / f'{time.monotonic_ns()}.csv'}")
+            written = re.search(r"Wrote .* to (\S+)\.$", table, re.MULTILINE)
+            assert written, table
+            rows = list(csv.DictReader(io.StringIO(Path(written[1]).read_text(encoding="utf-8"))))
+        return Seen(text, status, rows)
+
+
+def _text_of(page: Page) -> str:
+    import streamlit as st
+    from streamlit.testing.v1 import AppTest
+
+    from pages.kit.navigation import MOVED
+    from tests.support.pages import visit, words
+
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
+    name, part = MOVED.get(page.name, (page.name, {}))
+    for key, value in {**part, **page.query}.items():
+        app.query_params[key] = value
+    visit(app, name).run()
+    assert not app.exception, app.exception[0].value
+    tables = [frame.value.to_csv() for frame in app.dataframe] + [table.value.to_csv() for table in app.table]
+    numbers = [f"{metric.label}: {metric.value} {metric.delta}" for metric in app.metric]
+    # names are escaped for Markdown
+    return re.sub(r"\\([^\w\s])", r"\1", "\n".join([words(app), *numbers, *tables]))
+
+
+# -------------------------------------------------------------------------------------------------------------- facts
+
+Fact = Callable[[Seen], None]
+"""What must hold of what is seen; raises ``AssertionError`` otherwise."""
+
+
+def says(*patterns: str) -> Fact:
+    """Every pattern stands in the text, in any case of letters."""
+
+    def check(seen: Seen) -> None:
+        missing = [pattern for pattern in patterns if not re.search(pattern, seen.text, re.IGNORECASE)]
+        assert not missing, f"nothing says {missing} in:\n{seen.text}"
+
+    return check
+
+
+def silent(*patterns: str) -> Fact:
+    """No pattern stands in the text."""
+
+    def check(seen: Seen) -> None:
+        present = [pattern for pattern in patterns if re.search(pattern, seen.text, re.IGNORECASE)]
+        assert not present, f"{present} must not be said, but is in:\n{seen.text}"
+
+    return check
+
+
+def status(number: int) -> Fact:
+    """The command ends with this exit status."""
+
+    def check(seen: Seen) -> None:
+        assert seen.status == number, f"status {seen.status}:\n{seen.text}"
+
+    return check
+
+
+Wanted = str | float | None | Callable[[float], bool]
+"""What a cell must be: a text (a part of it), a number, empty, or a number of which something holds."""
+
+
+def row(where: Mapping[str, str] | None = None, **cells: Wanted) -> Fact:
+    """There is one row of which ``where`` holds (a part of each text), and its cells are as wanted."""
+
+    def check(seen: Seen) -> None:
+        rows = [one for one in seen.rows if all(part in one[name] for name, part in (where or {}).items())]
+        assert len(rows) == 1, f"{len(rows)} rows of {where} in {list(seen.rows)}\n{seen.text}"
+        wrong = {name: rows[0][name] for name, wanted in cells.items() if not _is(rows[0][name], wanted)}
+        assert not wrong, f"{wrong} in {rows[0]}\n{seen.text}"
+
+    return check
+
+
+def every_row(**cells: Wanted) -> Fact:
+    """There are rows, and the cells of each are as wanted."""
+
+    def check(seen: Seen) -> None:
+        assert seen.rows, seen.text
+        wrong = [one for one in seen.rows if not all(_is(one[name], wanted) for name, wanted in cells.items())]
+        assert not wrong, f"{wrong}\n{seen.text}"
+
+    return check
+
+
+def values(column: str, number: int) -> Fact:
+    """A column holds so many different values."""
+
+    def check(seen: Seen) -> None:
+        held = {one[column] for one in seen.rows}
+        assert len(held) == number, f"{sorted(held)}\n{seen.text}"
+
+    return check
+
+
+def _is(cell: str, wanted: Wanted) -> bool:
+    if wanted is None:
+        return cell == ""
+    if isinstance(wanted, str):
+        return wanted in cell
+    if callable(wanted):
+        return cell != "" and wanted(float(cell))
+    return cell != "" and abs(float(cell) - wanted) < 1e-4
