@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 
 from core.events import Answered, Finished, Graded, Started
@@ -19,7 +20,7 @@ from core.measures.accuracy import published_cells
 from core.measures.compare import published_versions
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_trial, write_journal
+from tests.core.store.builders import a_trial
 from tests.pages.conftest import _awaited_at_rest, _scanned_once  # noqa: F401 (pages are looked at here, too)
 from tests.support.careless import (
     Fact,
@@ -86,6 +87,17 @@ def refused(number: int) -> Fact:
         excluded = dict(part.split("=") for part in one["excluded_by_reason"].split())
         reasons = [int(n) for reason, n in excluded.items() if reason.startswith("refused")]
         assert sum(reasons) + int(one["n_refused_in_words"]) == number, seen.text
+
+    return check
+
+
+def blank(number: int) -> Fact:
+    """So many answers are counted as blank, whether they are excluded or not."""
+
+    def check(seen: Seen) -> None:
+        (one,) = seen.rows
+        counted = [cell for name, cell in one.items() if "blank" in name or "empty" in name]
+        assert str(number) in counted or f"empty={number}" in one["excluded_by_reason"], seen.text
 
     return check
 
@@ -166,7 +178,13 @@ def many_of_version_0_4(store: Store) -> None:
         )
         for number, case in enumerate(header.cases)
     ]
-    write_journal(store.journals, "of-0-4", header.model_copy(update=changes), *trials)
+    journal = store.journals / "of-0-4" / "journal.jsonl"
+    journal.parent.mkdir()
+    with journal.open("wb") as file:
+        for line in (header.model_copy(update=changes), *trials):
+            fields = line.model_dump(mode="json")
+            fields.pop("schema_version", None)  # lines of version 0.4 do not say one
+            file.write(orjson.dumps(fields) + b"\n")
     fold(store)
 
 
@@ -260,10 +278,9 @@ SITUATIONS = (
         (
             IMPORT,
             f"{CHOICES} --limit 10 --trials 1 --doctor openai/gout --temperature 0",
-            f"{CHOICES} --limit 10 --trials 1 --doctor openai/bunion --temperature 0",
             f"{CHOICES} --limit 10 --trials 1 --doctor openai/gout --temperature 1",
         ),
-        "report accuracy --models openai/gout",
+        "report accuracy",
         row({"model": "temperature 0"}, n_trials=10),
         row({"model": "temperature 1"}, n_trials=10),
     ),
@@ -399,7 +416,7 @@ SITUATIONS = (
         "a model replies with nothing",
         (IMPORT, f"-{CHOICES} --limit 10 --trials 1 --doctor openai/blank"),
         "report accuracy",
-        row(excluded_by_reason="empty=10", n_excluded=10),
+        blank(10),
         silent("provider_error"),
         expected=NOT_YET,
     ),
@@ -439,9 +456,9 @@ SITUATIONS = (
         "an answer is a part of another choice",
         (),
         "import cases {files}/nested.jsonl",
-        says("toe-4.*'2'.*'12'"),
+        says(r"toe-4.*\b2\b.*\b12\b"),
         "check cases nested",
-        says("toe-4.*'2'"),
+        says(r"toe-4.*\b2\b.*\b12\b"),
         expected=NOT_YET,
     ),
     situation(

@@ -50,7 +50,7 @@ class Models:
     """The fake provider's script: behaviour by the model's name.
 
     Doctors: ``gout…`` and ``bunion…`` always say so; ``first-N`` says gout in cases 0 to N − 1 and bunion in others;
-    ``slips`` errs in the first answer of all; ``lists`` names all choices in every second case; ``fifth`` gets no
+    ``slips`` errs in the first answer to a command; ``lists`` names all choices in every second case; ``fifth`` gets no
     reply in every fifth case and ``broken`` in none; ``blank`` says nothing; ``declines`` refuses; ``drifts`` is served
     by two versions. Graders: ``fair`` goes by the name, ``strict`` says no, ``lenient`` yes, ``echo`` repeats
     refusals. ``summary`` and ``cut-summary`` write summaries. Anybody else speaks as a patient.
@@ -59,15 +59,14 @@ class Models:
     def __init__(self) -> None:
         self.served = "fake-1"
         """The name that the provider reports for a reply."""
-        self.answered: Counter[str] = Counter()
-        self.bodies: list[dict[str, Any]] = []
+        self.answers: Counter[str] = Counter()
+        """Replies of each model to the present command."""
 
     def __call__(self, body: dict[str, Any]) -> Reply | str:
         name = str(body["model"])
         age = _AGE.search(str(body["messages"]))
         case = int(age[1]) - _YOUNGEST if age else 0
-        self.answered[name] += 1
-        self.bodies.append(body)
+        self.answers[name] += 1
         served = ("drifts-june", "drifts-july")[case % 2] if name == "drifts" else self.served
         if name == "broken" or (name == "fifth" and case % 5 == 0):
             return failing(400, "no capacity")
@@ -89,7 +88,7 @@ class Models:
             "drifts": True,
             "lists": True,
             "fifth": True,
-            "slips": self.answered[name] > 1,
+            "slips": self.answers[name] > 1,
             "first": case < int(name.partition("-")[2] or 0) if name.startswith("first") else False,
         }.get(name.partition("-")[0])
         if right is None:
@@ -254,6 +253,7 @@ def perform(command: str) -> tuple[int, str]:
         settings[name] = value
     if "--fresh" in words:
         time.sleep(1.01)  # runs are named by the second
+    models.answers.clear()
     with (
         outside(),
         mock.patch.object(models, "served", settings.get("served", "fake-1")),
