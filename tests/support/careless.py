@@ -29,7 +29,6 @@ from core import paths
 from core.cli.app import main
 from core.datasets.library import library
 from core.errors import AnamnesisError
-from core.jobs import plan
 from core.jobs.plan import journals
 from core.journal import RunHeader, read_header
 from core.store.database import Store
@@ -132,15 +131,13 @@ _SIGNS = (
     "He cannot wear a shoe.",
     "It is hot.",
 )
-_OTHERS = ("Cellulitis", "Bunion", "Fracture", "Septic arthritis", "Pseudogout", "Sprain", "Osteoarthritis")
+_OTHERS = ("Cellulitis", "Fracture", "Septic arthritis", "Sprain")
 _SPECIALTIES = (
     "Dermatology", "Neurology", "Cardiology", "Urology and Nephrology", "Endocrinology", "Rheumatology",
     "Gastroenterology", "Infectious Disease", "Pediatrics and Neonatology", "Hematology and Oncology",
     "Obstetrics and Gynecology", "Other",
 )  # fmt: skip
 _QUESTION = "What is the most likely diagnosis?"
-
-
 _PRICED = """
 [models."openai/gout-costly"]
 prices = { input = 1000.0, output = 1000.0 }
@@ -155,7 +152,7 @@ def _toe(number: int, **changes: Any) -> dict[str, Any]:
         "id": f"toe-{number}",
         "vignette": f"A {age}-year-old {job} has had a red, swollen big toe since {onset}. {sign}",
         "question": _QUESTION,
-        "options": [RIGHT, *(_OTHERS[(number + k) % 2 + 2 * k] if k else WRONG for k in range(3))],
+        "options": [RIGHT, WRONG, _OTHERS[number % 4], _OTHERS[(number + 1) % 4]],
         "answer": RIGHT,
         "specialty": _SPECIALTIES[number % len(_SPECIALTIES)],
     }
@@ -164,8 +161,7 @@ def _toe(number: int, **changes: Any) -> dict[str, Any]:
 
 @functools.cache
 def files() -> Path:
-    """Return a folder with the files that users import: lists of cases, prompts of a grader before and after
-    a change, and models with prices."""
+    """Return a folder with files of users: lists of cases, a grader's prompts before and after a change, and prices."""
     folder = Path(_lasting.enter_context(tempfile.TemporaryDirectory()))
     toes = [_toe(n) for n in range(40)]
     lists: dict[str, list[dict[str, Any]]] = {
@@ -195,9 +191,9 @@ def files() -> Path:
 Step = str | Callable[[Store], object]
 """A command in words, or a function that writes to a store.
 
-``name=value`` before a command sets what stands outside of it: ``served``, the name that the provider reports, and
-``version``, that of the program. A command that begins with ``-`` may fail. ``{files}`` is the folder of the user's
-files, ``{here}`` and ``{there}`` are two addresses of the provider, ``{run1}`` is the first run, ``{run2}`` the second.
+``served=NAME`` before a command is the model name that the provider reports. A command that begins with ``-`` may fail.
+``{files}`` is the folder of the user's files, ``{here}`` and ``{there}`` are two addresses of the provider, ``{run1}``
+is the first run, ``{run2}`` the second.
 """
 
 
@@ -228,11 +224,11 @@ def done(steps: Sequence[Step], folder: Path) -> Store:
 def outside(folder: Path | None = None) -> Iterator[None]:
     """Give commands and pages the fake provider and no key, and the store in a folder."""
     provider, _ = _provider()
-    kept = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS_MODELS", k)}
+    others = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS_MODELS", k)}
     more = {"OPENAI_BASE_URL": provider.base_url, "ANAMNESIS_MODELS": str(files() / "models.toml"), "COLUMNS": "240"}
     if folder:
         more["ANAMNESIS_DB"] = str(folder / NAME)
-    with mock.patch.dict(os.environ, {**kept, **more}, clear=True):
+    with mock.patch.dict(os.environ, {**others, **more}, clear=True):
         yield
 
 
@@ -247,17 +243,13 @@ def perform(command: str) -> tuple[int, str]:
         **{f"run{number}": header.run_id for number, header in enumerate(runs, 1)},
     }
     words = shlex.split(command.format(**places))
-    settings: dict[str, str] = {}
-    while "=" in words[0] and not words[0].startswith("-"):
-        name, _, value = words.pop(0).partition("=")
-        settings[name] = value
+    served = words.pop(0).removeprefix("served=") if words[0].startswith("served=") else "fake-1"
     if "--fresh" in words:
         time.sleep(1.01)  # runs are named by the second
     models.answers.clear()
     with (
         outside(),
-        mock.patch.object(models, "served", settings.get("served", "fake-1")),
-        mock.patch.object(plan, "__version__", settings.get("version", plan.__version__)),
+        mock.patch.object(models, "served", served),
         redirect_stdout(io.StringIO()) as out,
         redirect_stderr(io.StringIO()) as err,
     ):
@@ -282,8 +274,8 @@ class Page:
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-Look = str | Page | Callable[[Store], str]
-"""Where a user looks: a command, a page, or a function of core that returns what it says in words."""
+Look = str | Page
+"""Where a user looks: a command (of reports the rows are read, too), or a page."""
 
 
 @dataclass(frozen=True)
@@ -301,8 +293,6 @@ def look(where: Look, store: Store) -> Seen:
     with outside(store.path.parent):
         if isinstance(where, Page):
             return Seen(_text_of(where))
-        if not isinstance(where, str):
-            return Seen(where(store))
         status, text = perform(where)
         rows: list[dict[str, str]] = []
         if where.startswith("report") and status == 0:
@@ -377,7 +367,7 @@ def row(where: Mapping[str, str] | None = None, **cells: Wanted) -> Fact:
     """There is one row of which ``where`` holds (a part of each text), and its cells are as wanted."""
 
     def check(seen: Seen) -> None:
-        rows = [one for one in seen.rows if all(part in one[name] for name, part in (where or {}).items())]
+        rows = [line for line in seen.rows if all(part in line[name] for name, part in (where or {}).items())]
         assert len(rows) == 1, f"{len(rows)} rows of {where} in {list(seen.rows)}\n{seen.text}"
         wrong = {name: rows[0][name] for name, wanted in cells.items() if not _is(rows[0][name], wanted)}
         assert not wrong, f"{wrong} in {rows[0]}\n{seen.text}"
@@ -390,7 +380,7 @@ def every_row(**cells: Wanted) -> Fact:
 
     def check(seen: Seen) -> None:
         assert seen.rows, seen.text
-        wrong = [one for one in seen.rows if not all(_is(one[name], wanted) for name, wanted in cells.items())]
+        wrong = [line for line in seen.rows if not all(_is(line[name], wanted) for name, wanted in cells.items())]
         assert not wrong, f"{wrong}\n{seen.text}"
 
     return check
@@ -400,8 +390,8 @@ def values(column: str, number: int) -> Fact:
     """A column holds so many different values."""
 
     def check(seen: Seen) -> None:
-        held = {one[column] for one in seen.rows}
-        assert len(held) == number, f"{sorted(held)}\n{seen.text}"
+        different = {line[column] for line in seen.rows}
+        assert len(different) == number, f"{sorted(different)}\n{seen.text}"
 
     return check
 
