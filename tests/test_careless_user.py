@@ -346,6 +346,7 @@ SITUATIONS = (
         "report monitor --versions openai/gout,openai/bunion",
         not_compared,
         Page("compare"),
+        says("no case"),
         silent(r"Adjusted p: [\d<]"),
     ),
     situation(
