@@ -11,29 +11,61 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all tests lint types lint-and-types bench laboratory screenshots clean
+.PHONY: help run test test-all tests browser lint types lint-and-types lock bench laboratory screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/.installed: requirements.txt
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+FROM_LOCK = $(PIP) --no-deps --require-hashes -r
+
+$(VENV)/.installed: requirements.lock requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Anamnesis needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(FROM_LOCK) requirements.lock
+	$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(FROM_LOCK) requirements-dev.lock
 	@touch $@
+
+# The locks name every package with the hashes of its files, for all systems and versions of Python. Only torch and its
+# drivers are missing: which build fits (CPU, CUDA, ROCm) depends on the machine, and hashes would force the one of the
+# public index. So the second call of pip above installs them, in the version of requirements.txt.
+TORCH = torch|triton|cuda-|nvidia-
+COMPILE = $(VENV)/lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
+	--annotation-style line --custom-compile-command "make lock (all but torch: see Makefile)" $(if $(UPGRADE),--upgrade)
+# the packages of a lock (from stdin) whose names begin so, as options that leave them out
+LEAVE_OUT = sed -nE 's/^(($(1))[a-z0-9-]*)==.*/--no-emit-package \1/p'
+
+$(VENV)/lock/bin/uv: Makefile
+	$(PYTHON) -m venv --clear $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@touch $@
+
+lock: $(VENV)/lock/bin/uv ## renew the locks after a change of requirements*.txt (UPGRADE=1: and what those bring along)
+	$(COMPILE) requirements.txt > $(VENV)/lock/all
+	$(COMPILE) requirements.txt -o requirements.lock $$($(call LEAVE_OUT,$(TORCH)) < $(VENV)/lock/all)
+	for part in dev server; do \
+		$(COMPILE) requirements-$$part.txt -c requirements.lock -o requirements-$$part.lock \
+			$$($(call LEAVE_OUT,[a-z]) < $(VENV)/lock/all) || exit 1; \
+	done
+	for lock in requirements*.lock; do \
+		sed '/^# The following packages were excluded/,$$d' $$lock > $(VENV)/lock/trimmed && cp $(VENV)/lock/trimmed $$lock; \
+	done
 
 run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
-test: $(VENV)/.installed-dev ## all that a change needs: style and types, and beside them every test but the soaks
+test: browser ## all that a change needs: style and types, and beside them every test but the soaks
 	@$(MAKE) --no-print-directory --jobs=2 lint-and-types tests
 
 lint-and-types: lint types
+
+browser: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.support.chromium
 
 tests: $(VENV)/.installed-dev
 	$(PYTEST) -m "not soak"

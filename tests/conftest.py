@@ -25,8 +25,10 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
+from core.browser import find_browser
 from core.store import database, lease, migrations
 from core.store.database import Store
+from tests.support.chromium import NO_BROWSER
 from tests.support.dashboard import Dashboard, shared
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.stores import campaign, copy_of
@@ -46,11 +48,15 @@ settings.load_profile("dev")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what drives a browser before all else; the rest stays in its order.
+    """Put what drives a browser before all else, or skip it where there is none; the rest stays in its order.
 
     The slowest tests come first then, and each worker needs its server and its Chromium only once.
     """
     items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+    if find_browser() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(NO_BROWSER))
 
 
 def pytest_configure_node(node: Any) -> None:
@@ -102,7 +108,6 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     """Chromium, one for all tests; the contexts that a test opened are closed at its end."""
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     yield shared.browser
     for context in shared.browser.contexts:
         context.close()

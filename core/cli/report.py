@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
-from contextlib import ExitStack, redirect_stdout
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from core.browser import find_browser
 from core.cli.options import (
     Given,
     Models,
@@ -76,37 +78,49 @@ def _command(metric: Metric) -> Any:
         store = folded_store()
         asked = Asked(store, _selection(store, given), counting, short=given["format_"] == "table")
         out, figure = given["out"], given["figure"]
-        with ExitStack() as files:
-            written = files.enter_context(new_file(out)) if out else None
-            drawn = files.enter_context(new_file(figure)) if figure else None
+        undrawn: AnamnesisError | None = None
+        with new_file(figure) if figure else nullcontext() as drawn:
             if figure:
                 from core.figures.picture import check_name  # Plotly takes half a second to import
 
                 check_name(figure)
-            rows = list(metric.rows(asked, **{name: given[name] for name in own}))
-            if not rows:
-                raise AnamnesisError(metric.empty)
-            if drawn:
-                from core.figures.picture import picture_of
-                from core.figures.report import figure_of
-
-                figures = [row for row in rows if isinstance(row, Figure)]
-                drawing = figure_of(figures, metric.name.replace("_", " ").capitalize())
-                drawn.write_bytes(picture_of(drawing, figure.suffix.lower()))
-                print(f"Drew {sum(row.estimate is not None for row in figures):,} estimates to {figure}.")
-            plain = given["format_"] == "json"
-            cells: list[Row] = [row.cells(plain=plain) if isinstance(row, Figure) else dict(row) for row in rows]
-            if written:
-                with written.open("w", encoding="utf-8") as file, redirect_stdout(file):
+            with new_file(out) if out else nullcontext() as written:
+                rows = list(metric.rows(asked, **{name: given[name] for name in own}))
+                if not rows:
+                    raise AnamnesisError(metric.empty)
+                if drawn:
+                    estimates = [row for row in rows if isinstance(row, Figure)]
+                    try:
+                        drawn.write_bytes(_picture(metric, estimates, figure))
+                        print(f"Drew {sum(row.estimate is not None for row in estimates):,} estimates to {figure}.")
+                    except AnamnesisError as error:
+                        undrawn = error
+                plain = given["format_"] == "json"
+                cells: list[Row] = [row.cells(plain=plain) if isinstance(row, Figure) else dict(row) for row in rows]
+                if written:
+                    with written.open("w", encoding="utf-8") as file, redirect_stdout(file):
+                        print_rows(cells, given["format_"], metric.decimals)
+                    print(f"Wrote {len(cells):,} rows to {out}.")
+                elif undrawn or not figure:
                     print_rows(cells, given["format_"], metric.decimals)
-                print(f"Wrote {len(cells):,} rows to {out}.")
-            elif not figure:
-                print_rows(cells, given["format_"], metric.decimals)
-        for note in asked.notes:
-            print(note, file=sys.stderr)
+            for note in asked.notes:
+                print(note, file=sys.stderr)
+            if undrawn:  # raised here, where the table is out and the figure's file is not yet in its place
+                raise undrawn
         return 0
 
     return with_options(command, {**taken, **own, **_LAST}, metric.help)
+
+
+def _picture(metric: Metric, rows: Sequence[Figure], path: Path) -> bytes:
+    from core.figures.picture import no_browser, picture_of
+    from core.figures.report import figure_of
+
+    suffix = path.suffix.lower()
+    if suffix != ".html" and find_browser() is None:
+        raise AnamnesisError(no_browser(path.with_suffix(".html").name))
+    figure = figure_of(rows, metric.name.replace("_", " ").capitalize())
+    return picture_of(figure, suffix, name=path.stem)
 
 
 def _option(one: inspect.Parameter) -> Any:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,22 +15,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from core.browser import HOW_TO_INSTALL, find_browser
 from core.errors import AnamnesisError
 from core.export.document import Document
 from core.export.page import POLICY, page_of
 
 NONE_FOUND = (
-    "There is no Chrome or Chromium on this machine to draw the picture: install one, or name it in CHROMIUM, or take "
-    "HTML instead."
-)
-_NAMES = (
-    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "msedge",
-)  # fmt: skip
-_PLACES = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
-    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
+    f"There is no Chrome or Chromium on this machine to draw the picture: {HOW_TO_INSTALL}, or take HTML instead."
 )
 _FLAGS = (
     "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-quic",
@@ -40,15 +30,6 @@ _FLAGS = (
     # whatever a page might ask for, no name leads anywhere
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
-
-
-def find_browser() -> str | None:
-    """Return the program named in ``CHROMIUM``, or an installed one, or ``None``."""
-    named = os.environ.get("CHROMIUM")
-    if named:
-        return shutil.which(named)
-    found = (shutil.which(name) for name in (*_NAMES, *_PLACES))
-    return next((path for path in found if path), None)
 
 
 def run_browser(browser: str, folder: Path, arguments: Sequence[str], deadline: float) -> str:

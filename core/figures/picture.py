@@ -10,6 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from core.browser import HOW_TO_INSTALL, find_browser
 from core.errors import AnamnesisError, UsageError
 
 SUFFIXES = (".svg", ".png", ".pdf", ".html")
@@ -33,29 +34,36 @@ def check_name(path: Path) -> None:
         raise UsageError(f"{path.name} is no figure's name: end it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
 
 
-def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM) -> bytes:
+def no_browser(html: str) -> str:
+    """Return what to do without a browser, where the figure can be had as the file (or ending) ``html``."""
+    return (
+        "There is no Chrome or Chromium on this machine to draw the figure: "
+        f"take {html}, whose camera saves it as SVG; for PDF and PNG, {HOW_TO_INSTALL}."
+    )
+
+
+def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM, name: str = "figure") -> bytes:
     """Return a figure as the bytes of a file of this kind; a PNG has 300 dots an inch at this width.
 
-    Raises ``AnamnesisError`` where a picture is asked for and no Chrome or Chromium is installed.
+    An HTML page needs no browser here: the camera in it saves the SVG of this width as ``name``.svg. Raises
+    ``AnamnesisError`` where anything else is asked for and no Chrome or Chromium is installed.
     """
     figure = without_links(figure)
+    width, height = round(_PIXELS * width_mm / WIDTH_MM), figure.layout.height or 480
     if suffix == ".html":
-        return str(figure.to_html(include_plotlyjs=True, full_html=True)).encode()
-    if named := os.environ.get("CHROMIUM"):
-        os.environ.setdefault(_BROWSER, named)
+        camera = {"format": "svg", "filename": name, "width": width, "height": height}
+        config = {"displaylogo": False, "toImageButtonOptions": camera}
+        return str(figure.to_html(config=config, include_plotlyjs=True, full_html=True)).encode()
+    browser = find_browser()
+    if browser is None:
+        raise AnamnesisError(no_browser(".html"))
+    os.environ[_BROWSER] = browser
     scale = WIDTH_MM / 25.4 * DOTS_PER_INCH / _PIXELS if suffix == ".png" else 1
     try:
-        drawn: bytes = figure.to_image(
-            format=suffix.removeprefix("."),
-            width=round(_PIXELS * width_mm / WIDTH_MM),
-            height=figure.layout.height or 480,
-            scale=scale,
-        )
+        drawn: bytes = figure.to_image(format=suffix.removeprefix("."), width=width, height=height, scale=scale)
     except (RuntimeError, ValueError, OSError) as error:
         why = str(error).strip().splitlines()[0]
-        raise AnamnesisError(
-            f"The figure could not be drawn ({why}): install Chrome or Chromium, or name it in CHROMIUM, or take .html."
-        ) from error
+        raise AnamnesisError(f"The figure could not be drawn ({why}): take .html instead.") from error
     return drawn
 
 

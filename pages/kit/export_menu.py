@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from core.browser import find_browser
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Event
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import FORMS, FormName, file_name
-from core.export.png import NONE_FOUND, find_browser
+from core.export.png import NONE_FOUND
 from core.journal import RunHeader
 from pages.kit.look import plain
 
@@ -66,10 +67,12 @@ def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> N
                 FORMS[form].mime,
                 key=f"{key}_take_{form}",
                 icon=f":material/{icon}:",
-                help=NONE_FOUND if missing else tells,
+                help=tells,
                 on_click="ignore",
                 disabled=missing,
                 type="tertiary",
             )
+            if missing:
+                st.caption(plain(NONE_FOUND))
             if form in failed:
                 st.caption(plain(failed[form]))

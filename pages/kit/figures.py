@@ -10,10 +10,10 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.browser import find_browser
 from core.errors import AnamnesisError
-from core.export.png import NONE_FOUND, find_browser
 from core.figures.narrow import under_one_another
-from core.figures.picture import COLUMN_MM, WIDTH_MM, picture_of, without_links
+from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, side_by_side
 from core.store.conditions import PARTS, Condition, Part
@@ -26,6 +26,7 @@ _PICTURES = {
     ".svg": ("SVG", "image/svg+xml"),
     ".pdf": ("PDF", "application/pdf"),
     ".png": ("PNG, 300 dots an inch", "image/png"),
+    ".html": ("HTML, to hover over", "text/html"),
 }
 _WIDTHS = {WIDTH_MM: "Two columns, 180 mm", COLUMN_MM: "One column, 88 mm"}
 
@@ -70,7 +71,11 @@ def draw_figure(
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
         _offer_pictures(make, name, title, rests)
-    config = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["toImage"]}
+    config: dict[str, Any] = {"displaylogo": False, "showSendToCloud": False}
+    if find_browser():  # the menu saves what print needs
+        config["modeBarButtonsToRemove"] = ["toImage"]
+    else:  # the visitor's own browser still draws SVG
+        config["toImageButtonOptions"] = {"format": "svg", "filename": name.replace("_", "-")}
     figure = without_links(make(is_dark()))
     stacked = under_one_another(figure)
     shown = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
@@ -98,29 +103,31 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
     failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
     with st.popover("", icon=":material/download:", type="tertiary", key=f"{name}_save", help="Save for print"):
         wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
-        for suffix, (label, mime) in _PICTURES.items():
+        file_name, forms = name.replace("_", "-"), _PICTURES
+        if find_browser() is None:
+            st.caption(plain(no_browser("HTML")))
+            forms = {".html": _PICTURES[".html"]}
+        for suffix, (label, mime) in forms.items():
 
             def picture(suffix: str = suffix, wide: float = wide) -> bytes:
                 failed.pop(name, None)
                 try:
                     figure = with_caption(make(False), title, rests, wide / WIDTH_MM)
-                    return picture_of(figure.update_layout(template="plotly_white"), suffix, wide)
+                    return picture_of(figure.update_layout(template="plotly_white"), suffix, wide, file_name)
                 except AnamnesisError as error:
                     failed[name] = str(error)
                     raise
 
-            missing = find_browser() is None
             st.download_button(
                 label,
                 picture,
-                f"{name.replace('_', '-')}{suffix}",
+                f"{file_name}{suffix}",
                 mime,
                 key=f"{name}_save_{suffix}",
                 on_click="ignore",
                 type="tertiary",
                 icon=":material/image:",
-                disabled=missing,
-                help=NONE_FOUND if missing else "On a light ground, with title and caption: n, intervals, condition.",
+                help="On a light ground, with title and caption: n, intervals, condition.",
             )
         if name in failed:
             st.caption(plain(failed[name]))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.dashboard import (
-    IN_CHROMIUM,
     NARROW,
     SOON,
     WIDE,
@@ -27,7 +26,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 LONG = 150_000
 
 

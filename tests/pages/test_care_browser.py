@@ -10,14 +10,14 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.care.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
+from tests.support.dashboard import NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import orjson
 import pytest
 
 from core.datasets.library import library
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
+from tests.support.dashboard import NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 FIRST_ROW = {"x": 120, "y": 52}  # a cell of it, not the box before it
 """Where the box lies that chooses the first row of a table, below its header."""
 

@@ -9,14 +9,14 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, choose_speed, scrolls_sideways, settle
+from tests.support.dashboard import NARROW, WIDE, Dashboard, choose_speed, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 LONG = 150_000
 NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
 

@@ -10,14 +10,14 @@ import pytest
 from core.measures.experts.reviewing import state_of
 from core.store.database import Store
 from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
-from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
+from tests.support.dashboard import Dashboard, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import press_key, visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 
 
 def blinded(page: Page) -> None:

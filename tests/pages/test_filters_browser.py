@@ -15,12 +15,12 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
 from tests.support.browsing import Visitors, visiting
-from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
+from tests.support.dashboard import Dashboard, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 MODELS = ("openai/a", "openai/b", "openai/c")
 TALK = (
     Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),

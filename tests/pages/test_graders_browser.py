@@ -8,14 +8,14 @@ import pytest
 
 from core.store.database import Store
 from tests.core.measures.graders.graded import three_graders
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
+from tests.support.dashboard import NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

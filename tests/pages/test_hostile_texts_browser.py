@@ -16,7 +16,7 @@ from core.figures.report import figure_of
 from core.measures.accuracy import report
 from core.measures.base import Asked
 from pages.kit.navigation import PAGES
-from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, settle, shared
+from tests.support.dashboard import NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, settle, shared
 from tests.support.hostile import CASES, HIT, HOST, RUNS, TEXTS, hostile
 from tests.support.stores import copy_of
 
@@ -25,7 +25,7 @@ from playwright.sync_api import Browser
 
 from tests.support.browsing import visiting
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 PARTS: tuple[tuple[str, dict[str, str]], ...] = (
     *((name if name != "home" else "", {}) for group in PAGES.values() for name in group),
     ("transcripts", {"trial": "run-0-0"}),

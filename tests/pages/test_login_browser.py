@@ -18,12 +18,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from core import access, paths
 from tests.core.test_access import ADMIN, FILE, OTHER, RUNNER, VIEWER
-from tests.support.dashboard import IN_CHROMIUM, environment_for, settle
+from tests.support.dashboard import environment_for, settle
 
 pytest.importorskip("authlib", reason="a login needs Authlib: pip install -r requirements-server.txt")
 from tests.support.oidc import CLIENT, SECRET, Provider, provider
 
-pytestmark = [*IN_CHROMIUM, pytest.mark.soak]
+pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.support.browsing import Visitors, visiting
-from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, settle
+from tests.support.dashboard import NARROW, WIDE, Dashboard, scrolls_sideways, settle
 from tests.support.fake_provider import running
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 STAGE = (1920, 1080)
 SMALL_TYPE = """() => {
     const small = [], walker = document.createTreeWalker(document.querySelector(".st-key-stage"), NodeFilter.SHOW_TEXT);

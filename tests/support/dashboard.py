@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,23 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from core import paths
+from core.browser import find_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
-IN_CHROMIUM = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
-"""Marks of tests that drive a browser."""
 WIDE = (1440, 900)
 NARROW = (390, 844)
 SOON = 45_000
@@ -152,7 +144,7 @@ class Shared:
 
         expect.set_options(timeout=SOON)
         playwright = self._open.enter_context(sync_playwright())
-        return self._open.enter_context(playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS))
+        return self._open.enter_context(playwright.chromium.launch(executable_path=find_browser(), args=FLAGS))
 
     @functools.cached_property
     def _server(self) -> tuple[str, subprocess.Popen[bytes], Path]:

@@ -14,19 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.browser import find_browser
 from core.errors import AnamnesisError
 from core.export import png
 from core.export.document import Document, document_of
 from core.export.page import to_html
-from core.export.png import WIDTHS, find_browser, run_browser, to_png
+from core.export.png import WIDTHS, run_browser, to_png
 from core.store.database import Store
 from tests.core.export.talks import evil_talk
-from tests.support.dashboard import CHROMIUM, NARROW, WIDE
-
-needs_chromium = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
+from tests.support.dashboard import NARROW, WIDE
 
 
 def beside(document: Document) -> Document:
@@ -54,18 +50,7 @@ def listening() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-def applied(*marks: pytest.MarkDecorator):
-    """Apply several marks to one test."""
-
-    def apply(test):
-        for mark in marks:
-            test = mark(test)
-        return test
-
-    return apply
-
-
-@applied(*needs_chromium)
+@pytest.mark.browser
 def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
     documents = {"one": evil_talk(), "three": beside(evil_talk())}
     for name, document in documents.items():
@@ -93,7 +78,7 @@ def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
             context.close()
 
 
-@applied(*needs_chromium)
+@pytest.mark.browser
 def test_the_pages_policy_would_stop_what_escaping_let_through(browser, tmp_path: Path) -> None:
     """A second wall: markup put into the finished page by hand neither runs nor fetches, though somebody listens."""
     path = tmp_path / "broken.html"
@@ -109,9 +94,8 @@ def test_the_pages_policy_would_stop_what_escaping_let_through(browser, tmp_path
         assert heard[:1] == ["/hello"]
 
 
-@applied(*needs_chromium)
+@pytest.mark.browser
 def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("CHROMIUM", CHROMIUM)
     document = document_of(["run/1/0", "run/1/1"])
     path = tmp_path / "page.html"
     path.write_bytes(to_html(document))

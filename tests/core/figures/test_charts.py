@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +16,9 @@ from core.figures.narrow import under_one_another
 from core.figures.picture import check_name, picture_of, without_links
 from core.figures.report import figure_of, with_caption
 from core.measures.base import Columns, Row
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 NAMES = {"a": "Model A", "b": "Model B"}
 COLOURS = {"a": "#0072B2", "b": "#D55E00"}
@@ -169,13 +174,39 @@ def test_a_figure_is_saved_at_print_size() -> None:
 
 
 def test_without_a_browser_html_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object, **__: object) -> bytes:
-        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nmore")
+    monkeypatch.setenv("CHROMIUM", "/no/such/browser")
+    figure = bars([Mark("x", 0.5, series="a")], NAMES, COLOURS)
+    for suffix in (".svg", ".pdf", ".png"):
+        with pytest.raises(AnamnesisError, match=r"take \.html.* install Chrome or Chromium"):
+            picture_of(figure, suffix)
+    assert b"<html" in picture_of(figure, ".html")[:200]
+
+
+def test_a_browser_that_draws_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> bytes:
+        raise RuntimeError("The browser closed.\nmore")
 
     figure = bars([Mark("x", 0.5, series="a")], NAMES, COLOURS)
-    monkeypatch.setattr(type(figure), "to_image", none)
-    with pytest.raises(AnamnesisError, match=re.escape("or take .html")):
+    monkeypatch.setenv("CHROMIUM", sys.executable)
+    monkeypatch.setattr(type(figure), "to_image", fail)
+    with pytest.raises(AnamnesisError, match=re.escape("(The browser closed.): take .html")):
         picture_of(figure, ".svg")
+
+
+@pytest.mark.browser
+def test_the_camera_of_an_html_figure_saves_the_svg_for_print(browser: Browser, tmp_path: Path) -> None:
+    figure = with_caption(bars([Mark("Ä or B", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS), "Accuracy", "n = 12 cases.")
+    path = tmp_path / "figure.html"
+    path.write_bytes(picture_of(figure, ".html", name="accuracy"))
+    page = browser.new_page(accept_downloads=True)
+    page.goto(path.as_uri())
+    page.hover(".plotly")
+    with page.expect_download() as download:
+        page.locator(".modebar-btn").first.click()
+    svg = download.value.path().read_text(encoding="utf-8")
+    assert download.value.suggested_filename == "accuracy.svg"
+    assert re.search(r'<svg[^>]* width="960"', svg)
+    assert all(words in svg for words in ("Ä or B", "Accuracy", "n = 12 cases."))
 
 
 def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
