@@ -11,6 +11,7 @@ started, by the environment.
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -88,6 +89,10 @@ class Rules(Limits):
     """What lies below them may be named by its path on a page."""
     hosts: tuple[str, ...] = _LOOPBACK
     """``host``, ``host:port``, ``*.example.org`` or ``*``: what an address from a page may lead to."""
+    served_as: tuple[str, ...] = ()
+    """Host names by which browsers reach this server through a proxy, without a port."""
+    framed_by: tuple[str, ...] = ()
+    """Origins (``https://example.org``) whose pages may show this one in a frame."""
 
 
 @dataclass(frozen=True)
@@ -321,11 +326,25 @@ def spent_today(name: str | None = None) -> float:
                     if not line.endswith(b"\n"):
                         break
                     start += len(line)
-                    told = json.loads(line)
-                    sums[told["who"]] = sums.get(told["who"], 0.0) + told["usd"]
+                    if entry := _spending_entry(line):
+                        sums[entry[0]] = sums.get(entry[0], 0.0) + entry[1]
             _counted.clear()
             _counted[path] = start, sums
         return sums.get(name, 0.0)
+
+
+def _spending_entry(line: bytes) -> tuple[str, float] | None:
+    """Return who spent how many US dollars; ``None`` for a line that a kill or a full disk has torn.
+
+    A line that was torn before ``_append`` began each line anew may have the next one glued to it.
+    """
+    for part in (line, line[line.rfind(b'{"at"') :]):
+        try:
+            entry = json.loads(part)
+            return str(entry["who"]), float(entry["usd"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def _spending() -> Path:
@@ -346,17 +365,24 @@ def note(did: str, on: str) -> None:
         _append(audit_log(), {"at": at, "who": who.name, "role": who.role, "did": did, "on": on[:300]})
 
 
-def _append(path: Path, line: Mapping[str, Any]) -> None:
-    """Write a line whole, also beside other processes; it is for the server's eyes only."""
-    data = json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n"
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a JSON line that only the server's user can read, in one write so that processes do not mix theirs.
+
+    Raises ``AnamnesisError`` if it cannot be stored whole: what cannot be counted and noted is not done.
+    """
+    line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(file, data)
+            size = os.fstat(file).st_size
+            if size and os.pread(file, 1, size - 1) != b"\n":  # the line before was torn: do not continue it
+                line = b"\n" + line
+            if (written := os.write(file, line)) < len(line):
+                raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes were stored")
         finally:
             os.close(file)
-    except OSError as error:  # what cannot be counted and noted is not done
+    except OSError as error:
         raise AnamnesisError(f"{path} cannot be written ({error.strerror}): nothing is started without it.") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from core.debugger.packs import save_pack
 from core.debugger.question import ask_model
 from core.debugger.run import resume_bench, start_bench, start_edited
 from core.debugger.stored import load_bench
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
@@ -337,6 +338,29 @@ def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
     assert audit()[-1]["did"] == "refused: money"
     day = datetime.now(UTC).date().isoformat()
     assert (tmp_path / "anamnesis.spent" / f"{day}.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_torn_line_of_the_spending_file_stops_nobody(server: Store) -> None:
+    """A kill or a full disk may cut a line; the next one must neither continue it nor be lost, now or in old files."""
+    with acting(RUNNER):
+        access.spend(0.25)
+        path = access._spending()
+        whole = path.read_bytes()
+        path.write_bytes(whole + whole[:17])
+        access.spend(0.25)
+        assert access.spent_today() == pytest.approx(0.5)
+        path.write_bytes(path.read_bytes() + whole[:17] + whole + b"null\n[1]\n")
+        assert access.spent_today() == pytest.approx(0.75)
+
+
+def test_what_cannot_be_noted_whole_is_refused(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:5]))
+    with acting(RUNNER), pytest.raises(AnamnesisError, match="cannot be written"):
+        access.spend(0.25)
+    monkeypatch.undo()
+    with acting(RUNNER):
+        assert access.spent_today() == 0.0
 
 
 def test_a_model_without_a_price_is_not_asked_for_who_has_a_limit(
