@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
@@ -57,6 +57,8 @@ _GRANTED: dict[Right, tuple[Role, str]] = {
 _ROLES: tuple[Role, ...] = ("viewer", "runner", "admin")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"[a-z0-9._:-]+")
+_TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
+"""NAT64's two prefixes, and the deprecated IPv4-compatible addresses."""
 
 
 class NotAllowedError(UsageError):
@@ -442,8 +444,23 @@ def allowed_host(url: str) -> None:
 def _is_public(host: str, port: int) -> bool:
     """Say whether all addresses of a host are public; one that has none is not."""
     try:
-        found = {ip_address(str(one[4][0]).partition("%")[0]) for one in socket.getaddrinfo(host, port)}
+        addresses = {ip_address(str(info[4][0]).partition("%")[0]) for info in socket.getaddrinfo(host, port)}
     except (OSError, ValueError):
         return False
-    inner = [(one.ipv4_mapped or one) if isinstance(one, IPv6Address) else one for one in found]
-    return bool(inner) and all(one.is_global and not one.is_multicast for one in inner)
+    reached = [target(address) for address in addresses]
+    return bool(reached) and all(address.is_global and not address.is_multicast for address in reached)
+
+
+def target(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address carries and may be translated to; any other address as it is.
+
+    IPv4-mapped and IPv4-compatible (RFC 4291), 6to4 (RFC 3056), Teredo's client (RFC 4380), NAT64 by its well-known and
+    local prefixes (RFC 6052 and 8215, with the IPv4 address in the last 32 bits).
+    """
+    if not isinstance(address, IPv6Address):
+        return address
+    last_32_bits = IPv4Address(int(address) & 0xFFFF_FFFF)
+    if not address.is_loopback and any(address in network for network in _TRANSLATED):
+        return last_32_bits
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address

@@ -48,6 +48,7 @@ from core.models.connection import find_servers, offered, try_model
 from core.models.fetch import get
 from core.models.register import Entry, add, keep, remove
 from core.models.registry import load_registry
+from core.models.spec import is_private
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
@@ -338,6 +339,20 @@ def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
     assert audit()[-1]["did"] == "refused: money"
     day = datetime.now(UTC).date().isoformat()
     assert (tmp_path / "anamnesis.spent" / f"{day}.jsonl").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("64:ff9b::808:808", True), ("2002:808:808::1", True),
+        ("::ffff:8.8.8.8", True), ("127.0.0.1", False), ("::1", False), ("::", False), ("::127.0.0.1", False),
+        ("::10.0.0.1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::1", False), ("64:ff9b:1::a00:1", False),
+        ("2002:7f00:1::1", False), ("2002:a00:1::1", False), ("2001:0:1:2:3:4:80ff:fffe", False), ("fd00::5", False),
+    ],
+)  # fmt: skip
+def test_an_address_that_is_translated_to_an_inner_one_is_not_public(address: str, public: bool) -> None:
+    assert access._is_public(address, 80) is public
+    assert is_private(f"http://[{address}]/" if ":" in address else f"http://{address}/") is not public
 
 
 def test_a_torn_line_of_the_spending_file_stops_nobody(server: Store) -> None:
