@@ -9,6 +9,7 @@ import re
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ import httpx2
 import openai
 
 from core.errors import FailureKind
+from core.models.bounds import TooLargeError
 from core.models.failures import Failure, malformed, refused, retry_after, timed_out
 from core.models.wire import UnreadableChunk
 
@@ -45,6 +47,8 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
         return answered(status, detail, error.response.headers, _request_advice(error))
     if isinstance(error, openai.APITimeoutError) and not _is_disconnect(error):
         return timed_out("the connection timed out")
+    if too_large := next((cause for cause in _causes(error) if isinstance(cause, TooLargeError)), None):
+        return replace(malformed(str(too_large)), retry=False)
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
         return disconnected(error)
     if isinstance(error, TimeoutError):

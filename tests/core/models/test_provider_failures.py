@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, Restart
+from core.models.base import Completion, Delayed, Restart
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
 from core.models.limits import Limits, RateLimiter
@@ -147,12 +147,30 @@ async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
     assert naps.seconds[2] == 0.25
 
 
-async def test_a_rest_longer_than_the_bound_is_not_waited_for(fake_provider: FakeProvider) -> None:
-    fake_provider.script = [rate_limited("3600"), GOOD]
-    naps = Naps()
-    with pytest.raises(ProviderError, match="HTTP 429") as caught:
-        await ask(make_model(make_spec(fake_provider.base_url), naps=naps))
-    assert (caught.value.kind, caught.value.attempts, naps.seconds) == ("rate_limit", 1, [])
+@pytest.mark.parametrize("rest", ["3600", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_whatever_rest_is_asked_for_it_is_asked_again_after_a_minute(
+    fake_provider: FakeProvider, rest: str
+) -> None:
+    fake_provider.script = [rate_limited(rest), GOOD]
+    naps, clock = Naps(), Clock()
+    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    model = make_model(make_spec(fake_provider.base_url), naps=naps, limiter=limiter)
+    items = await hear(model)
+    assert items[-1].text
+    assert 60 <= naps.seconds[0] <= 61
+    waits = [item.words for item in items if isinstance(item, Delayed)]
+    assert "60 s" in waits[0]
+    assert waits[-1] == "", "who watches sees that it waits, and that it goes on"
+
+
+@pytest.mark.parametrize(
+    "rest", ["Mon, 01 Jan 99999 00:00:00 GMT", "Fri, 00 Foo 0000 99:99:99 +9999", "-1e999", "nan", "²", "," * 5_000]
+)
+async def test_a_rest_that_is_no_time_ends_nothing(fake_provider: FakeProvider, rest: str) -> None:
+    """A year that no calendar has was an OverflowError that ended the whole campaign, and again at each resume."""
+    assert retry_after({"retry-after": rest}) in (None, 0.0)
+    fake_provider.script = [rate_limited(rest.encode().decode("latin-1")), GOOD]
+    assert (await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))).attempts == 2
 
 
 async def test_a_rate_limit_holds_back_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
