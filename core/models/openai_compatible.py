@@ -48,7 +48,7 @@ from core.models.base import (
     Thought,
 )
 from core.models.batches import Batches
-from core.models.classify import classify
+from core.models.classify import classify, without_secret
 from core.models.failures import (
     AttemptFailed,
     Failure,
@@ -458,8 +458,9 @@ class OpenAICompatibleModel:
             self._told_of_usage = True
             told = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
             log.warning("%s counts tokens that cannot be (%s): they are estimated from the words.", self.name, told)
+        key = self._key.get_secret_value() if self._key else ""
         return Completion(
-            text=reply.text,
+            text=without_secret(reply.text, key),
             finish_reason=reply.finish_reason or "stop",
             usage=usage,
             model=self.name,
@@ -470,7 +471,7 @@ class OpenAICompatibleModel:
             price_source=source(self.spec, batch=self._batches is not None),
             served_by=reply.served_by,
             request=dict(body),
-            reasoning=reply.reasoning or None,
+            reasoning=without_secret(reply.reasoning, key) or None,
             kept=reply.kept,
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 import traceback
 from email.utils import formatdate
+from urllib.parse import quote
 
 import aiohttp
 import httpx2
@@ -250,3 +252,39 @@ def test_details_are_one_short_clean_line() -> None:
     assert clean("bad\n  thing happened.") == "bad thing happened"
     assert "tok" not in clean("Authorization: Bearer tok_1234567")
     assert len(clean("word " * 500)) <= 240
+
+
+KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        KEY, f"Bearer {KEY}", KEY.upper(), KEY[::-1], KEY[8:20], f"…{KEY[-10:]}",
+        quote("".join(f"%{ord(c):02x}" for c in KEY)),
+        "".join(f"%{ord(c):02X}" for c in KEY),
+        "".join(f"\\u{ord(c):04x}" for c in KEY), "".join(f"&#{ord(c)};" for c in KEY),
+        base64.b64encode(KEY.encode()).decode(), base64.b64encode(f"Bearer {KEY}".encode()).decode(),
+        base64.b64encode(f":{KEY}".encode()).decode(), base64.urlsafe_b64encode(f"key={KEY}!".encode()).decode(),
+        KEY.encode().hex(), KEY.encode().hex().upper(), " ".join(KEY), "-".join(KEY), "\u200b".join(KEY),
+    ],
+)  # fmt: skip
+def test_a_key_is_shown_in_no_form_that_a_provider_may_echo(echo: str) -> None:
+    shown = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
+    assert "Incorrect" not in shown
+    assert not any(KEY[at : at + 6].lower() in shown.lower() for at in range(len(KEY) - 6))
+
+
+async def test_a_key_that_a_reply_repeats_is_not_stored(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply(f"You sent {KEY}.", deltas=[{"reasoning": f"It is {KEY}."}])]
+    model = make_model(make_spec(fake_provider.base_url), key=KEY)
+    done = await ask(model)
+    assert (done.text, done.reasoning) == ("You sent ….", "It is ….")
+    await model.aclose()
+
+
+def test_words_without_the_key_are_shown() -> None:
+    words = "Incorrect API key provided: sk-****7C; you can find yours in the console"
+    assert "you can find yours" in clean(words, (KEY,))
+    assert "7C" not in clean(words, (KEY,))
+    assert clean("model not found", (KEY, "none", "")) == "model not found"
