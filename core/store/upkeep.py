@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from core import __version__
 from core.datasets import imported
-from core.datasets.archive import safe_name
+from core.datasets.archive import PlainMember, safe_name
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.images import Image
@@ -46,6 +48,12 @@ _MANIFEST = "manifest.json"
 _ASKED_FOR_S = 1.0
 """Who only looks whether a run is under way has its lock for less."""
 _BLOCK = 1 << 20
+_BROKEN_BACKUP = (
+    *(tarfile.TarError, zlib.error, EOFError, OSError),
+    *(ValueError, LookupError, TypeError, AttributeError),  # of a list of files that is none
+)
+_SMALL_BACKUP, _RATIO = 200_000_000, 200
+"""Bytes that a backup may unpack to in any case, and how many times its own size."""
 
 
 @dataclass(frozen=True)
@@ -273,9 +281,10 @@ def restore(packed: Path, store: Store) -> int:
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=store.path.parent, prefix=".restoring-") as folder:
         sums: dict[str, str] = {}
-        manifest: dict[str, Any] = {}
+        expected: set[tuple[str, str]] = set()
         try:
-            with tarfile.open(packed, "r:gz") as archive:
+            room = min(shutil.disk_usage(folder).free, max(_SMALL_BACKUP, _RATIO * packed.stat().st_size))
+            with tarfile.open(packed, "r:gz", tarinfo=PlainMember) as archive:
                 for member in archive:
                     name = safe_name(member.name, packed.name)
                     source = archive.extractfile(member) if member.isfile() else None
@@ -286,15 +295,21 @@ def restore(packed: Path, store: Store) -> int:
                     read = _Summed(source)
                     with target.open("wb") as file:
                         while block := read.read(_BLOCK):
+                            if (room := room - len(block)) < 0:
+                                raise AnamnesisError(
+                                    f"{packed.name} unpacks to far more than a backup does, or than there is room for; "
+                                    "nothing was restored."
+                                )
                             file.write(block)
-                    sums[member.name] = read.sum.hexdigest()
+                    sums[str(name)] = read.sum.hexdigest()
             manifest = orjson.loads((Path(folder) / _MANIFEST).read_bytes())
-        except (tarfile.TarError, EOFError, ValueError, OSError) as error:
+            expected = {(str(name), str(digest)) for name, digest in manifest["sha256"].items()}
+        except _BROKEN_BACKUP as error:
             raise AnamnesisError(
                 f"The backup {packed} is damaged or not whole ({error}); nothing was restored."
             ) from error
-        sums.pop(_MANIFEST)
-        wrong = sorted(name for name in {*sums, *manifest["sha256"]} if sums.get(name) != manifest["sha256"].get(name))
+        sums.pop(_MANIFEST, None)
+        wrong = sorted(name for name, _ in {*sums.items()} ^ expected)
         if wrong:
             raise AnamnesisError(f"The backup {packed} is damaged: {wrong[0]} is not as it was; nothing was restored.")
         for part, place in places.items():
