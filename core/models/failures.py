@@ -75,6 +75,12 @@ def only_thought(finish_reason: str, limit: object) -> Failure:
     return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)
 
 
+def unended() -> Failure:
+    """Describe a reply that began to think in its text and did not say where its thought ends."""
+    what = "it began to think and did not end, so that what it says is not known"
+    return Failure("unspoken", what, "look at its reasoning, or set thinking_markers in its models file", retry=True)
+
+
 @dataclass(frozen=True)
 class RetryPolicy:
     """At most ``attempts`` requests a call, and at most ``max_wait_s`` seconds of waiting between them.

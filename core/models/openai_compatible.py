@@ -60,6 +60,7 @@ from core.models.failures import (
     only_thought,
     refused,
     timed_out,
+    unended,
 )
 from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
@@ -224,7 +225,7 @@ class OpenAICompatibleModel:
         lost = Spent()
         while True:
             body = self._body(messages, sampling)
-            reply = Reply(Thinking(opened=self.opens_thinking))
+            reply = Reply(Thinking(opened=self.opens_thinking, markers=self.spec.thinking_markers))
             retries.attempts += 1
             try:
                 async with aclosing(self._attempt(body, pictures, reply)) as items:
@@ -494,7 +495,9 @@ def _fault_of(reply: Reply, limit: object) -> Failure | None:
         return refused("the provider's content filter stopped the reply")
     if reply.finish_reason is None:
         return malformed("the reply ended before it was complete")
-    if not reply.text.strip():
+    if reply.thinking.unclosed and reply.finish_reason not in CUT_SHORT:
+        return unended()
+    if reply.thinking.unclosed or not reply.text.strip():
         # some providers keep the reasoning to themselves and only count it
         thought = reply.reasoning or (reply.usage and reply.usage.reasoning_tokens)
         return only_thought(reply.finish_reason, limit) if thought else empty(reply.finish_reason)

@@ -113,6 +113,8 @@ class ModelSpec:
     command: tuple[str, ...] = ()
     folder: str | None = None
     opens_thinking: bool = False
+    thinking_markers: tuple[tuple[str, str], ...] = ()
+    """What opens and closes its reasoning in the text, in addition to ``core.models.thinking.MARKERS``."""
     retired: bool = False
     thinking_tokens: int | None = None
     structured: Structured | None = None
