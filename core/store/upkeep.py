@@ -13,12 +13,13 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import orjson
 from filelock import FileLock, Timeout
 
@@ -31,10 +32,11 @@ from core.images import Image
 from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, RunHeader, TrialLine, in_use, read_lines
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.tables import OF_A_TRIAL
+from core.store.rows import CHILDREN, child_rows
+from core.store.tables import OF_A_TRIAL, Row
 from core.store.tallies import count_anew, miscounted
 
-Kind = Literal["missing", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
+Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
 """Folders beside the database that go into a backup; fetched models do not: they can be fetched again."""
 _DOUBLED = {
@@ -60,14 +62,16 @@ _SMALL_BACKUP, _RATIO = 200_000_000, 200
 class Finding:
     """What is amiss, and whether it can be mended from the journals (``repairable``).
 
-    ``missing`` in the database, ``doubled`` there, ``orphaned`` (no journal has it), a journal's ``torn`` last line,
-    ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture`` whose file is gone.
+    ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
+    it), a journal's ``torn`` last line, ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture``
+    whose file is gone. ``trials`` are the ids of those that differ.
     """
 
     kind: Kind
     where: str
     words: str
     repairable: bool = False
+    trials: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,9 @@ class Verified:
 
 @dataclass
 class _Held:
-    """What a journal holds: trials and calls by their ids, without what was deleted."""
+    """What a journal holds, without what was deleted: trials with a digest of their content, and the ids of calls."""
 
-    trials: set[str] = field(default_factory=set)
+    trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
 
 
@@ -127,11 +131,16 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             continue
         if not _whole(path) and not in_use(path):
             found.append(Finding("torn", name, "ends in the beginning of a line, which a crash cut off", True))
-        lacking, unpaid = held.trials - stored.get(name, set()), held.calls - paid
+        lacking, unpaid = held.trials.keys() - stored.get(name, set()), held.calls - paid
         if lacking or unpaid:
             words = f"holds {len(lacking):,} trials and {len(unpaid):,} calls that the database lacks"
             found.append(Finding("missing", name, words, True))
-        if beyond := stored.get(name, set()) - held.trials if name in local else set():
+        with store.read() as cursor:
+            digests = _digests_of_run(cursor, name)
+        if differing := sorted(trial for trial, digest in held.trials.items() if digests.get(trial, digest) != digest):
+            words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
+            found.append(Finding("different", name, words, trials=tuple(differing)))
+        if beyond := stored.get(name, set()) - held.trials.keys() if name in local else set():
             found.append(Finding("orphaned", name, f"lacks {len(beyond):,} trials that the database has of it"))
     for run_id in local:
         if run_id not in known:
@@ -155,16 +164,61 @@ def _read(path: Path, held: _Held) -> None:
             case RunHeader(source="release"):
                 return  # the import describes what came with it; no line of a trial follows
             case TrialLine():
-                held.trials.add(line.trial_id)
+                rows = child_rows(line)
+                said = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
+                held.trials.setdefault(line.trial_id, _digest(said, (row[1:6] for row in rows["answers"])))
                 held.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
             case ReplyLine():
                 held.calls.add(line.call.call_id)
             case DeletedLine():
-                held.trials.discard(line.trial_id)
+                held.trials.pop(line.trial_id, None)
             case RunDeletedLine():
                 held.trials.clear()
             case _:
                 pass
+
+
+def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, bytes]:
+    """Return trial → digest of its messages and answers as the database has them."""
+    messages: dict[str, list[Row]] = {}
+    answers: dict[str, list[Row]] = {}
+    of_run = "JOIN trials USING (trial_id) WHERE run_id = ?"
+    for trial_id, _, *row in cursor.execute(  # rows that stand there twice are another finding
+        f"SELECT DISTINCT trial_id, position, turn, role, text FROM utterances {of_run} ORDER BY ALL", [run_id]
+    ).fetchall():
+        messages.setdefault(trial_id, []).append(tuple(row))
+    for trial_id, *row in cursor.execute(
+        f"SELECT DISTINCT trial_id, format, question_type, response, answers.status, reason FROM answers {of_run}",
+        [run_id],
+    ).fetchall():
+        answers.setdefault(trial_id, []).append(tuple(row))
+    ids = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial: _digest(messages.get(trial, []), answers.get(trial, [])) for (trial,) in ids}
+
+
+def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
+    """Return a digest of what was said and answered, which no later version of the program writes otherwise."""
+    content = [list(messages), sorted(answers, key=lambda row: row[:2])]
+    return hashlib.blake2b(orjson.dumps(content), digest_size=16).digest()
+
+
+def fold_anew(store: Store, verified: Verified) -> int:
+    """Take the trials in which database and journal differ from the journals again; return how many.
+
+    What people and later jobs stored of these trials stays, as long as it is not in the trial's own rows.
+    """
+    trials = [trial for finding in verified.findings for trial in finding.trials]
+    if trials:
+        with store.write() as connection:
+            for table in (*CHILDREN, "scores", "trials"):
+                if table != "calls":  # paid for in any case
+                    connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
+            # re-gradings may stand in any journal: all are read again, and what is there already is left
+            connection.execute("DELETE FROM journal_positions")
+        fold(store)
+        with store.write() as connection:
+            count_anew(connection)
+    return len(trials)
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
