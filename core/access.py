@@ -11,6 +11,7 @@ started, by the environment.
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
@@ -56,6 +57,8 @@ _GRANTED: dict[Right, tuple[Role, str]] = {
 _ROLES: tuple[Role, ...] = ("viewer", "runner", "admin")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"[a-z0-9._:-]+")
+_TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
+"""NAT64's two prefixes, and the deprecated IPv4-compatible addresses."""
 
 
 class NotAllowedError(UsageError):
@@ -88,6 +91,10 @@ class Rules(Limits):
     """What lies below them may be named by its path on a page."""
     hosts: tuple[str, ...] = _LOOPBACK
     """``host``, ``host:port``, ``*.example.org`` or ``*``: what an address from a page may lead to."""
+    served_as: tuple[str, ...] = ()
+    """Host names by which browsers reach this server through a proxy, without a port."""
+    framed_by: tuple[str, ...] = ()
+    """Origins (``https://example.org``) whose pages may show this one in a frame."""
 
 
 @dataclass(frozen=True)
@@ -321,11 +328,25 @@ def spent_today(name: str | None = None) -> float:
                     if not line.endswith(b"\n"):
                         break
                     start += len(line)
-                    told = json.loads(line)
-                    sums[told["who"]] = sums.get(told["who"], 0.0) + told["usd"]
+                    if entry := _spending_entry(line):
+                        sums[entry[0]] = sums.get(entry[0], 0.0) + entry[1]
             _counted.clear()
             _counted[path] = start, sums
         return sums.get(name, 0.0)
+
+
+def _spending_entry(line: bytes) -> tuple[str, float] | None:
+    """Return who spent how many US dollars; ``None`` for a line that a kill or a full disk has torn.
+
+    A line that was torn before ``_append`` began each line anew may have the next one glued to it.
+    """
+    for part in (line, line[line.rfind(b'{"at"') :]):
+        try:
+            entry = json.loads(part)
+            return str(entry["who"]), float(entry["usd"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def _spending() -> Path:
@@ -346,17 +367,24 @@ def note(did: str, on: str) -> None:
         _append(audit_log(), {"at": at, "who": who.name, "role": who.role, "did": did, "on": on[:300]})
 
 
-def _append(path: Path, line: Mapping[str, Any]) -> None:
-    """Write a line whole, also beside other processes; it is for the server's eyes only."""
-    data = json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n"
+def _append(path: Path, entry: Mapping[str, Any]) -> None:
+    """Append a JSON line that only the server's user can read, in one write so that processes do not mix theirs.
+
+    Raises ``AnamnesisError`` if it cannot be stored whole: what cannot be counted and noted is not done.
+    """
+    line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(file, data)
+            size = os.fstat(file).st_size
+            if size and os.pread(file, 1, size - 1) != b"\n":  # the line before was torn: do not continue it
+                line = b"\n" + line
+            if (written := os.write(file, line)) < len(line):
+                raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes were stored")
         finally:
             os.close(file)
-    except OSError as error:  # what cannot be counted and noted is not done
+    except OSError as error:
         raise AnamnesisError(f"{path} cannot be written ({error.strerror}): nothing is started without it.") from error
 
 
@@ -416,8 +444,23 @@ def allowed_host(url: str) -> None:
 def _is_public(host: str, port: int) -> bool:
     """Say whether all addresses of a host are public; one that has none is not."""
     try:
-        found = {ip_address(str(one[4][0]).partition("%")[0]) for one in socket.getaddrinfo(host, port)}
+        addresses = {ip_address(str(info[4][0]).partition("%")[0]) for info in socket.getaddrinfo(host, port)}
     except (OSError, ValueError):
         return False
-    inner = [(one.ipv4_mapped or one) if isinstance(one, IPv6Address) else one for one in found]
-    return bool(inner) and all(one.is_global and not one.is_multicast for one in inner)
+    reached = [target(address) for address in addresses]
+    return bool(reached) and all(address.is_global and not address.is_multicast for address in reached)
+
+
+def target(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address carries and may be translated to; any other address as it is.
+
+    IPv4-mapped and IPv4-compatible (RFC 4291), 6to4 (RFC 3056), Teredo's client (RFC 4380), NAT64 by its well-known and
+    local prefixes (RFC 6052 and 8215, with the IPv4 address in the last 32 bits).
+    """
+    if not isinstance(address, IPv6Address):
+        return address
+    last_32_bits = IPv4Address(int(address) & 0xFFFF_FFFF)
+    if not address.is_loopback and any(address in network for network in _TRANSLATED):
+        return last_32_bits
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address

@@ -31,6 +31,8 @@ CHARACTERS = 20_000_000
 """Written in one filling in, also into what is written in turn."""
 LONGEST = 5_000_000
 """Characters of a value, or things in it."""
+MOST_PARTS = 200_000
+"""Things in a list and in all lists within it."""
 _WIDEST = 10_000
 """A number that says how often or how wide."""
 BREAKS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError, MemoryError)
@@ -38,6 +40,16 @@ BREAKS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, R
 _GROWING = ("batch", "center", "format", "indent", "join", "replace", "slice", "truncate", "urlize", "wordwrap")
 _WIDE = re.compile(r"\d{5}")
 _SIZED = (str, bytes, list, tuple, dict)
+_WIDEST_INDENT = 16
+_METHODS = frozenset(
+    (
+        "capitalize casefold count endswith find format format_map index isalnum isalpha isascii isdecimal isdigit "
+        "islower isnumeric isspace istitle isupper lower lstrip partition removeprefix removesuffix replace rfind "
+        "rindex rpartition rsplit rstrip split splitlines startswith strip swapcase title upper"
+    ).split()
+)
+"""Methods of a text that a template may call; others (``translate``, ``expandtabs``, ``join``, ``zfill``) can make a
+text of any length out of a few letters, or turn it into bytes."""
 
 
 @dataclass
@@ -67,6 +79,36 @@ def _bounded(value: Any) -> Any:
     return value
 
 
+def _weighed(value: Any) -> Any:
+    """Return a value whose text would not be too long; a few lists in each other can hold one text a million times."""
+    if not isinstance(value, list | tuple | dict):
+        return value
+    weight, parts, waiting = 0, 0, [value]
+    while waiting:
+        container = waiting.pop()
+        inner = [*container, *container.values()] if isinstance(container, dict) else container
+        parts += len(inner)
+        if parts > MOST_PARTS:
+            raise SecurityError(f"it makes lists of more than {MOST_PARTS:,} things.")
+        for part in inner:
+            weight += 2 + (len(part) if isinstance(part, str | bytes) else 2)
+            if isinstance(part, list | tuple | dict):
+                waiting.append(part)
+            if weight > LONGEST:
+                raise SecurityError(f"it makes a value longer than {LONGEST:,}.")
+    return value
+
+
+def _made(value: Any) -> Any:
+    """Return a list or table that the template makes, and count what is in it: so none doubles itself for ever."""
+    _charge(steps=1)
+    return _weighed(value)
+
+
+def _text(value: Any) -> str:
+    return str(_bounded(_weighed(value)))
+
+
 def _grows(value: Any, given: Iterable[Any]) -> None:
     """Refuse what would make ``value`` very much longer by what else is given: widths, counts, words put in."""
     size = len(value) if isinstance(value, _SIZED) else 1
@@ -85,6 +127,11 @@ def _guarded(name: str, do: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(do)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         at = int(bool(args) and isinstance(args[0], Context | EvalContext | jinja2.Environment))
+        for given in (*args[at:], *kwargs.values()):
+            _weighed(given)
+        widths = (*args[at + 1 :], *kwargs.values())
+        if name in ("tojson", "indent") and any(isinstance(n, int) and n > _WIDEST_INDENT for n in widths):
+            raise SecurityError(f"an indent is at most {_WIDEST_INDENT}.")
         if name in _GROWING and len(args) > at:
             value = args[at]
             if name == "join" and not isinstance(value, str):
@@ -105,7 +152,7 @@ def _counted(some: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 def _written(value: Any) -> str:
-    text = value if isinstance(value, str) else str(value)
+    text = value if isinstance(value, str) else _text(value)
     _charge(characters=len(text))
     return text
 
@@ -123,9 +170,18 @@ class _Watched(NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        found = self.generic_visit(node)
-        assert isinstance(found, nodes.Expr)
-        return self._filter(found, "_bounded")
+        concat = self.generic_visit(node)
+        assert isinstance(concat, nodes.Concat)
+        concat.nodes = [self._filter(part, "_text") for part in concat.nodes]
+        return self._filter(concat, "_bounded")
+
+    def _counted(self, node: nodes.Expr) -> nodes.Node:
+        made = self.generic_visit(node)
+        assert isinstance(made, nodes.Expr)
+        # the target of `{% set a, b = … %}` is a tuple that nothing is read from
+        return made if getattr(made, "ctx", "load") != "load" else self._filter(made, "_made")
+
+    visit_List = visit_Tuple = visit_Dict = _counted
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
         node.filter = self._filter(node.filter, "_bounded")
@@ -145,6 +201,7 @@ class _Bounded(ImmutableSandboxedEnvironment):
         return found
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        _weighed(left), _weighed(right)
         numbers = [abs(one) for one in (left, right) if isinstance(one, int)]
         if operator == "%":
             _grows(left, right if isinstance(right, tuple) else (right,))
@@ -161,7 +218,11 @@ class _Bounded(ImmutableSandboxedEnvironment):
         _charge(steps=1)
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str | bytes):
+            if getattr(obj, "__name__", "") not in _METHODS:
+                raise SecurityError(f"a prompt cannot call {getattr(obj, '__name__', 'this')!r} of a text.")
             _grows(owner, (*args, *kwargs.values()))
+        for given in (*args, *kwargs.values()):
+            _weighed(given)
         return _bounded(super().call(context, obj, *args, **kwargs))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -181,7 +242,7 @@ ENVIRONMENT: Final[jinja2.Environment] = _Bounded(
 )
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
 ENVIRONMENT.filters = {name: _guarded(name, do) for name, do in ENVIRONMENT.filters.items()}
-ENVIRONMENT.filters |= {"_counted": _counted, "_bounded": _bounded}
+ENVIRONMENT.filters |= {"_counted": _counted, "_bounded": _bounded, "_made": _made, "_text": _text}
 del ENVIRONMENT.globals["lipsum"]
 
 

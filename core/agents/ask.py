@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -34,6 +36,8 @@ _OPENING = re.compile(r"[\[{]")
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
 _SHORTEST = 3
 """Letters and digits that a quotation has at least; a name of one letter quotes nothing."""
+_MOST_PLACES = 1_000
+"""Places of a text that hold a quotation inside longer words: more would be a text made to take long."""
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 
 T = TypeVar("T")
@@ -151,10 +155,38 @@ def json_in(text: str) -> list[Any]:
 
 
 def quotation(words: str, text: str) -> str | None:
-    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``."""
-    parts = words.translate(_QUOTES).strip(" \n\"'….").split()
-    if sum(map(str.isalnum, "".join(parts))) < _SHORTEST:
+    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``.
+
+    The time grows with the length of both, whatever a model wrote: no pattern is searched that could backtrack.
+    """
+    wanted, _ = _spaced(words.translate(_QUOTES).strip(" \n\"'….").split())
+    if sum(map(str.isalnum, wanted)) < _SHORTEST:
         return None
-    pattern = r"\s+".join(re.escape(part) for part in parts)
-    match = re.search(rf"(?<!\w){pattern}(?!\w)", text.translate(_QUOTES), re.IGNORECASE)
-    return text[match.start() : match.end()] if match else None
+    tokens = list(re.finditer(r"\S+", text.translate(_QUOTES)))
+    spaced, starts = _spaced([token[0] for token in tokens])
+    at = -1
+    for _ in range(_MOST_PLACES):
+        at = spaced.find(wanted, at + 1)
+        if at < 0:
+            break
+        end = at + len(wanted)
+        if not (_is_word(spaced[at - 1 : at]) or _is_word(spaced[end : end + 1])):
+            return text[_place(at, starts, tokens) : _place(end - 1, starts, tokens) + 1]
+    return None
+
+
+def _spaced(tokens: Sequence[str]) -> tuple[str, list[int]]:
+    """Return the tokens in small letters with one space between, and where each begins there."""
+    # a letter whose small form has another length would move all that follows it
+    small = ["".join(low if len(low := letter.lower()) == 1 else letter for letter in token) for token in tokens]
+    return " ".join(small), list(accumulate((len(token) + 1 for token in small), initial=0))
+
+
+def _place(at: int, starts: Sequence[int], tokens: Sequence[re.Match[str]]) -> int:
+    """Return where a character of the spaced text stands in the original."""
+    number = bisect_right(starts, at) - 1
+    return tokens[number].start() + at - starts[number]
+
+
+def _is_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

@@ -23,10 +23,12 @@ from core.models.base import (
     Completion,
     Delayed,
     Message,
+    NoReply,
     OnlyThought,
     Priced,
     Restart,
     Sampling,
+    Spent,
     Thought,
 )
 from core.models.pictures import recorded
@@ -77,7 +79,7 @@ async def call(
             yield Called(call=asked.reply)
         yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason in CUT_SHORT)
         return
-    call_id, begun = new_id(), False
+    call_id, begun, broke, lost = new_id(), False, False, Spent()
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
     model = voice.model
     most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
@@ -93,6 +95,11 @@ async def call(
                 elif isinstance(item, Restart):
                     if asked is not None:
                         asked.again(item.attempt, item.reason)
+                        lost += item.lost
+                        if asked.overruns(lost.cost_usd or 0.0):
+                            broke = True
+                            words = f"The budget is used up by requests that gave no reply ({item.reason})."
+                            raise NoReply("cancelled", words, attempts=item.attempt - 1, spent=lost)
                     if begun:
                         yield Token(role=role, purpose=purpose, text="", restart=True)
                     begun = False
@@ -118,11 +125,22 @@ async def call(
             parts=placed(parts, kept),
             error=words,
         )
+        if isinstance(error, NoReply):
+            usage = error.spent.usage
+            paid = {
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "tokens_estimated": usage.estimated,
+                "cost_usd": error.spent.cost_usd if usage.total_tokens else None,
+            }
+            record = record.model_copy(update=paid)
         if isinstance(error, OnlyThought):
             only = _record(call_id, role, purpose, voice.model.name, parts, error.completion)
             record = only.model_copy(update={"response": None, "error": words})
         if asked is not None:
             await asked.keep(record)
+            if broke:  # the piece of work is not done: with more money it is taken up again
+                asked.stop()
         raise CallFailed(Called(call=record), error) from error
     record = _record(call_id, role, purpose, voice.model.name, parts, done)
     if asked is not None:

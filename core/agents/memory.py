@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import NoReturn
 
 import orjson
 
@@ -298,6 +299,8 @@ class Asked:
     """Why the request before it brought none."""
     waits: str = ""
     """What it waits for, where it is not sent yet."""
+    lost_usd: float = 0.0
+    """What its requests were charged with that gave no reply; counted once the call is journaled."""
 
     @asynccontextmanager
     async def in_the_air(self, most_usd: Callable[[], float] = float) -> AsyncIterator[None]:
@@ -335,6 +338,18 @@ class Asked:
         """Take note that the reply is asked for once more, and why; what came of it so far is void."""
         self.unit.replies.streamed -= self.pieces
         self.pieces, self.attempt, self.trouble = 0, attempt, trouble
+
+    def overruns(self, lost_usd: float) -> bool:
+        """Note what failed requests of the call cost; say whether those of all calls in flight exceed what is left."""
+        self.lost_usd = lost_usd
+        left = self.unit.replies.left()
+        return left is not None and lost_usd > 0 and sum(call.lost_usd for call in self.unit.replies.air) >= left
+
+    def stop(self) -> NoReturn:
+        """End the work that asks for want of money: raise a sentence for a person who watches, or ``Over`` in a job."""
+        if self.unit.replies.left is access.left_today:
+            access.check_money()
+        raise Over
 
     async def keep(self, call: CallRecord) -> None:
         """Journal the call; it is on disk when this returns."""

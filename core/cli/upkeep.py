@@ -13,7 +13,7 @@ from rich.console import Console
 
 from core.store.database import Store
 from core.store.upkeep import backup as write_backup
-from core.store.upkeep import repair
+from core.store.upkeep import fold_anew, repair
 from core.store.upkeep import restore as put_back
 from core.store.upkeep import verify as look
 
@@ -26,13 +26,19 @@ def verify(
         bool,
         typer.Option("--repair", help="Take what the database lacks from the journals, drop torn lines, count anew."),
     ] = False,
+    let_journal_win: Annotated[
+        bool, typer.Option("--fold", help="Where database and journal hold different trials, take the journal's.")
+    ] = False,
 ) -> int:
-    """Hold the database against journals, pictures and data sets: what is missing, doubled, orphaned or damaged."""
+    """Compare the database with journals, pictures and data sets: what is missing, different, doubled or damaged."""
     store = Store()
     with Console(stderr=True).status("Reading the database") as status:
         verified = look(store, lambda name: status.update(f"Reading the journal of {name}"))
         mended = repair(store, verified) if mend else []
-        verified = look(store) if mended else verified
+        replaced = fold_anew(store, verified) if let_journal_win else 0
+        verified = look(store) if mended or replaced else verified
+    if replaced:
+        print(f"{replaced:,} trials were replaced by what the journals hold.")
     for one in mended:
         print(f"mended: {one.where} {one.words}")
     counts = f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls"
@@ -50,6 +56,8 @@ def verify(
     print(f"Looked at {counts}.")
     if any(one.repairable for one in verified.findings):
         print("What the journals hold is mended by: python -m core verify --repair", file=sys.stderr)
+    if shown["different"]:
+        print("To let the journals win: python -m core verify --fold", file=sys.stderr)
     return 1
 
 

@@ -105,14 +105,21 @@ def packed_alone(path: Path) -> ModuleType | None:
 
 
 def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> None:
-    """Unpack such a file; raise ``AnamnesisError`` where it is damaged or unpacks to more than ``most`` bytes."""
-    written = 0
+    """Unpack such a file; raise ``AnamnesisError`` if it is damaged or unpacks to more than ``most`` bytes.
+
+    It is refused as soon as what was unpacked is far larger than any list of cases packs to.
+    """
+    written, most_packed = 0, max(_SMALL, Limits.ratio * path.stat().st_size)
     try:
         with module.open(path) as source, target.open("wb") as file:
             while block := source.read(_BLOCK):
                 if (written := written + len(block)) > most:
                     raise AnamnesisError(
                         f"{path.name} unpacks to more than {most // 1_000_000} MB: nothing was imported. Split it."
+                    )
+                if written > most_packed:
+                    raise AnamnesisError(
+                        f"{path.name} unpacks to more than {Limits.ratio} times its size: nothing was imported."
                     )
                 file.write(block)
     except _BROKEN as error:
@@ -201,8 +208,24 @@ def _unpack_zip(path: Path, folder: _Folder) -> None:
                 source.read(1)  # the checksum is only compared at the end
 
 
+class PlainMember(tarfile.TarInfo):
+    """A member of a tar archive whose extended header, which is read as a whole, is short."""
+
+    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        self._check_header()
+        return super()._proc_pax(archive)  # type: ignore[misc,no-any-return]
+
+    def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        self._check_header()
+        return super()._proc_gnulong(archive)  # type: ignore[misc,no-any-return]
+
+    def _check_header(self) -> None:
+        if self.size > _BLOCK:
+            raise tarfile.ReadError("the extended header of a member is too long")
+
+
 def _unpack_tar(path: Path, folder: _Folder) -> None:
-    with tarfile.open(path, "r:*") as archive:
+    with tarfile.open(path, "r:*", tarinfo=PlainMember) as archive:
         for member in archive:
             link = member.issym() or member.islnk()
             pure = folder.admit(member.name, member.size, link=link)
@@ -215,7 +238,7 @@ def _unpack_tar(path: Path, folder: _Folder) -> None:
 def _is_tar(path: Path) -> bool:
     """Say whether a file begins as a tar archive does, compressed or not; a damaged one may still do so."""
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with tarfile.open(path, "r|*", tarinfo=PlainMember) as archive:
             return archive.next() is not None
     except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error):
         # whether what cannot be read at all was at least meant as a tar archive

@@ -21,7 +21,10 @@ from core.errors import AnamnesisError
 from core.events import Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
 from core.models.limits import Concurrency
+from core.models.thinking import looks_like_thought
 
+UNMARKED_OF = 5
+"""Replies that begin as reasoning does before a run says so."""
 UNREADABLE_OF = 10
 """From so many verdicts of a grader on it is said that most of them cannot be read, if so."""
 _ASKED_AFTER_S = 0.5
@@ -80,6 +83,8 @@ class Progress:
     """Why no call can ever succeed (a wrong key, a server that cannot be started), if so."""
     read: Counter[bool] = field(default_factory=Counter)
     """Verdicts on free responses in this go: those that could be read, and those that could not."""
+    spoken: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """Messages of dialogues, by model and by whether they begin as reasoning does."""
     replies: Replies | None = None
     """The calls in the air and the work under way, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
@@ -126,6 +131,20 @@ class Progress:
         self.calls += 1
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
+        if call.purpose == "dialogue" and call.response is not None:
+            self.spoken[call.model, looks_like_thought(call.response)] += 1
+
+    @property
+    def unmarked(self) -> str:
+        """Say which model often begins its messages as reasoning begins, and may think aloud; empty if none does."""
+        for (model, _), count in self.spoken.items():
+            replies = self.spoken[model, True] + self.spoken[model, False]
+            if self.spoken[model, True] >= max(UNMARKED_OF, replies / 10) and count:
+                return (
+                    f"{self.spoken[model, True]} of {replies} replies of {model} begin as reasoning does: it may think "
+                    "aloud without markers that tell it from speech. Read some; its entry can set thinking_markers."
+                )
+        return ""
 
     def begin(self, unit: Unit) -> None:
         """Take note that a piece is begun."""
@@ -222,7 +241,7 @@ class Progress:
             "at_once": self.at_once,
             "words": self.in_words(),
             "forecast": self.forecast,
-            "trouble": self.trouble,
+            "trouble": " ".join(filter(None, (self.trouble, self.unmarked))),
         }
 
 

@@ -6,11 +6,12 @@ Here, or in a process of their own, so that they outlive whoever started them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,9 @@ from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.store.database import Store
 from core.store.fold import fold, following
+from core.store.runs import done_trial_ids
+
+log = logging.getLogger(__name__)
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
@@ -154,6 +158,13 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
         done = done_trials(journal_path(header.run_id))
         trials = trials_of(header)
         missing = [trial for trial in trials if trial.trial_id not in done]
+        if again := await asyncio.to_thread(_stored_without_journal, store, header.run_id, missing):
+            log.warning(
+                "The database has %d trials of %s that its journal lacks, and they are played again: the journal was "
+                "cut or replaced. See `python -m core verify`.",
+                again,
+                header.run_id,
+            )
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
@@ -164,6 +175,15 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
                 await run_trials(header, play, missing, progress, stop, stop_file, options, fold=follow)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
+
+
+def _stored_without_journal(store: Store, run_id: str, missing: Sequence[Trial]) -> int:
+    """Return how many of the trials that are still to be played stand in the database."""
+    if not missing or not store.path.exists():
+        return 0
+    with store.read() as cursor:
+        stored = done_trial_ids(cursor, run_id)
+    return sum(trial.trial_id in stored for trial in missing)
 
 
 def player_of(

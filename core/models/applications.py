@@ -31,7 +31,8 @@ import orjson
 from pydantic import SecretStr
 
 from core.errors import UsageError
-from core.models.base import CONVERSATION, Completion, Message, Piece, Restart, Sampling, StreamItem, Usage
+from core.models import bounds
+from core.models.base import CONVERSATION, Completion, Message, Piece, Restart, Sampling, Spent, StreamItem, Usage
 from core.models.classify import answered, classify, clean
 from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, empty, malformed, timed_out
 from core.models.limits import Sleep, shared_limiter
@@ -96,6 +97,7 @@ class Application:
             "messages": sent,
         }
         retries = Retries(self._retry)
+        lost = Spent()
         while True:
             retries.attempts += 1
             try:
@@ -114,12 +116,15 @@ class Application:
             else:
                 self._dearest = max(self._dearest or 0.0, done.cost_usd or 0.0)
                 yield Piece(done.text)
-                yield replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
+                done = replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
+                yield done.including(lost)
                 return
+            wasted = Spent(failure.usage, cost(self.spec, failure.usage)) if failure.usage else Spent()
+            lost += wasted
             wait = retries.next_wait(failure)
             if wait is None:
-                raise failure.error(self.name, retries.attempts)
-            yield Restart(failure.what, retries.attempts + 1)
+                raise failure.error(self.name, retries.attempts, lost)
+            yield Restart(failure.what, retries.attempts + 1, wasted)
             await self._sleep(wait)
 
     def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
@@ -131,15 +136,16 @@ class Application:
     def _read(self, answer: object, asked: Mapping[str, Any]) -> Completion:
         told: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"reply": answer}
         text, counted, dollars = told.get("reply"), told.get("usage"), told.get("cost_usd")
-        if not isinstance(text, str):
-            raise AttemptFailed(Failure("malformed", f"it answered with {type(text).__name__} and no text", _FORM))
-        if not text.strip():
-            raise AttemptFailed(empty("stop"))
-        usage = Usage(prompt_tokens(asked), estimated_tokens(text), estimated=True)
+        usage = Usage(prompt_tokens(asked), estimated_tokens(text if isinstance(text, str) else ""), estimated=True)
         if isinstance(counted, Mapping):
             numbers = [counted.get(name) for name in ("prompt_tokens", "completion_tokens")]
             if all(type(n) is int and n >= 0 for n in numbers):
                 usage = Usage(*numbers)  # type: ignore[arg-type]
+        if not isinstance(text, str):
+            what = f"it answered with {type(text).__name__} and no text"
+            raise AttemptFailed(Failure("malformed", what, _FORM, usage=usage))
+        if not text.strip():
+            raise AttemptFailed(replace(empty("stop"), usage=usage))
         reasoning = told.get("reasoning")
         return Completion(
             text=text.strip(),
@@ -260,9 +266,9 @@ class HttpApplication(Application):
         try:
             async with (
                 aiohttp.ClientSession(trust_env=not is_loopback(url), timeout=aiohttp.ClientTimeout(None)) as session,
-                session.post(url, json=asked, headers=headers, allow_redirects=False) as response,
+                session.post(url, json=asked, headers=bounds.UNCOMPRESSED | headers, allow_redirects=False) as response,
             ):
-                status, text, kind = response.status, await response.text(), response.content_type
+                status, text, kind = response.status, await bounds.text_of(response), response.content_type
                 sent_back = response.headers
         except Exception as error:
             if (failure := classify(error, (key,))) is None:

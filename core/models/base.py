@@ -99,6 +99,32 @@ class Usage:
         """Tokens of prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.estimated or other.estimated,
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.cache_write_tokens, other.cache_write_tokens),
+        )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What requests were charged with; ``cost_usd`` is ``None`` if a price is not known."""
+
+    usage: Usage = field(default=Usage())
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Spent(self.usage + other.usage, None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0))
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -121,10 +147,14 @@ class Thought:
 
 @dataclass(frozen=True)
 class Restart:
-    """The call failed in a way that can heal and is made again: forget the pieces and thoughts so far, if any came."""
+    """The call failed in a way that can heal and is made again: forget the pieces and thoughts so far, if any came.
+
+    ``lost`` is what the failed request was charged with.
+    """
 
     reason: str
     attempt: int
+    lost: Spent = field(default=Spent())
 
 
 @dataclass(frozen=True)
@@ -160,10 +190,23 @@ class Completion:
     kept: Callable[[], None] | None = None
     """To be called once the reply is journaled, where whoever gave it has to know."""
 
+    def including(self, lost: Spent) -> Completion:
+        """Return the reply with what the failed requests before it were charged with added to its usage and cost."""
+        whole = Spent(self.usage, self.cost_usd) + lost
+        return replace(self, usage=whole.usage, cost_usd=whole.cost_usd)
+
 
 CUT_SHORT = ("length", "repetition")
 """Reasons of ending that say: there was more to come."""
 StreamItem = Piece | Thought | Restart | Delayed | Completion
+
+
+class NoReply(ProviderError):
+    """No request of a call gave a reply; ``spent`` is what they were charged with all the same."""
+
+    def __init__(self, kind: FailureKind, message: str, *, attempts: int, spent: Spent) -> None:
+        super().__init__(kind, message, attempts=attempts)
+        self.spent = spent
 
 
 class OnlyThought(ProviderError):

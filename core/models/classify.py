@@ -5,17 +5,22 @@ Its words hold neither a key nor a picture: details from the provider are shorte
 
 from __future__ import annotations
 
+import base64
+import html
 import re
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import aiohttp
 import httpx2
 import openai
 
 from core.errors import FailureKind
+from core.models.bounds import TooLargeError
 from core.models.failures import Failure, malformed, refused, retry_after, timed_out
 from core.models.wire import UnreadableChunk
 
@@ -27,6 +32,13 @@ _PICTURE = re.compile(r"data:[\w/+.-]+;base64,[\w+/=-]*|[A-Za-z0-9+/]{80,}=*")
 """A picture as it was sent, or a stretch of one: some servers quote the request."""
 _ABOUT_PICTURES = re.compile(r"\b(?:images?|image_url|vision|multi-?modal|pictures?)\b", re.IGNORECASE)
 _DETAIL_LENGTH = 240
+_READ = 20_000
+"""Characters of a provider's words that are looked at."""
+_SHORTEST_SECRET = 12
+"""Characters of a key from which on parts of it are looked for, too: shorter ones would be found everywhere."""
+_ECHOED = 8
+_SEPARATORS = str.maketrans("", "", " \t\r\n-_+/=\u200b\u00ad")
+_NOT_SHOWN = "its words are not shown, since they hold the key"
 _RETRIED_STATUS = frozenset({408, 409, 425})
 
 
@@ -45,6 +57,8 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
         return answered(status, detail, error.response.headers, _request_advice(error))
     if isinstance(error, openai.APITimeoutError) and not _is_disconnect(error):
         return timed_out("the connection timed out")
+    if too_large := next((cause for cause in _causes(error) if isinstance(cause, TooLargeError)), None):
+        return replace(malformed(str(too_large)), retry=False)
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
         return disconnected(error)
     if isinstance(error, TimeoutError):
@@ -102,11 +116,42 @@ def disconnected(error: BaseException) -> Failure:
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
-    """Put ``text`` on one short line without anything that looks like a key or is a picture's bytes."""
-    for secret in secrets:
-        text = text.replace(secret, "…") if secret else text
-    line = " ".join(_KEY_LIKE.sub("…", _PICTURE.sub("…", text)).split()).rstrip(". ")
+    """Put ``text`` on one short line without anything that looks like a key or is a picture's bytes.
+
+    A text that holds a key in any form that a provider may echo is not shown at all: what else stands there is unsure.
+    """
+    if any(_echoes(secret, text) for secret in secrets):
+        return _NOT_SHOWN
+    line = " ".join(_KEY_LIKE.sub("…", _PICTURE.sub("…", text[:_READ])).split()).rstrip(". ")
     return line if len(line) <= _DETAIL_LENGTH else line[: _DETAIL_LENGTH - 1] + "…"
+
+
+def _echoes(secret: str, text: str) -> bool:
+    """Say whether eight characters of a key in a row stand in a text as they are, or encoded, backwards or in capitals.
+
+    Base64 depends on where in a group of three bytes the key begins: of each of the three forms the middle is looked
+    for. Escapes of URLs, JSON and HTML are undone first.
+    """
+    if len(secret) < _SHORTEST_SECRET:
+        return bool(secret) and secret in text
+    plain = unquote(unquote(html.unescape(re.sub(r"\\+u([0-9a-fA-F]{4})", lambda code: chr(int(code[1], 16)), text))))
+    searched = f"{text}\n{plain}".lower().translate(_SEPARATORS)
+    raw = secret.encode()
+    forms = [secret, secret[::-1], raw.hex()]
+    for before in range(3):
+        encoded = base64.b64encode(b" " * before + raw).decode()
+        forms.append(encoded[4 if before else 0 : len(encoded) - 4])
+    windows = (
+        form[at : at + _ECHOED]
+        for form in (form.lower().translate(_SEPARATORS) for form in forms)
+        for at in range(0, max(1, len(form) - _ECHOED + 1))
+    )
+    return any(window in searched for window in windows if len(window) >= _ECHOED)
+
+
+def without_secret(text: str, secret: str) -> str:
+    """Return a reply's text without the key with which it was asked for: what is stored may be shared."""
+    return text.replace(secret, "…") if len(secret) >= _SHORTEST_SECRET else text
 
 
 def _request_advice(error: openai.APIStatusError) -> str:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from core import access
 from core.errors import AnamnesisError, FailureKind, ProviderError
+from core.models import bounds
 from core.models.base import Completion, Message, OnlyThought, Piece, Sampling, message
 from core.models.failures import RetryPolicy
 from core.models.prices import total
@@ -297,8 +298,12 @@ def _listed(url: str, key: SecretStr | None, timeout_s: float) -> list[tuple[str
 
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
-        with httpx2.Client(timeout=timeout_s, trust_env=not is_loopback(url)) as client:
-            reply = client.get(f"{url}/models", headers=headers)
+        with httpx2.Client(
+            timeout=timeout_s, trust_env=not is_loopback(url), event_hooks=bounds.hooks(asynchronous=False)
+        ) as client:
+            reply = client.get(f"{url}/models", headers=bounds.UNCOMPRESSED | headers)
+    except bounds.TooLargeError as error:
+        raise problem("malformed", str(error), "check its address: most end with /v1") from None
     except httpx2.TimeoutException:
         raise problem(
             "timeout", f"nothing came within {timeout_s:g} seconds", "try again, or check its address"

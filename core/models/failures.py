@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
 from core.errors import FailureKind, ProviderError
+from core.models.base import NoReply, Spent, Usage
+
+MOST_WAIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,14 @@ class Failure:
     retry: bool = False
     retry_after_s: float | None = None
     detail: str = ""
+    usage: Usage | None = None
+    """What the provider charges for the request though it gave no reply; ``None`` if it charges nothing."""
 
-    def error(self, model: str, attempts: int) -> ProviderError:
-        """Word the failure of a whole call as one sentence."""
+    def error(self, model: str, attempts: int, lost: Spent | None = None) -> ProviderError:
+        """Word the failure of a whole call as one sentence; ``lost`` is what all its requests were charged with."""
         after = f" after {attempts} requests" if attempts > 1 else ""
-        return ProviderError(
-            self.kind, f"The model {model} gave no reply{after}: {self.what}; {self.advice}.", attempts=attempts
-        )
+        words = f"The model {model} gave no reply{after}: {self.what}; {self.advice}."
+        return NoReply(self.kind, words, attempts=attempts, spent=lost or Spent())
 
 
 class AttemptFailed(Exception):
@@ -69,6 +73,12 @@ def only_thought(finish_reason: str, limit: object) -> Failure:
         advice = "raise max_tokens, or ask for less reasoning effort"
         return Failure("thinking", f"it ran out of tokens while thinking ({told})", advice)
     return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)
+
+
+def unended() -> Failure:
+    """Describe a reply that began to think in its text and did not say where its thought ends."""
+    what = "it began to think and did not end, so that what it says is not known"
+    return Failure("unspoken", what, "look at its reasoning, or set thinking_markers in its models file", retry=True)
 
 
 @dataclass(frozen=True)
@@ -116,11 +126,16 @@ class Retries:
         if failure.retry_after_s is None:
             wait = backoff * (0.5 + 0.5 * self.jitter())
         else:
-            wait = failure.retry_after_s + self.policy.base_s * self.jitter()
+            wait = longest_wait(failure.retry_after_s) + self.policy.base_s * self.jitter()
         if waited_s + wait > self.longest(failure):
             return None
         self.waits[limited] = times + 1, waited_s + wait
         return wait
+
+
+def longest_wait(seconds: float) -> float:
+    """Return for how long one wait lasts that a provider asks for: after a minute it is asked again in any case."""
+    return min(seconds, MOST_WAIT_S)
 
 
 def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float | None:
@@ -130,10 +145,9 @@ def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.t
         if seconds is not None:
             return max(0.0, seconds * scale)
     try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now())
+    except (ValueError, OverflowError, TypeError, IndexError):  # no date, or none that a calendar has
         return None
-    return max(0.0, moment.timestamp() - now())
 
 
 def _number(text: str | None) -> float | None:

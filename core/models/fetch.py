@@ -196,6 +196,8 @@ def _download(address: str, half: Path, planned_mb: int, told: Told, stop: Stop)
                 while piece := reply.read(_MB):
                     file.write(piece)
                     told("fetching", file.tell() // _MB, planned_mb)
+                    if planned_mb and file.tell() > 2 * planned_mb * _MB:
+                        raise AnamnesisError(f"The server sends far more than the {planned_mb} MB that were planned.")
                     if stop():
                         raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
     except OSError as error:

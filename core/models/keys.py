@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -81,8 +82,19 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
 
 def login_configured() -> bool:
     """Say whether the secrets of the dashboard, this project's or the user's, tell how people sign in (``[auth]``)."""
+    return _login() is not None
+
+
+def login_host() -> str:
+    """Return the host to which the login's provider sends people back; empty without a login."""
+    login = _login()
+    address = login.get("redirect_uri") if isinstance(login, dict) else None
+    return urlsplit(str(address)).hostname or "" if address else ""
+
+
+def _login() -> object | None:
     home = Path.home() / ".streamlit" / "secrets.toml"
-    return any("auth" in _secrets(path) for path in (SECRETS, home))
+    return next((secrets["auth"] for secrets in map(_secrets, (SECRETS, home)) if "auth" in secrets), None)
 
 
 def _secrets(path: Path) -> dict[str, object]:

@@ -32,19 +32,35 @@ from openai import (
 from pydantic import BaseModel, SecretStr
 
 from core import access
-from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
+from core.errors import AnamnesisError
+from core.models import bounds
+from core.models.base import (
+    CUT_SHORT,
+    Completion,
+    Delayed,
+    Message,
+    OnlyThought,
+    Piece,
+    Restart,
+    Sampling,
+    Spent,
+    StreamItem,
+    Thought,
+)
 from core.models.batches import Batches
-from core.models.classify import classify
+from core.models.classify import classify, without_secret
 from core.models.failures import (
     AttemptFailed,
     Failure,
     Retries,
     RetryPolicy,
     empty,
+    longest_wait,
     malformed,
     only_thought,
     refused,
     timed_out,
+    unended,
 )
 from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
@@ -72,7 +88,14 @@ def http_client(base_url: str) -> DefaultAioHttpClient:
     trusted = not is_loopback(base_url)
     # a server that a visitor may name must not lead on to one that they may not
     follow = not access.visitor().limited
-    return DefaultAioHttpClient(trust_env=trusted, verify=_certificates(trusted), follow_redirects=follow)
+    return DefaultAioHttpClient(
+        trust_env=trusted,
+        verify=_certificates(trusted),
+        follow_redirects=follow,
+        max_redirects=bounds.MOST_REDIRECTS,
+        headers=bounds.UNCOMPRESSED,
+        event_hooks=bounds.hooks(asynchronous=True),
+    )
 
 
 @functools.cache
@@ -86,6 +109,8 @@ log = logging.getLogger(__name__)
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
 _END_S = 0.1
+_SHOWN_WAIT_S = 5.0
+"""Waits from this length on are shown to whoever watches."""
 """So long the end of a response is waited for after the last event in it."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
@@ -197,9 +222,10 @@ class OpenAICompatibleModel:
         pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
         sampling = sampling.over(self.spec.sampling)
         retries = Retries(self._retry, self._jitter)
+        lost = Spent()
         while True:
             body = self._body(messages, sampling)
-            reply = Reply(Thinking(opened=self.opens_thinking))
+            reply = Reply(Thinking(opened=self.opens_thinking, markers=self.spec.thinking_markers))
             retries.attempts += 1
             try:
                 async with aclosing(self._attempt(body, pictures, reply)) as items:
@@ -212,21 +238,35 @@ class OpenAICompatibleModel:
                 done = self._completion(body, reply, retries.attempts)
                 self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
                 self._replies, self._longest = self._replies + 1, max(self._longest, done.usage.completion_tokens)
-                yield done
+                yield done.including(lost)
                 return
+            wasted = self._spent_on(failure)
+            lost += wasted
             if failure.kind == "rate_limit" and failure.retry_after_s:
-                self._limiter.pause(min(failure.retry_after_s, retries.longest(failure)))
+                self._limiter.pause(min(longest_wait(failure.retry_after_s), retries.longest(failure)))
             adapted = self._adapts(body, sampling, failure)
             wait = 0.0 if adapted else retries.next_wait(failure)
             if wait is None:
-                error = failure.error(self.name, retries.attempts)
+                error = failure.error(self.name, retries.attempts, lost)
                 if failure.kind in ("thinking", "unspoken"):
-                    raise OnlyThought(failure.kind, str(error), self._completion(body, reply, retries.attempts))
+                    done = self._completion(body, reply, retries.attempts)
+                    raise OnlyThought(failure.kind, str(error), replace(done, usage=lost.usage, cost_usd=lost.cost_usd))
                 raise error
             log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
-            if reply.shown or not adapted:
-                yield Restart(failure.what, retries.attempts + 1)
-            await self._sleep(wait)
+            if reply.shown or not adapted or wasted.usage.total_tokens:
+                yield Restart(failure.what, retries.attempts + 1, wasted)
+            if wait >= _SHOWN_WAIT_S:
+                yield Delayed(f"asked again in {wait:.0f} s: {failure.what}")
+                await self._sleep(wait)
+                yield Delayed("")
+            else:
+                await self._sleep(wait)
+
+    def _spent_on(self, failure: Failure) -> Spent:
+        """Return what the provider charges for a request that gave no reply."""
+        if failure.usage is None:
+            return Spent()
+        return Spent(failure.usage, cost(self.spec, failure.usage, batch=self._batches is not None))
 
     def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
         """Return what a call costs whose reply is as long as it may be.
@@ -321,15 +361,22 @@ class OpenAICompatibleModel:
                             reply.finish_reason = reason
                             break
             except Exception as error:
-                failure = (
-                    error.failure
-                    if isinstance(error, AttemptFailed)
-                    else classify(error, (self._key.get_secret_value(),) if self._key else ())
-                )
-                if failure is None:
+                if isinstance(error, AnamnesisError):
                     raise
+                failure: Failure | None
+                if isinstance(error, AttemptFailed):
+                    failure = error.failure
+                else:
+                    failure = classify(error, (self._key.get_secret_value(),) if self._key else ())
+                if failure is None:
+                    # Whatever a provider sent ends this call at most. The log has the trace, without the error's words.
+                    log.warning("%s: %s while its reply was read", self.name, type(error).__name__)
+                    log.debug("its trace", exc_info=error)
+                    failure = malformed(f"the reply could not be read ({type(error).__name__})")
                 # after a finish reason the reply is whole, and what broke was only how the connection was closed
                 if reply.finish_reason is None:
+                    if reply.begun or reply.usage is not None:
+                        failure = replace(failure, usage=reply.usage_or_estimate(body))
                     # The cause is dropped: a provider's own words may quote the key.
                     raise AttemptFailed(failure) from None
             for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
@@ -338,8 +385,8 @@ class OpenAICompatibleModel:
             reply.latency_s = time.monotonic() - reply.sent_s
             usage = reply.usage_or_estimate(body)
             ticket.correct(usage.total_tokens, usage.completion_tokens)
-            if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
-                raise AttemptFailed(failure)
+            if fault := _fault_of(reply, body.get(self.spec.max_tokens_field)):
+                raise AttemptFailed(replace(fault, usage=usage))
 
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         if self._batches is not None:
@@ -352,6 +399,7 @@ class OpenAICompatibleModel:
         # sent as it is; what comes back is read by ``ServerSentEvents``
         asked = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
         stream = await self._timed(reply, asked)
+        reply.begun = True
         try:
             kind = stream.response.headers.get("content-type", "")
             if "html" in kind:
@@ -411,8 +459,9 @@ class OpenAICompatibleModel:
             self._told_of_usage = True
             told = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
             log.warning("%s counts tokens that cannot be (%s): they are estimated from the words.", self.name, told)
+        key = self._key.get_secret_value() if self._key else ""
         return Completion(
-            text=reply.text,
+            text=without_secret(reply.text, key),
             finish_reason=reply.finish_reason or "stop",
             usage=usage,
             model=self.name,
@@ -423,7 +472,7 @@ class OpenAICompatibleModel:
             price_source=source(self.spec, batch=self._batches is not None),
             served_by=reply.served_by,
             request=dict(body),
-            reasoning=reply.reasoning or None,
+            reasoning=without_secret(reply.reasoning, key) or None,
             kept=reply.kept,
         )
 
@@ -446,7 +495,9 @@ def _fault_of(reply: Reply, limit: object) -> Failure | None:
         return refused("the provider's content filter stopped the reply")
     if reply.finish_reason is None:
         return malformed("the reply ended before it was complete")
-    if not reply.text.strip():
+    if reply.thinking.unclosed and reply.finish_reason not in CUT_SHORT:
+        return unended()
+    if reply.thinking.unclosed or not reply.text.strip():
         # some providers keep the reasoning to themselves and only count it
         thought = reply.reasoning or (reply.usage and reply.usage.reasoning_tokens)
         return only_thought(reply.finish_reason, limit) if thought else empty(reply.finish_reason)

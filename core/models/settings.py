@@ -54,6 +54,9 @@ class SamplingTable(Table):
     effort: str | None = Field(None, min_length=1)
 
 
+Marker = Annotated[str, StringConstraints(min_length=2, max_length=100)]
+
+
 class CommonTable(Table):
     """What a provider, a family of its models and one model can set; the narrower wins."""
 
@@ -71,6 +74,7 @@ class CommonTable(Table):
     group: str | None = Field(None, min_length=1)
     start_timeout_s: float | None = Field(None, gt=0)
     opens_thinking: bool | None = None
+    thinking_markers: tuple[tuple[Marker, Marker], ...] | None = None
     thinking_tokens: int | None = Field(None, ge=0)
     structured: Structured | None = None
     cache_marks: bool | None = None
@@ -242,6 +246,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         cache_marks=chosen.get("cache_marks", False),
         retired=own.retired,
         opens_thinking=chosen.get("opens_thinking", False),
+        thinking_markers=chosen.get("thinking_markers", ()),
         extra_body=chosen.get("extra_body", {}),
     )
 

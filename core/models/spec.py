@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints
 
+from core.access import target
 from core.models.base import Sampling, Table
 from core.models.limits import Limits
 
@@ -112,6 +113,8 @@ class ModelSpec:
     command: tuple[str, ...] = ()
     folder: str | None = None
     opens_thinking: bool = False
+    thinking_markers: tuple[tuple[str, str], ...] = ()
+    """What opens and closes its reasoning in the text, in addition to ``core.models.thinking.MARKERS``."""
     retired: bool = False
     thinking_tokens: int | None = None
     structured: Structured | None = None
@@ -134,7 +137,7 @@ def is_loopback(url: str | None) -> bool:
     """Say whether ``url`` stays on this machine."""
     host = urlsplit(url or "").hostname or ""
     try:
-        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
+        return host == "localhost" or host.endswith(".localhost") or target(ip_address(host)).is_loopback
     except ValueError:
         return False
 
@@ -146,6 +149,6 @@ def is_private(url: str | None) -> bool:
     """
     host = urlsplit(url or "").hostname or ""
     try:
-        return ip_address(host).is_private
+        return target(ip_address(host)).is_private
     except ValueError:
         return bool(host) and ("." not in host or host.endswith((".localhost", ".local", ".internal")))

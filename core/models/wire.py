@@ -11,6 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
+from core.models.bounds import check_line
 from core.models.pictures import CACHE_MARK, TOKENS_A_PICTURE, recorded
 from core.models.spec import EFFORT, Bounds, ModelSpec
 from core.models.thinking import Thinking
@@ -130,24 +131,37 @@ class ServerSentEvents:
 
     def __init__(self) -> None:
         self.done = False
-        self._rest = b""
+        self._pending: list[bytes] = []
+        self._length = 0
         self._data: list[bytes] = []
+        self._data_length = 0
 
     def take(self, block: bytes) -> Iterator[object]:
         """Take the next bytes and yield what is whole; raise ``ValueError`` for what is no JSON."""
-        *lines, self._rest = (self._rest + block).replace(b"\r\n", b"\n").split(b"\n")
+        self._pending.append(block)
+        self._length += len(block)
+        check_line(self._length)
+        if b"\n" not in block:  # joined once, at its end: a long line comes in thousands of blocks
+            return
+        *lines, rest = b"".join(self._pending).replace(b"\r\n", b"\n").split(b"\n")
+        self._pending, self._length = [rest], len(rest)
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[5:].strip())
+                self._data_length += len(line)
+                check_line(self._data_length)
             elif not line and self._data:
-                data, self._data = b"\n".join(self._data), []
+                data, self._data, self._data_length = b"\n".join(self._data), [], 0
                 if data.startswith(b"[DONE]"):
                     self.done = True
                     return
                 try:
                     yield orjson.loads(data)
                 except orjson.JSONDecodeError:
-                    yield json.loads(data)  # half a character in an escape is no fault of the stream's
+                    try:
+                        yield json.loads(data)  # half a character in an escape is no fault of the stream's
+                    except RecursionError:
+                        raise UnreadableChunk("it is nested too deeply") from None
 
 
 @dataclass
@@ -161,6 +175,8 @@ class Reply:
     refused: bool = False
     served_by: str | None = None
     usage: Usage | None = None
+    begun: bool = False
+    """Whether the server has begun to answer, and so charges for the request."""
     sent_s: float = 0.0
     first_token_s: float | None = None
     latency_s: float = 0.0

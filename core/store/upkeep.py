@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import orjson
 from filelock import FileLock, Timeout
 
 from core import __version__
 from core.datasets import imported
-from core.datasets.archive import safe_name
+from core.datasets.archive import PlainMember, safe_name
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.images import Image
 from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, RunHeader, TrialLine, in_use, read_lines
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.tables import OF_A_TRIAL
+from core.store.rows import CHILDREN, child_rows
+from core.store.tables import OF_A_TRIAL, Row
 from core.store.tallies import count_anew, miscounted
 
-Kind = Literal["missing", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
+Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
 """Folders beside the database that go into a backup; fetched models do not: they can be fetched again."""
 _DOUBLED = {
@@ -46,20 +50,28 @@ _MANIFEST = "manifest.json"
 _ASKED_FOR_S = 1.0
 """Who only looks whether a run is under way has its lock for less."""
 _BLOCK = 1 << 20
+_BROKEN_BACKUP = (
+    *(tarfile.TarError, zlib.error, EOFError, OSError),
+    *(ValueError, LookupError, TypeError, AttributeError),  # of a list of files that is none
+)
+_SMALL_BACKUP, _RATIO = 200_000_000, 200
+"""Bytes that a backup may unpack to in any case, and how many times its own size."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """What is amiss, and whether it can be mended from the journals (``repairable``).
 
-    ``missing`` in the database, ``doubled`` there, ``orphaned`` (no journal has it), a journal's ``torn`` last line,
-    ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture`` whose file is gone.
+    ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
+    it), a journal's ``torn`` last line, ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture``
+    whose file is gone. ``trials`` are the ids of those that differ.
     """
 
     kind: Kind
     where: str
     words: str
     repairable: bool = False
+    trials: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,9 +86,9 @@ class Verified:
 
 @dataclass
 class _Held:
-    """What a journal holds: trials and calls by their ids, without what was deleted."""
+    """What a journal holds, without what was deleted: trials with a digest of their content, and the ids of calls."""
 
-    trials: set[str] = field(default_factory=set)
+    trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
 
 
@@ -119,11 +131,16 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             continue
         if not _whole(path) and not in_use(path):
             found.append(Finding("torn", name, "ends in the beginning of a line, which a crash cut off", True))
-        lacking, unpaid = held.trials - stored.get(name, set()), held.calls - paid
+        lacking, unpaid = held.trials.keys() - stored.get(name, set()), held.calls - paid
         if lacking or unpaid:
             words = f"holds {len(lacking):,} trials and {len(unpaid):,} calls that the database lacks"
             found.append(Finding("missing", name, words, True))
-        if beyond := stored.get(name, set()) - held.trials if name in local else set():
+        with store.read() as cursor:
+            digests = _digests_of_run(cursor, name)
+        if differing := sorted(trial for trial, digest in held.trials.items() if digests.get(trial, digest) != digest):
+            words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
+            found.append(Finding("different", name, words, trials=tuple(differing)))
+        if beyond := stored.get(name, set()) - held.trials.keys() if name in local else set():
             found.append(Finding("orphaned", name, f"lacks {len(beyond):,} trials that the database has of it"))
     for run_id in local:
         if run_id not in known:
@@ -147,16 +164,61 @@ def _read(path: Path, held: _Held) -> None:
             case RunHeader(source="release"):
                 return  # the import describes what came with it; no line of a trial follows
             case TrialLine():
-                held.trials.add(line.trial_id)
+                rows = child_rows(line)
+                said = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
+                held.trials.setdefault(line.trial_id, _digest(said, (row[1:6] for row in rows["answers"])))
                 held.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
             case ReplyLine():
                 held.calls.add(line.call.call_id)
             case DeletedLine():
-                held.trials.discard(line.trial_id)
+                held.trials.pop(line.trial_id, None)
             case RunDeletedLine():
                 held.trials.clear()
             case _:
                 pass
+
+
+def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, bytes]:
+    """Return trial → digest of its messages and answers as the database has them."""
+    messages: dict[str, list[Row]] = {}
+    answers: dict[str, list[Row]] = {}
+    of_run = "JOIN trials USING (trial_id) WHERE run_id = ?"
+    for trial_id, _, *row in cursor.execute(  # rows that stand there twice are another finding
+        f"SELECT DISTINCT trial_id, position, turn, role, text FROM utterances {of_run} ORDER BY ALL", [run_id]
+    ).fetchall():
+        messages.setdefault(trial_id, []).append(tuple(row))
+    for trial_id, *row in cursor.execute(
+        f"SELECT DISTINCT trial_id, format, question_type, response, answers.status, reason FROM answers {of_run}",
+        [run_id],
+    ).fetchall():
+        answers.setdefault(trial_id, []).append(tuple(row))
+    ids = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial: _digest(messages.get(trial, []), answers.get(trial, [])) for (trial,) in ids}
+
+
+def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
+    """Return a digest of what was said and answered, which no later version of the program writes otherwise."""
+    content = [list(messages), sorted(answers, key=lambda row: row[:2])]
+    return hashlib.blake2b(orjson.dumps(content), digest_size=16).digest()
+
+
+def fold_anew(store: Store, verified: Verified) -> int:
+    """Take the trials in which database and journal differ from the journals again; return how many.
+
+    What people and later jobs stored of these trials stays, as long as it is not in the trial's own rows.
+    """
+    trials = [trial for finding in verified.findings for trial in finding.trials]
+    if trials:
+        with store.write() as connection:
+            for table in (*CHILDREN, "scores", "trials"):
+                if table != "calls":  # paid for in any case
+                    connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
+            # re-gradings may stand in any journal: all are read again, and what is there already is left
+            connection.execute("DELETE FROM journal_positions")
+        fold(store)
+        with store.write() as connection:
+            count_anew(connection)
+    return len(trials)
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
@@ -273,9 +335,10 @@ def restore(packed: Path, store: Store) -> int:
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=store.path.parent, prefix=".restoring-") as folder:
         sums: dict[str, str] = {}
-        manifest: dict[str, Any] = {}
+        expected: set[tuple[str, str]] = set()
         try:
-            with tarfile.open(packed, "r:gz") as archive:
+            room = min(shutil.disk_usage(folder).free, max(_SMALL_BACKUP, _RATIO * packed.stat().st_size))
+            with tarfile.open(packed, "r:gz", tarinfo=PlainMember) as archive:
                 for member in archive:
                     name = safe_name(member.name, packed.name)
                     source = archive.extractfile(member) if member.isfile() else None
@@ -286,15 +349,21 @@ def restore(packed: Path, store: Store) -> int:
                     read = _Summed(source)
                     with target.open("wb") as file:
                         while block := read.read(_BLOCK):
+                            if (room := room - len(block)) < 0:
+                                raise AnamnesisError(
+                                    f"{packed.name} unpacks to far more than a backup does, or than there is room for; "
+                                    "nothing was restored."
+                                )
                             file.write(block)
-                    sums[member.name] = read.sum.hexdigest()
+                    sums[str(name)] = read.sum.hexdigest()
             manifest = orjson.loads((Path(folder) / _MANIFEST).read_bytes())
-        except (tarfile.TarError, EOFError, ValueError, OSError) as error:
+            expected = {(str(name), str(digest)) for name, digest in manifest["sha256"].items()}
+        except _BROKEN_BACKUP as error:
             raise AnamnesisError(
                 f"The backup {packed} is damaged or not whole ({error}); nothing was restored."
             ) from error
-        sums.pop(_MANIFEST)
-        wrong = sorted(name for name in {*sums, *manifest["sha256"]} if sums.get(name) != manifest["sha256"].get(name))
+        sums.pop(_MANIFEST, None)
+        wrong = sorted(name for name, _ in {*sums.items()} ^ expected)
         if wrong:
             raise AnamnesisError(f"The backup {packed} is damaged: {wrong[0]} is not as it was; nothing was restored.")
         for part, place in places.items():

@@ -1,21 +1,138 @@
-"""``python -m pages.kit.server OPTIONS``: the server of the dashboard, with Streamlit's own options."""
+"""``python -m pages.kit.server OPTIONS``: the server of the dashboard, with Streamlit's options as ``--name=value``.
 
+Streamlit answers whoever connects. ``Gate`` stands before it: it answers only requests that name this server and come
+from this server's own pages, so that no other web page can draw or use the dashboard through its reader's browser.
+"""
+
+from __future__ import annotations
+
+import socket
 import sys
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
+import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.web import cli
 
-from core import paths
+from core import access, paths
+from core.errors import UsageError
+from core.models.keys import login_host
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+METRICS = "/_stcore/metrics"
+"""Streamlit's counts of sessions and memory, which nobody here reads and strangers should not."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Gate:
+    """ASGI middleware that refuses foreign hosts and origins, forbids framing, and closes Streamlit's metrics.
+
+    A page of another site can reach a server on 127.0.0.1 in two ways: its own name can resolve to 127.0.0.1 (DNS
+    rebinding; the ``Host`` header then holds that name), or it can connect to our address directly (the ``Origin``
+    header then differs from ``Host``). ``bound_to`` is the address that the server listens on.
+    """
+
+    def __init__(self, app: ASGIApp, bound_to: str) -> None:
+        self.app = app
+        self.names = LOCAL_NAMES | {bound_to.lower()}
+        self.everywhere = bound_to in ("0.0.0.0", "::")
+        if self.everywhere:
+            self.names |= {socket.gethostname().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        public_names, framed_by = _named_in_access_file()
+        refusal = self.refusal(scope, public_names)
+        if refusal and scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": refusal})
+        elif refusal:
+            await PlainTextResponse(refusal, 403)(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"].endswith(METRICS):
+            await PlainTextResponse("Not found", 404)(scope, receive, send)
+        else:
+            await self.app(scope, receive, _with_headers(send, framed_by))
+
+    def refusal(self, scope: Scope, public_names: frozenset[str]) -> str:
+        """Return why a request is refused, in a sentence; empty if it is answered."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        name = _host_name(host)
+        if not (name in self.names | public_names or (self.everywhere and _is_address(name))):
+            return "This server is not known by that name: name it as served_as in access.toml."
+        origin = headers.get("origin")
+        # A browser sends the origin with every websocket and with whatever changes something; a program sends none.
+        if origin is None or (scope["type"] == "http" and scope["method"] in SAFE_METHODS):
+            return ""
+        try:
+            place = urlsplit(origin)
+            same = place.netloc.lower() == host.lower() or _host_name(place.netloc) in public_names
+        except ValueError:
+            same = False
+        return "" if same else "Pages of other sites may not use this server."
+
+
+def _with_headers(send: Send, framed_by: Iterable[str]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["Content-Security-Policy"] = " ".join(["frame-ancestors 'self'", *framed_by])
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers["Referrer-Policy"] = "same-origin"
+            if not framed_by:  # the older header knows no list of sites
+                headers["X-Frame-Options"] = "SAMEORIGIN"
+        await send(message)
+
+    return sending
+
+
+def _named_in_access_file() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names of a server behind a proxy, and the sites that may frame it; an unreadable file names none."""
+    try:
+        rules = access.rules()
+        names = {*rules.served_as, *filter(None, [login_host()])}
+        return frozenset(name.strip().lower().rstrip(".") for name in names), rules.framed_by
+    except UsageError:
+        return frozenset(), ()
+
+
+def _host_name(host: str) -> str:
+    """Return the name of a ``Host`` header without its port; empty if the header is no plain ``name[:port]``."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # raises for a port that is no number
+    except ValueError:
+        return ""
+    if parts.path or parts.query or parts.fragment or "@" in host:
+        return ""
+    return (parts.hostname or "").rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    """Say whether a host is an IP address: only names can be rebound."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def main(*options: str) -> None:
     """Serve the dashboard until the process is ended.
 
     ``app.py`` says which pages there are. Until it has run once, Streamlit would look for them among the files of the
-    folder beside it, and would tell whoever came first by a link to a page that there is no such page.
+    folder next to it, and would tell the first visitor who follows a link to a page that there is no such page.
     """
     PagesManager.uses_pages_directory = False
-    cli.main(["run", str(paths.ROOT / "app.py"), *options], prog_name="streamlit")
+    config = dict(option.removeprefix("--").split("=", 1) for option in options)
+    gate = Middleware(Gate, bound_to=config.get("server.address", "127.0.0.1"))
+    st.App(paths.ROOT / "app.py", middleware=[gate]).run(config=config)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ def _who() -> Visitor | None:
         return NOBODY
     claim = access.rules().claim
     name = str(st.user.get(claim) or "").strip()
-    # an address that its provider has not verified may be anybody's
-    return access.person(name) if name and not (claim == "email" and st.user.get("email_verified") is False) else NOBODY
+    # An address that its provider has not verified may be anybody's, and providers send "false" in several forms.
+    trusted = claim != "email" or st.user.get("email_verified") is True
+    return access.person(name) if name and trusted else NOBODY
 
 
 access.ask_who(_who)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from core.debugger.packs import save_pack
 from core.debugger.question import ask_model
 from core.debugger.run import resume_bench, start_bench, start_edited
 from core.debugger.stored import load_bench
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
@@ -47,6 +48,7 @@ from core.models.connection import find_servers, offered, try_model
 from core.models.fetch import get
 from core.models.register import Entry, add, keep, remove
 from core.models.registry import load_registry
+from core.models.spec import is_private
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
@@ -337,6 +339,43 @@ def test_money_of_the_day_ends_what_a_runner_does_and_says_why(
     assert audit()[-1]["did"] == "refused: money"
     day = datetime.now(UTC).date().isoformat()
     assert (tmp_path / "anamnesis.spent" / f"{day}.jsonl").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("64:ff9b::808:808", True), ("2002:808:808::1", True),
+        ("::ffff:8.8.8.8", True), ("127.0.0.1", False), ("::1", False), ("::", False), ("::127.0.0.1", False),
+        ("::10.0.0.1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::1", False), ("64:ff9b:1::a00:1", False),
+        ("2002:7f00:1::1", False), ("2002:a00:1::1", False), ("2001:0:1:2:3:4:80ff:fffe", False), ("fd00::5", False),
+    ],
+)  # fmt: skip
+def test_an_address_that_is_translated_to_an_inner_one_is_not_public(address: str, public: bool) -> None:
+    assert access._is_public(address, 80) is public
+    assert is_private(f"http://[{address}]/" if ":" in address else f"http://{address}/") is not public
+
+
+def test_a_torn_line_of_the_spending_file_stops_nobody(server: Store) -> None:
+    """A kill or a full disk may cut a line; the next one must neither continue it nor be lost, now or in old files."""
+    with acting(RUNNER):
+        access.spend(0.25)
+        path = access._spending()
+        whole = path.read_bytes()
+        path.write_bytes(whole + whole[:17])
+        access.spend(0.25)
+        assert access.spent_today() == pytest.approx(0.5)
+        path.write_bytes(path.read_bytes() + whole[:17] + whole + b"null\n[1]\n")
+        assert access.spent_today() == pytest.approx(0.75)
+
+
+def test_what_cannot_be_noted_whole_is_refused(server: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:5]))
+    with acting(RUNNER), pytest.raises(AnamnesisError, match="cannot be written"):
+        access.spend(0.25)
+    monkeypatch.undo()
+    with acting(RUNNER):
+        assert access.spent_today() == 0.0
 
 
 def test_a_model_without_a_price_is_not_asked_for_who_has_a_limit(

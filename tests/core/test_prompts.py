@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from core.errors import UsageError
 from core.frameworks.base import default_pack
 from core.frameworks.craftmd import PROMPTS
 from core.prompts import load_pack
+from core.sandbox import compiled, rendered
 
 GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"
 
@@ -187,6 +189,18 @@ ENDLESS = (
     "{% set x = name * 99999 %}{{ ([x] * 9999) | join | length }}",
     "{% set x = name * 99999 %}{% set y %}{% for a in range(9999) %}{{ x }}{% endfor %}{% endset %}",
     "{% filter indent(99999999999) %}\n\n{% endfilter %}",
+    "{{ {'a': 1} | tojson(indent=10 ** 9) }}",
+    "{{ ('x\n' * 99999) | indent(9999) }}",
+    "{{ ('a' * 999).translate({97: 'x' * 4000000}) }}",
+    "{{ ('\t' * 99999).expandtabs(9999) }}",
+    "{{ ('x' * 4000000).join(['a'] * 999) }}",
+    "{{ ([[1] * 1000] * 1000) | sum(start=[]) }}",
+    "{{ [['x' * 4000000] * 1000] }}",
+    "{{ (['x' * 4000000] * 1000) ~ '' }}",
+    "{{ '%s' % (['x' * 4000000] * 1000) }}",
+    "{{ '{}'.format(['x' * 4000000] * 1000) }}",
+    "{{ (['x' * 4000000] * 1000) | tojson }}",
+    "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
 )
 
 
@@ -196,6 +210,18 @@ def test_a_template_that_would_take_all_time_or_memory_ends_with_a_sentence(tmp_
     with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in): .*\.|undefined"):
         load_pack(write(tmp_path, greeting=GOOD + source)).render("greeting", name="Ada")
     assert time.process_time() - began < 2
+
+
+def test_a_refused_template_takes_little_memory() -> None:
+    """Each of these took one to three gigabytes before it was refused."""
+    for source in ENDLESS[-10:]:
+        tracemalloc.start()
+        try:
+            with pytest.raises(UsageError):
+                rendered(compiled(source), "greeting", {})
+            assert tracemalloc.get_traced_memory()[1] < 100_000_000, source
+        finally:
+            tracemalloc.stop()
 
 
 def test_loops_texts_and_filters_of_a_sensible_size_are_filled_in(tmp_path: Path) -> None:

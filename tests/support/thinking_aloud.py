@@ -29,7 +29,10 @@ def _beside(*deltas: dict[str, Any]) -> Callable[[str], Reply]:
 WAYS: dict[str, Callable[[str], Reply]] = {
     "a tag": lambda said: _in_text(f"<think>\n{THOUGHT}\n</think>\n\n{said}"),
     "another tag": lambda said: _in_text(f"<thinking>{THOUGHT}</thinking>{said}"),
-    "an open tag": lambda said: _in_text(f"{said}\n<think>{THOUGHT}"),
+    "in brackets": lambda said: _in_text(f"[THINK]{THOUGHT}[/THINK]{said}"),
+    "in channels": lambda said: _in_text(
+        f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>{said}<|return|>"
+    ),
     "twice": lambda said: _in_text(f"<think>{THOUGHT}</think>{said}<think>{THOUGHT}</think>"),
     "a closing tag alone": lambda said: _in_text(f"{THOUGHT}</think>\n{said}"),
     "reasoning_content": _beside({"reasoning_content": THOUGHT[:9]}, {"reasoning_content": THOUGHT[9:]}),

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import IO, Any, AnyStr, Literal, cast
 from xml.etree.ElementTree import ParseError
 
 import orjson
@@ -31,9 +31,18 @@ Record = Mapping[str, Any]
 Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
 MOST_BYTES, MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS, MOST_DEPTH = 500_000_000, 200_000, 1_000, 1_000_000, 50
 """How large a list of cases may be, unpacked; at last characters in a cell, and lists or objects in each other."""
+MOST_LINE_BYTES = 10_000_000
+"""Of one line, which is read as a whole."""
+MOST_AT_ONCE_BYTES = 100_000_000
+"""Of what can only be read as a whole: JSON that is no JSON Lines, and a workbook, unpacked."""
+_MOST_WORDS_OF_A_BOOK = 40_000_000
+"""Bytes of a workbook's table of texts, which takes nine times as much memory."""
+_MOST_PARTS, _MOST_VALUES = 1_500_000, 4_000_000
+"""Lists and objects in a JSON file, and commas: `[[],[],…]` takes twenty times its size."""
 LIMITS = (
     f"at most {MOST_BYTES // 1_000_000} MB unpacked, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, {MOST_CHARACTERS:,} "
-    f"characters in a cell and {MOST_DEPTH} levels of JSON"
+    f"characters in a cell, {MOST_LINE_BYTES // 1_000_000} MB in a line, {MOST_DEPTH} levels of JSON, and "
+    f"{MOST_AT_ONCE_BYTES // 1_000_000} MB of a workbook or of JSON that is no JSON Lines"
 )
 _TELLS_EVERY = 500
 """Rows between two words on how far a file is read."""
@@ -90,10 +99,10 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
         """Yield (position, record or what is wrong with it)."""
-        for count, row in enumerate(self._rows()):
-            if count >= MOST_ROWS:
+        for rows_before, row in enumerate(self._rows()):
+            if rows_before >= MOST_ROWS:
                 raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
-            if count % _TELLS_EVERY == 0:
+            if rows_before % _TELLS_EVERY == 0:
                 size = max(1, self.path.stat().st_size // 1_000_000)
                 self._told(int(self._share() * size), size)
                 if self._asked_to_stop():
@@ -137,7 +146,7 @@ class Rows:
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
             self._share = lambda: file.tell() / size
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(_lines(file, self.path), start=1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if line.strip():
@@ -268,6 +277,16 @@ def _beyond(value: Any, depth: int = 1) -> str:
     return next((words for one in inner if (words := _beyond(one, depth + 1))), "")
 
 
+def _lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """Yield a file's lines; raise ``AnamnesisError`` for one that is too long, before all of it is in memory."""
+    for number in count(1):
+        if not (line := file.readline(MOST_LINE_BYTES)):
+            return
+        if len(line) >= MOST_LINE_BYTES:
+            raise AnamnesisError(f"{path.name}, line {number}: the line is longer than is read ({LIMITS}).")
+        yield line
+
+
 # CSV
 
 
@@ -285,7 +304,8 @@ def _csv_reader(path: Path) -> Iterator[tuple[csv._reader, Callable[[], int]]]: 
                 raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
             text.seek(0)
             separator = "," if "," in header else max(_SEPARATORS, key=header.count)
-            yield csv.reader(text, strict=True, delimiter=separator), cast(io.BufferedReader, text.buffer).tell
+            lines = _lines(text, path)
+            yield csv.reader(lines, strict=True, delimiter=separator), cast(io.BufferedReader, text.buffer).tell
     except UnicodeDecodeError:
         decoded(path)  # says which line it is
         raise
@@ -356,8 +376,10 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     try:
         with zipfile.ZipFile(path) as packed:
-            if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
-                raise AnamnesisError(f"{path.name} unpacks to more than is read: {LIMITS}.")
+            parts = packed.infolist()
+            texts = sum(part.file_size for part in parts if part.filename.endswith("sharedStrings.xml"))
+            if sum(part.file_size for part in parts) > MOST_AT_ONCE_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
+                raise AnamnesisError(f"{path.name} unpacks to more than is read of a workbook: save it as CSV.")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             filled = [sheet for sheet in book.worksheets if any(True for _ in _filled(sheet))]
@@ -411,8 +433,15 @@ def _in_text(value: object) -> str:
 
 
 def _json(path: Path) -> Any:
+    if path.stat().st_size > MOST_AT_ONCE_BYTES:
+        raise AnamnesisError(f"{path.name} is more JSON than is read at once ({LIMITS}): save it as JSON Lines.")
     try:
-        return orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        body = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        if body.count(b"[") + body.count(b"{") > _MOST_PARTS or body.count(b",") > _MOST_VALUES:
+            raise AnamnesisError(
+                f"{path.name} holds more lists and values than are read at once: save it as JSON Lines."
+            )
+        return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise AnamnesisError(
             f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({_why(error)}); "
@@ -454,7 +483,7 @@ def records_within(root: Any) -> list[Any] | None:
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
 
 
-_BATCH = 1000
+_BATCH = 100
 """Records of a Parquet file that are read at once."""
 
 
@@ -465,6 +494,9 @@ def _opened_parquet(path: Path) -> Any:
     try:
         file = parquet.ParquetFile(path)
         _ = file.schema_arrow.names  # which may be no text
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > MOST_BYTES:
+            raise AnamnesisError(f"{path.name} unpacks to more than is read: {LIMITS}.")
         return file
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise AnamnesisError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, quotation, read_json
 from core.agents.calls import Voice
 from core.events import Called
 from core.frameworks.base import default_pack
@@ -173,3 +174,35 @@ def test_a_server_that_refuses_the_limit_is_asked_by_its_other_name_or_without()
     with running(too_long) as provider:
         assert asked(Voice(served(provider, structured="none")))[0][0].value == Organ(organ="liver")
         assert not {"max_tokens", "max_completion_tokens"} & set(provider.bodies[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "quoted"),
+    [
+        ("“Itchy  skin”…", "I have an itchy\nskin, doctor.", "itchy\nskin"),
+        ("It’s my arm.", "well, it's MY arm!", "it's MY arm"),
+        ("ache", "a headache, an ache", "ache"),
+        ("ache", "headaches", None),
+        ("a", "a", None),
+        ("not there", "there, not", None),
+        ("İlk ağrı", "x İlk ağrı y", "İlk ağrı"),
+    ],
+)
+def test_a_quotation_is_found_whatever_its_quotes_spaces_and_case(words: str, text: str, quoted: str | None) -> None:
+    assert quotation(words, text) == quoted
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("a a " * 20_000, "a a " * 20_000 + "b"),
+        ("a" * 100_000, "a" * 200_000),
+        ("ab " * 30_000, "ab " * 29_999 + "ac"),
+        ("-" * 50_000, "-a" * 100_000),
+    ],
+)
+def test_a_quotation_is_looked_for_in_little_time_whatever_a_model_wrote(words: str, text: str) -> None:
+    """A long reply of repeated words took nine seconds of CPU time."""
+    begun = time.process_time()
+    quotation(words, text)
+    assert time.process_time() - begun < 2.5

@@ -92,10 +92,7 @@ def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_p
         ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets that hold something \(A, B\)"),
         ({"A": []}, r"^a\.xlsx has no sheet with anything in it\.$"),
         ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x stands there twice\.$"),
-        (
-            {"A": [list(range(2_000)), [1] * 2_000]},
-            r"^a\.xlsx has more columns than are read: .* 1,000 columns, .* JSON\.$",
-        ),
+        ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns, "),
     ],
 )
 def test_a_spreadsheet_that_holds_no_one_table_is_refused(

@@ -29,6 +29,7 @@ from tests.core.jobs.test_everything_paid import world
 from tests.core.jobs.workshop import TALK, begun, plan, six_talks, small_cases
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
 from tests.support.stores import copy_of
 
 FREE: tuple[Arm, ...] = (("vignette", "frq"),)
@@ -115,3 +116,38 @@ def test_other_cases_have_a_budget_of_their_own(
     made(paying, first)(0.045, 1)
     made(paying, second)(0.045, 1)
     assert len(paying.requests) == 6
+
+
+WAYS_TO_BILL_FOR_NOTHING = {
+    "an empty reply": Reply("", usage=(40, 60)),
+    "nothing but blanks": Reply(" \n", usage=(40, 60)),
+    "a content filter": Reply("I would", finish_reason="content_filter", usage=(40, 60)),
+    "a refusal in its own field": Reply("", refusal="No.", usage=(40, 60)),
+    "a reply that ends before its end": Reply("one two three", end_after=2, usage=(40, 60)),
+    "an error in the middle": Reply("one two three", error_after=2, error={"message": "overloaded"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_BILL_FOR_NOTHING)
+def test_a_budget_counts_what_is_billed_for_no_reply(paying: FakeProvider, way: str) -> None:
+    """$0.05 and 100 tokens at $1,000 a million: half of one request is paid for before the job ends."""
+    paying.script = lambda body: WAYS_TO_BILL_FOR_NOTHING[way]
+    header = begun(plan(30, arms=FREE, names=beside_rules("openai/doctor"), base_url=paying.base_url))
+    at_once = 4
+    outcome = carry_out(header, load_registry(), Options(at_once, 0.05))
+    assert "budget" in (outcome.stopped or "")
+    assert len(paying.requests) <= at_once, "at most one round of calls in flight above it"
+    with Store().read() as cursor:
+        rows = cursor.execute("SELECT error, cost_usd, prompt_tokens, tokens_estimated FROM calls").fetchall()
+    assert rows
+    assert all(error and cost for error, cost, *_ in rows)
+    spent = sum(cost for _, cost, *_ in rows)
+    honest = not way.startswith(("a reply that ends", "an error"))
+    if honest:
+        assert spent == pytest.approx(0.1 * len(paying.requests), rel=0.01)
+    else:  # it sent no usage: estimated from the prompt and the words that came, and marked
+        assert all(estimated and prompt > 5 for *_, prompt, estimated in rows)
+    requests_before = len(paying.requests)
+    again = carry_out(header, load_registry(), Options(at_once, 0.05))
+    assert "budget" in (again.stopped or "")
+    assert len(paying.requests) == requests_before, "what it cost is remembered when the run is taken up again"

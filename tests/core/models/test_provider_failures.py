@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 import traceback
 from email.utils import formatdate
+from urllib.parse import quote
 
 import aiohttp
 import httpx2
@@ -13,7 +15,7 @@ import openai
 import pytest
 
 from core.errors import ProviderError
-from core.models.base import Completion, Restart
+from core.models.base import Completion, Delayed, Restart
 from core.models.classify import classify, clean
 from core.models.failures import RetryPolicy, retry_after
 from core.models.limits import Limits, RateLimiter
@@ -147,12 +149,30 @@ async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
     assert naps.seconds[2] == 0.25
 
 
-async def test_a_rest_longer_than_the_bound_is_not_waited_for(fake_provider: FakeProvider) -> None:
-    fake_provider.script = [rate_limited("3600"), GOOD]
-    naps = Naps()
-    with pytest.raises(ProviderError, match="HTTP 429") as caught:
-        await ask(make_model(make_spec(fake_provider.base_url), naps=naps))
-    assert (caught.value.kind, caught.value.attempts, naps.seconds) == ("rate_limit", 1, [])
+@pytest.mark.parametrize("rest", ["3600", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_whatever_rest_is_asked_for_it_is_asked_again_after_a_minute(
+    fake_provider: FakeProvider, rest: str
+) -> None:
+    fake_provider.script = [rate_limited(rest), GOOD]
+    naps, clock = Naps(), Clock()
+    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    model = make_model(make_spec(fake_provider.base_url), naps=naps, limiter=limiter)
+    items = await hear(model)
+    assert items[-1].text
+    assert 60 <= naps.seconds[0] <= 61
+    waits = [item.words for item in items if isinstance(item, Delayed)]
+    assert "60 s" in waits[0]
+    assert waits[-1] == "", "who watches sees that it waits, and that it goes on"
+
+
+@pytest.mark.parametrize(
+    "rest", ["Mon, 01 Jan 99999 00:00:00 GMT", "Fri, 00 Foo 0000 99:99:99 +9999", "-1e999", "nan", "²", "," * 5_000]
+)
+async def test_a_rest_that_is_no_time_ends_nothing(fake_provider: FakeProvider, rest: str) -> None:
+    """A year that no calendar has was an OverflowError that ended the whole campaign, and again at each resume."""
+    assert retry_after({"retry-after": rest}) in (None, 0.0)
+    fake_provider.script = [rate_limited(rest.encode().decode("latin-1")), GOOD]
+    assert (await ask(make_model(make_spec(fake_provider.base_url), naps=Naps()))).attempts == 2
 
 
 async def test_a_rate_limit_holds_back_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
@@ -232,3 +252,39 @@ def test_details_are_one_short_clean_line() -> None:
     assert clean("bad\n  thing happened.") == "bad thing happened"
     assert "tok" not in clean("Authorization: Bearer tok_1234567")
     assert len(clean("word " * 500)) <= 240
+
+
+KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        KEY, f"Bearer {KEY}", KEY.upper(), KEY[::-1], KEY[8:20], f"…{KEY[-10:]}",
+        quote("".join(f"%{ord(c):02x}" for c in KEY)),
+        "".join(f"%{ord(c):02X}" for c in KEY),
+        "".join(f"\\u{ord(c):04x}" for c in KEY), "".join(f"&#{ord(c)};" for c in KEY),
+        base64.b64encode(KEY.encode()).decode(), base64.b64encode(f"Bearer {KEY}".encode()).decode(),
+        base64.b64encode(f":{KEY}".encode()).decode(), base64.urlsafe_b64encode(f"key={KEY}!".encode()).decode(),
+        KEY.encode().hex(), KEY.encode().hex().upper(), " ".join(KEY), "-".join(KEY), "\u200b".join(KEY),
+    ],
+)  # fmt: skip
+def test_a_key_is_shown_in_no_form_that_a_provider_may_echo(echo: str) -> None:
+    shown = clean(f"Incorrect API key provided: {echo} (see the docs)", (KEY,))
+    assert "Incorrect" not in shown
+    assert not any(KEY[at : at + 6].lower() in shown.lower() for at in range(len(KEY) - 6))
+
+
+async def test_a_key_that_a_reply_repeats_is_not_stored(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply(f"You sent {KEY}.", deltas=[{"reasoning": f"It is {KEY}."}])]
+    model = make_model(make_spec(fake_provider.base_url), key=KEY)
+    done = await ask(model)
+    assert (done.text, done.reasoning) == ("You sent ….", "It is ….")
+    await model.aclose()
+
+
+def test_words_without_the_key_are_shown() -> None:
+    words = "Incorrect API key provided: sk-****7C; you can find yours in the console"
+    assert "you can find yours" in clean(words, (KEY,))
+    assert "7C" not in clean(words, (KEY,))
+    assert clean("model not found", (KEY, "none", "")) == "model not found"

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ProviderError
 from core.models.base import Completion, OnlyThought, Piece, Restart, Sampling, Thought
-from core.models.thinking import Thinking
+from core.models.thinking import Thinking, looks_like_thought
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 from tests.support.talking import ask, hear, make_model, make_spec
@@ -261,3 +261,81 @@ async def test_an_effort_that_a_server_knows_by_other_words_is_not_dropped_in_si
         await ask(model, sampling=Sampling(effort="minimal"))
     assert len(fake_provider.requests) == 1
     await model.aclose()
+
+
+ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
+FAMILIES = {
+    "DeepSeek, Qwen": "<think>It is B.</think>Any fever?",
+    "a tag with attributes": '<think budget="high" id=\'1\'>It is B.</think >Any fever?',
+    "Magistral": "[THINK]It is B.[/THINK]Any fever?",
+    "Kimi": "◁think▷It is B.◁/think▷Any fever?",
+    "Seed-OSS": "<seed:think>It is B.</seed:think>Any fever?",
+    "Command A": "<|START_THINKING|>It is B.<|END_THINKING|><|START_RESPONSE|>Any fever?<|END_RESPONSE|>",
+    "OpenThinker": "<|begin_of_thought|>It is B.<|end_of_thought|><|begin_of_solution|>Any fever?<|end_of_solution|>",
+    "a prompt's own pad": "<scratchpad>\nIt is B.\n</scratchpad>\nAny fever?",
+    "Reflection": "<thinking>It is B.</thinking><reflection></reflection>Any fever?",
+    "gpt-oss": f"{ANALYSIS}It is B.<|end|><|start|>assistant{FINAL}Any fever?<|return|>",
+    "gpt-oss, with a comment": f"{ANALYSIS}It is B.<|end|><|start|>assistant<|channel|>commentary to=x "
+    f"<|constrain|>json<|message|><|call|><|start|>assistant{FINAL}Any fever?",
+    "gpt-oss, special tokens removed": "analysisIt is B.assistantfinalAny fever?",
+    "Gemma": "<|channel>thought\nIt is B.<channel|>Any fever?",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_markers_of_every_family_are_read_wherever_the_stream_is_cut(family: str, size: int) -> None:
+    reply, thinking = FAMILIES[family], Thinking()
+    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    shown += thinking.end(cut_off=False)
+    assert (thinking.text, thinking.unclosed) == ("Any fever?", False)
+    assert "It is B." in thinking.reasoning
+    assert "".join(item.text for item in shown if isinstance(item, Piece)).strip() == "Any fever?"
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    "reply",
+    ["Analysis of the blood?", "analysis of blood, any?", "analysis", "a < b [see] <b>bold</b> <|x|>", "Is it <|chan",
+     "[TH", "final: no", "◁ ", "<thinness>"],
+)  # fmt: skip
+def test_words_that_only_resemble_markers_are_said(reply: str, size: int) -> None:
+    thinking = Thinking()
+    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    shown += thinking.end(cut_off=False)
+    assert (thinking.text, thinking.reasoning, thinking.unclosed) == (reply, "", False)
+    assert "".join(item.text for item in shown) == reply
+
+
+def test_a_models_own_markers_are_read() -> None:
+    thinking = Thinking(markers=(("{{inner}}", "{{outer}}"),))
+    for letter in "{{inner}}It is B.{{outer}}Any fever?":
+        list(thinking.take(letter))
+    list(thinking.end(cut_off=False))
+    assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
+
+
+@pytest.mark.parametrize(
+    "reply", ["Well. <think>It is B.", "[THINK]It is B. Any fever?", "analysisIt is B. Any fever?"]
+)
+async def test_a_thought_that_is_begun_and_not_ended_is_a_fault_and_no_reply(
+    fake_provider: FakeProvider, reply: str
+) -> None:
+    fake_provider.script = [Reply(reply)]
+    model = make_model(make_spec(fake_provider.base_url))
+    with pytest.raises(ProviderError, match="did not end") as caught:
+        await ask(model)
+    assert caught.value.kind == "unspoken"
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("reply", "so"),
+    [
+        ("Okay, the user is asking about a rash. Any fever?", True), ("We need to ask one question. Any fever?", True),
+        ("Let me think. Any fever?", True), ("Okay, thank you. Any fever?", False), ("Any fever?", False),
+        ("I need to see you today.", False), ("Let me ask you this: any fever?", False),
+    ],
+)  # fmt: skip
+def test_unmarked_reasoning_is_noticed(reply: str, so: bool) -> None:
+    assert looks_like_thought(reply) is so

@@ -242,3 +242,27 @@ def test_the_commands_keep_and_bring_back(
     assert main(["restore", str(out)]) == 0
     assert main(["verify"]) == 0
     assert "24 trials" in capsys.readouterr().out
+
+
+def test_other_words_in_database_and_journal_are_named_and_the_journal_can_win(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal that was cut and resumed held other answers than the database, and all was said to be well."""
+    change(store, "UPDATE answers SET response = 'Gout' WHERE trial_id = 'run-a/1/0'")
+    change(store, "UPDATE utterances SET text = 'Hello.' WHERE trial_id = 'run-b/2/1' AND position = 1")
+    change(store, "UPDATE answers SET status = 'invalid', reason = 'refused' WHERE trial_id = 'run-b/2/0'")
+    before = rows(store)
+    found = verify(store)
+    assert [(one.kind, one.where, one.trials) for one in found.findings if one.kind == "different"] == [
+        ("different", "run-a", ("run-a/1/0",)),
+        ("different", "run-b", ("run-b/2/0", "run-b/2/1")),
+    ]
+    assert repair(store, found) == [one for one in found.findings if one.repairable], "who is right is not decided here"
+    assert main(["verify"]) == 1
+    assert "--fold" in capsys.readouterr().err
+    assert main(["verify", "--fold"]) == 0
+    assert "3 trials" in capsys.readouterr().out
+    assert verify(store).findings == ()
+    assert rows(store) == before
+    with store.read() as cursor:
+        assert cursor.execute("SELECT count(*) FROM answers WHERE response = 'Gout'").fetchall() == [(0,)]

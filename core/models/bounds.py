@@ -1,0 +1,101 @@
+"""How much is read of what a server sends, in one place for every HTTP client of the project.
+
+A reply of a chat model is far below a megabyte; whatever is larger is a fault of the server or an attack, and must
+not fill the memory. Compressed bodies are neither asked for nor accepted: 60 KB can unpack to 60 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+import aiohttp
+import httpx2
+
+MOST_BYTES = 64_000_000
+"""Of the body of a reply, streamed or whole."""
+MOST_ERROR_BYTES = 200_000
+"""Of the body of an error, of which one line is shown; the rest is not read."""
+MOST_LINE_BYTES = 8_000_000
+"""Of one line of a stream of events."""
+MOST_REDIRECTS = 5
+UNCOMPRESSED = {"Accept-Encoding": "identity"}
+
+
+class TooLargeError(ValueError):
+    """A server sent more than is read, or packed what it sent; its words say so."""
+
+
+def check_line(length: int) -> None:
+    """Raise ``TooLargeError`` for a line of a stream of events that is longer than is read."""
+    if length > MOST_LINE_BYTES:
+        raise TooLargeError(f"a line of the stream is longer than {MOST_LINE_BYTES:,} bytes")
+
+
+class _Bounded(httpx2.AsyncByteStream, httpx2.SyncByteStream):
+    """A body that ends at ``most`` bytes, or raises ``TooLargeError`` there."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._stream: Any = response.stream
+        self._is_error = response.status_code >= 400
+        self._most = MOST_ERROR_BYTES if self._is_error else MOST_BYTES
+        self._left = self._most
+
+    def _part(self, block: bytes) -> bytes:
+        part = block[: self._left]
+        self._left -= len(block)
+        if self._left < 0 and not self._is_error:
+            raise TooLargeError(f"the reply is larger than {self._most:,} bytes")
+        return part
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._stream:
+            yield self._part(block)
+            if self._left <= 0:
+                return
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._stream:
+            yield self._part(block)
+            if self._left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _bound(response: httpx2.Response) -> None:
+    _check_encoding(response.headers)
+    response.stream = _Bounded(response)
+
+
+async def _bound_later(response: httpx2.Response) -> None:
+    _bound(response)
+
+
+def _check_encoding(headers: Mapping[str, str]) -> None:
+    if (encoding := headers.get("content-encoding", "identity").strip().lower()) not in ("", "identity"):
+        raise TooLargeError(f"the reply is packed ({encoding[:20]}), which was not asked for")
+
+
+def hooks(*, asynchronous: bool) -> dict[str, list[Any]]:
+    """Return the ``event_hooks`` of an httpx2 client that bound what it reads."""
+    return {"response": [_bound_later if asynchronous else _bound]}
+
+
+async def text_of(response: aiohttp.ClientResponse) -> str:
+    """Read the body of a reply to aiohttp as text, within the same bounds."""
+    _check_encoding(response.headers)
+    is_error = response.status >= 400
+    most = MOST_ERROR_BYTES if is_error else MOST_BYTES
+    body = bytearray()
+    async for block in response.content.iter_chunked(65_536):
+        body += block
+        if len(body) > most:
+            if not is_error:
+                raise TooLargeError(f"the reply is larger than {most:,} bytes")
+            break
+    return bytes(body[:most]).decode("utf-8", "replace")

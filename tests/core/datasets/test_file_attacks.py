@@ -1,0 +1,129 @@
+"""Small files that unpack to gigabytes: each is refused in a sentence, in little time and memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core import paths
+from core.errors import AnamnesisError
+from core.store.database import Store
+from core.store.upkeep import restore
+
+MOST_MEMORY = 400_000_000
+
+
+def one_line(path: Path) -> None:
+    """Write 400 kB that unpack to one line of 400 MB."""
+    with gzip.open(path, "wb", compresslevel=9) as packed:
+        packed.write(b"question,answer\n")
+        for _ in range(400):
+            packed.write(b"x" * 1_000_000)
+
+
+def one_record(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(b'{"question": "')
+        for _ in range(150):
+            file.write(b"y" * 1_000_000)
+        file.write(b'"}\n{"question": "second"}\n')
+
+
+def many_lists(path: Path) -> None:
+    path.write_bytes(b"[" + b"[]," * 30_000_000 + b"[]]")
+
+
+def many_numbers(path: Path) -> None:
+    path.write_bytes(b"[" + b"1000," * 18_000_000 + b"1]")
+
+
+def workbook(path: Path) -> None:
+    """Write 300 kB whose table of texts unpacks to 300 MB."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as book:
+        book.writestr("xl/workbook.xml", "<workbook/>")
+        with book.open("xl/sharedStrings.xml", "w", force_zip64=True) as texts:
+            texts.write(b"<sst>")
+            for _ in range(300):
+                texts.write(b"<si><t/></si>" * 77_000)
+
+
+def extended_header(path: Path) -> None:
+    """Write a tar whose first member declares 500 MB of extended header."""
+    header = tarfile.TarInfo("./PaxHeaders/a")
+    header.type, header.size = tarfile.XHDTYPE, 500_000_000
+    with gzip.open(path, "wb", compresslevel=9) as packed:
+        packed.write(header.tobuf(tarfile.USTAR_FORMAT))
+        for _ in range(500):
+            packed.write(b"0" * 1_000_000)
+
+
+READ = """
+import resource, sys
+from pathlib import Path
+from core.datasets.importing import import_file
+from core.errors import AnamnesisError
+try:
+    import_file(Path(sys.argv[1]))
+except AnamnesisError as error:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime, error, sep="|")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("line.csv.gz", one_line), ("record.jsonl", one_record), ("lists.json", many_lists),
+        ("numbers.json", many_numbers), ("book.xlsx", workbook), ("header.tar.gz", extended_header),
+    ],
+)  # fmt: skip
+def test_a_file_that_unpacks_without_end_is_refused_in_little_memory(
+    tmp_path: Path, name: str, write: Callable[[Path], None]
+) -> None:
+    path = tmp_path / name
+    write(path)
+    command = [sys.executable, "-c", READ, str(path)]
+    environment = {"PATH": "/usr/bin:/bin", "ANAMNESIS_DB": str(tmp_path / "anamnesis.duckdb"), "HOME": str(tmp_path)}
+    child = subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert child.stdout.count("|") >= 2, child.stderr
+    memory, seconds, sentence = child.stdout.strip().split("|", 2)
+    assert name.split(".")[0] in sentence
+    assert int(memory) < MOST_MEMORY
+    assert float(seconds) < 15
+
+
+def backup(path: Path, manifest: bytes, journal: bytes) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in (("manifest.json", manifest), ("journals/a/journal.jsonl", journal)):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"[]", b"{}", b"null", b'{"sha256": 3}', b'{"sha256": []}', b'{"sha256": {"a": [1]}}', b'{"sha256": null}',
+     b"\xff", b"[" * 5_000],
+)  # fmt: skip
+def test_a_damaged_list_of_a_backup_is_a_sentence(tmp_path: Path, manifest: bytes) -> None:
+    packed = backup(tmp_path / "backup.tar.gz", manifest, b"x")
+    with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
+        restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))
+    assert not list((tmp_path / "new").glob("*"))
+
+
+def test_a_backup_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    packed = backup(tmp_path / "backup.tar.gz", orjson.dumps({"sha256": {}}), bytes(300_000_000))
+    with pytest.raises(AnamnesisError, match=r"nothing was restored\."):
+        restore(packed, Store(tmp_path / "new" / "anamnesis.duckdb"))
+    assert not list((tmp_path / "new").glob("*"))
