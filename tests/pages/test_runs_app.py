@@ -16,6 +16,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
+from core.datasets.select import select
 from core.jobs import progress
 from core.jobs.plan import find_header
 from core.jobs.progress import is_running
@@ -173,14 +174,17 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     (listed, _, talks) = [frame.value for frame in app.dataframe]
     assert list(listed["State"]) == ["Complete"]
     assert list(listed["Trials"]) == ["2 of 2"]
-    assert list(talks["Case"]) == ["cardiology-1", "cardiology-2"]
+    sample = [case.case_key for case in select("library", sample=2)]
+    assert sorted(f"library/{case}" for case in talks["Case"]) == sorted(sample)
     (chart,) = app.get("plotly_chart")
     bars = json.loads(chart.proto.spec)["data"]
     assert {bar["name"] for bar in bars} == {"Multiple choice", "Many choices", "Free response", "Top three"}
     assert all("error_y" in bar for bar in bars)
     assert not has_button(app, "Stop")
     assert not has_button(app, "Resume")
-    settings = find_header(run_id).settings
+    header = find_header(run_id)
+    assert (header.case_set, header.data_set_cases) == ("library (sample of 2, seed 20)", 60)
+    settings = header.settings
     assert settings["persona"] == "anxious,poor"
     assert "probe" not in settings
     assert "**Persona** anxious, poor memory" in words(app)
