@@ -160,7 +160,7 @@ def study_cast(
     if the run gave it something to do. Empty unless ``tested``, a name or alias, is a language model.
     """
     known, data_set = framework(protocol), data_set_of(case_set)
-    if not is_model(tested) or registry.spec(tested).is_application:
+    if not is_model(tested) or registry.is_application(tested):
         return {}
     doctor = registry.spec(tested).name
     cast: dict[str, StudySeat] = {}
@@ -172,7 +172,7 @@ def study_cast(
             and run.doctor != doctor
             and is_model(run.doctor)
             and not run.doctor.startswith(f"{HUMAN}/")
-            and not _is_application(run.doctor, registry)
+            and not registry.is_application(run.doctor)
         ):
             cast = {**seats_taken(run, registry), **cast}
     return cast
@@ -199,15 +199,10 @@ def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False)
         except UsageError:  # a rule or a provider that is not here any more
             continue
         problem = f"the key {variable} is missing" if variable and not find_key(seat_variable(role)) else ""
+        if address and run.visitor != access.visitor().name:  # cases go to no server that a stranger chose
+            problem = "somebody else gave the address of its server"
         found[role] = StudySeat(name, run.run_id, run.doctor, address, problem)
     return found
-
-
-def _is_application(name: str, registry: Registry) -> bool:
-    try:
-        return registry.spec(name).is_application
-    except UsageError:  # a model of a provider that the models files no longer have
-        return False
 
 
 def who_sits(asked: Campaign, full: Campaign, registry: Registry, study: StudyCast | None = None) -> str:
@@ -234,7 +229,8 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry, study: StudyCa
         why = words[whys[role][1]]
         if whys[role][1] == "own" and role in study:
             why += f", because {study[role].name} of run {study[role].run_id} cannot be asked: {study[role].problem}"
-        where = registry.spec(name, base_url=given).base_url if is_model(name) and full.settings.base_url else None
+        addressed = full.settings.base_url or given
+        where = registry.spec(name, base_url=given).base_url if is_model(name) and addressed else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     line = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
     return f"{line}. Name others with {', '.join(f'--{role}' for role in left)}."
