@@ -194,6 +194,28 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     assert trouble(other) == []
 
 
+def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open_page: Open) -> None:
+    store = Store()
+    first = a_header(
+        "first", [a_case(1, case_key="library/1")], doctor="openai/a", patient="openai/gpt-4o", case_set="library"
+    )
+    settings = {**first.settings, "base_url": "http://127.0.0.1:9/v1"}
+    write_journal(store.journals, "first", first.model_copy(update={"settings": settings}))
+    app = open_page("runs")
+    app.expander[0]
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("openai/b")
+    app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert trouble(app) == []
+    label = app.selectbox(key="runs_patient").options[0]
+    assert label == "Default: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)"
+    assert not button(app, START).disabled
+    part = next(group for group in app.get("button_group") if group.key == "runs_part")
+    assert part.value == "sample"
+    app.selectbox(key="runs_patient").set_value("reference/profile").run()
+    assert "Note that rules play the patient" in words(app)
+
+
 @pytest.mark.soak
 def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
     app = small(open_page("runs"), 60, 50)

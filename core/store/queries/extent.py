@@ -38,6 +38,9 @@ def extents(
     cases_only = (selection or Selection()).all_trials
     runs = {run.run_id: run for run in run_records(cursor, sorted({run for one in found for run in one.runs}))}
     planned, done = _by_run(cursor, _PLANNED, cases_only, runs), _by_run(cursor, _DONE, cases_only, runs)
+    sizes: dict[str, int] = defaultdict(int)
+    for run in runs.values():
+        sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
     extents = []
     for condition in found:
         behind = [runs[run_id] for run_id in condition.runs if run_id in runs]
@@ -53,7 +56,7 @@ def extents(
                 count,
                 sum(failed for _, _, failed in rows),
                 frozenset(case_key for case_key, _, _ in rows),
-                max(map(_data_set_cases, behind), default=0) or None if cases_only.of_all_cases else None,
+                sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
             )
         )
     return extents

@@ -75,7 +75,7 @@ def test_planned_and_finished_trials_and_cases_by_hand(three_runs: Store) -> Non
     assert (a.planned, a.done, len(a.cases), a.data_set_cases) == (40, 40, 20, 60)
     assert (b.planned, b.done, len(b.cases), b.data_set_cases) == (80, 15, 15, 60)
     assert (c.planned, c.done, len(c.cases)) == (40, 40, 20)
-    assert c.data_set_cases is None, "a run of before says only that it is a part"
+    assert c.data_set_cases == 60, "a run of before says only that it is a part, and the others of what"
     assert shared_keys([a, b]) == {f"ours/{n}" for n in range(1, 16)}
     assert shared_keys([a, c]) == frozenset()
 
@@ -96,6 +96,13 @@ def test_what_came_with_a_release_was_all_that_was_planned(db: Path) -> None:
     as_released(Store(), "r")
     (found,) = read_extents(Store())
     assert (found.planned, found.done) == (2, 2)
+
+
+def test_a_part_of_before_does_not_know_of_how_many(db: Path) -> None:
+    store_run("r", "openai/a", range(1, 7), twice(range(1, 7)), case_set="ours (first 6)")
+    assert main(["runs"]) == 0
+    (found,) = read_extents(Store())
+    assert (found.planned, found.done, found.data_set_cases) == (12, 12, None)
 
 
 def test_a_full_set_of_before_knows_its_size(db: Path) -> None:
