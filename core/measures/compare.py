@@ -146,7 +146,8 @@ def format_pairs(
 ) -> list[FormatPair]:
     """Compare each format with the vignette of the same model, question type and group, paired by case.
 
-    In the order of model, question type, group and format. Nothing where a model has no vignette answers.
+    In the order of model, question type, group and format. Nothing if a model has no vignette answers, or if no case
+    counts in both formats.
     """
     cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
     place: dict[str, int] = {}
@@ -157,11 +158,13 @@ def format_pairs(
         formats.setdefault(score.format, {})[score.case_key] = score
     ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
     return [
-        FormatPair(*cell, format_, compare(cells[cell][BASELINE], cells[cell][format_], interval))
+        FormatPair(*cell, format_, result)
         for cell in ordered
         if BASELINE in cells[cell]
         for format_ in FORMATS
-        if format_ != BASELINE and format_ in cells[cell]
+        if format_ != BASELINE
+        and format_ in cells[cell]
+        and (result := compare(cells[cell][BASELINE], cells[cell][format_], interval)).n
     ]
 
 
@@ -208,9 +211,9 @@ def steps(
         arms = by_arm(groups[group])
         for format_, question_type, (before, after) in product(FORMATS, QUESTION_TYPES, pairwise(versions)):
             first, second = (arms.get((version, format_, question_type)) for version in (before, after))
-            if first and second and paired_cases(first, second):
+            if first and second and (result := compare(first, second)).n:
                 invalid = (sum(sum(score.excluded.values()) for score in side.values()) for side in (first, second))
-                found.append(Step(before, after, format_, question_type, group, compare(first, second), 1.0, *invalid))
+                found.append(Step(before, after, format_, question_type, group, result, 1.0, *invalid))
     return recorrected(found, correction)
 
 
@@ -263,7 +266,7 @@ def report_pairs(
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
     note_extents(asked, {score.model for score in scores}, different=False)
-    pairs = [pair for pair in format_pairs(scores, by) if pair.result.n]
+    pairs = format_pairs(scores, by)
     for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
         arm: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type}
         group: dict[str, Any] = {by: pair.group} if by else {}

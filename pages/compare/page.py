@@ -92,8 +92,7 @@ def draw_comparison() -> None:
         st.session_state["cmp_arm"] = row
         open_behind()
 
-    if len(sides) > 1:
-        draw_extents([extent_of(who, view) for who in sides], {shown_as(who): names[who] for who in sides})
+    draw_extents([extent_of(who, view) for who in sides], {shown_as(who): names[who] for who in sides})
     if unshared:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
     draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_)
