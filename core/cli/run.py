@@ -27,7 +27,7 @@ from core.cli.options import (
     run_id_of,
     with_options,
 )
-from core.datasets.select import SAMPLE_SEED, answers_of, choose
+from core.datasets.select import SAMPLE_SEED, answers_of, choose, whole_of
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks
@@ -100,7 +100,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         players = _players(given["workers"], given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
-        chosen = choose(cases, given["limit"], given["sample"], given["seed"])
+        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), whole_of(cases)
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
         # the cases as the framework plays them, and say which are left out
         prepared = prepared_cases(chosen.cases, known)
@@ -111,8 +111,8 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
             cases=ready,
             case_set=chosen.name,
-            data_set_hash=chosen.data_set_hash,
-            data_set_cases=chosen.data_set_cases,
+            data_set_hash=whole.hash,
+            data_set_cases=whole.cases,
             arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
             many_choices=answers_of(cases),
             trials=given["trials"],

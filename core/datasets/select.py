@@ -11,8 +11,8 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -50,29 +50,35 @@ def answers_of(selection: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case.answer for case in cases_of(selection.partition(":")[0])))
 
 
-@dataclass(frozen=True)
-class CaseSet:
-    """Cases chosen from a data set, under a name that says which part of it they are.
-
-    ``data_set_hash`` and ``data_set_cases`` (a number) describe the whole data set as it was when they were chosen.
-    """
+class CaseSet(NamedTuple):
+    """Cases chosen from a data set, under a name that says which part of it they are."""
 
     name: str
     cases: tuple[Case, ...]
-    data_set_hash: str
-    data_set_cases: int
+
+
+class DataSet(NamedTuple):
+    """A whole data set as it is now: a hash that does not depend on the order of its cases, and their number."""
+
+    hash: str
+    cases: int
 
 
 def choose(selection: str, limit: int | None = None, sample: int | None = None, seed: int = SAMPLE_SEED) -> CaseSet:
     """Return the cases of a selection, or a part of them, with the name of that part (see ``select``)."""
     named = _named(selection)
-    whole = cases_of(data_set_of(selection)) if ":" in selection else named
     cases, name = _part(named, limit, sample, seed), selection
     if sample is not None and sample < len(named):
         name = f"{selection} (sample of {sample}, seed {seed})"
     elif limit is not None and limit < len(named):
         name = f"{selection} (first {limit})"
-    return CaseSet(name, tuple(cases), case_set_hash(whole), len(whole))
+    return CaseSet(name, tuple(cases))
+
+
+def whole_of(case_set: str) -> DataSet:
+    """Return the data set of which a case set is all or a part; raise ``UsageError`` for one that is not at hand."""
+    cases = cases_of(data_set_of(case_set))
+    return DataSet(case_set_hash(cases), len(cases))
 
 
 def sampled(cases: Sequence[Case], size: int, seed: int) -> list[Case]:

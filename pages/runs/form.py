@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.case import Case, case_set_hash, data_set_of
-from core.datasets.select import SAMPLE_SEED, answers_of, cases_of, datasets
+from core.case import Case
+from core.datasets.select import SAMPLE_SEED, answers_of, cases_of, datasets, whole_of
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
@@ -85,7 +85,8 @@ def ask_campaign() -> None:
         own = load_registry()
         with faults_said():
             check_startable(campaign, own, options)
-            header = header_of(_with_data_set(campaign), own)
+            whole = whole_of(campaign.case_set)
+            header = header_of(replace(campaign, data_set_hash=whole.hash, data_set_cases=whole.cases), own)
             with st.spinner("Starting…"):
                 start(header, options.concurrency, options.budget_usd)
             st.session_state.pop(_WANTED, None)
@@ -199,7 +200,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     )
     case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
     available = most if specialty == _EVERY else sum(case.specialty == specialty for case in every)
-    part = "sample"
+    part = next(iter(_PARTS))
     if number < available:
         part = choose(
             "Which of them",
@@ -228,12 +229,6 @@ def _study(known: Framework, case_set: str, tested: str) -> StudyCast:
     with suppress(AnamnesisError):
         return study_cast(run_casts(), known.name, case_set, tested, registry())
     return {}
-
-
-def _with_data_set(campaign: Campaign) -> Campaign:
-    """Return a campaign that says of which data set its cases are all or a part."""
-    whole = cases_of(data_set_of(campaign.case_set))
-    return replace(campaign, data_set_hash=case_set_hash(whole), data_set_cases=len(whole))
 
 
 def left_out_words(found: Prepared) -> str:
