@@ -205,9 +205,12 @@ def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False)
     return found
 
 
-def who_sits(asked: Campaign, full: Campaign, registry: Registry, study: StudyCast | None = None) -> str:
+def who_sits(
+    asked: Campaign, full: Campaign, registry: Registry, study: StudyCast | None = None, *, flags: bool = True
+) -> str:
     """Say in one line who was put next to a model where nobody was named (``full`` is ``asked`` in full), and why.
 
+    With ``flags`` the line ends with the options of the command line that name others.
     Empty if no such seat has anything to do, and for anybody but a model.
     """
     tested = full.tested
@@ -233,7 +236,7 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry, study: StudyCa
         where = registry.spec(name, base_url=given).base_url if is_model(name) and addressed else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     line = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
-    return f"{line}. Name others with {', '.join(f'--{role}' for role in left)}."
+    return f"{line}. Name others with {', '.join(f'--{role}' for role in left)}." if flags else f"{line}."
 
 
 def remarks_of(run: Campaign | Run) -> tuple[str, ...]:

@@ -321,8 +321,7 @@ def _default_label(role: str, doctor: str, kinds: Sequence[str], study: StudySea
     except AnamnesisError:  # said once, by ``seat_problem``
         name, why = doctor, "own"
     if why == "study" and study is not None:
-        at = f", at {study.address}" if study.address else ""
-        reason = f"as in run {study.run_id} of {study.doctor}{at}"
+        reason = f"as in run {study.run_id} of {study.doctor}"
     elif why == "own" or name == doctor:
         reason = "the doctor’s own model"
         if study is not None and study.problem:

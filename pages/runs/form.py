@@ -14,7 +14,7 @@ from core.frameworks.base import Campaign, Framework
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
-from core.jobs.plan import header_of, in_full, remarks_of, study_cast
+from core.jobs.plan import header_of, in_full, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
@@ -69,7 +69,7 @@ def ask_campaign() -> None:
         return
     try:
         study = _study(known, campaign.case_set, campaign.tested)
-        campaign = in_full(campaign, registry(), study)
+        asked, campaign = campaign, in_full(campaign, registry(), study)
         check_prompts(campaign)
         size = estimate(campaign, registry(), options.concurrency)
     except AnamnesisError as error:
@@ -77,6 +77,8 @@ def ask_campaign() -> None:
             st.warning(plain(str(error)), icon=":material/error:")
         return
     draw_estimate(size)
+    if study and (who := who_sits(asked, campaign, registry(), study, flags=False)):
+        st.caption(f":material/groups: {plain(who)}")
     if remarks := remarks_of(campaign):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
     if st.button(

@@ -202,13 +202,14 @@ def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open
     settings = {**first.settings, "base_url": "http://127.0.0.1:9/v1"}
     write_journal(store.journals, "first", first.model_copy(update={"settings": settings}))
     app = open_page("runs")
-    app.expander[0]
     app.selectbox(key="runs_doctor").set_value("another model…").run()
     app.text_input(key="runs_doctor_other").set_value("openai/b")
     app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
     assert trouble(app) == []
     label = app.selectbox(key="runs_patient").options[0]
-    assert label == "Default: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)"
+    assert label == "Default: openai/gpt-4o (as in run first of openai/a)"
+    shown = words(app).replace("\\", "").replace("\u200b", "")
+    assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in shown
     assert not button(app, START).disabled
     part = next(group for group in app.get("button_group") if group.key == "runs_part")
     assert part.value == "sample"
