@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -183,7 +184,12 @@ class Case(_Sparse):
         return ", ".join(part for part in (words, sex or "") if part)
 
 
-def case_set_hash(cases: list[Case]) -> str:
+def data_set_of(case_set: str) -> str:
+    """Return the data set of which a case set is all or a part: with it the keys of its cases begin."""
+    return case_set.partition(":")[0].partition(" (")[0]
+
+
+def case_set_hash(cases: Sequence[Case]) -> str:
     """Return a hash of a set of cases that does not depend on their order."""
     joined = "\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases))
     return hashlib.sha256(joined.encode()).hexdigest()[:16]

@@ -80,6 +80,10 @@ class RunHeader(_Line):
     edited: Edit | None = None
     visitor: str = ""
     """Who began it on a server where people sign in; empty for whoever was at this machine."""
+    data_set_hash: str = ""
+    """Hash of the whole data set that the cases are all or a part of; empty if that was not recorded."""
+    data_set_cases: int = 0
+    """How many cases that data set has; 0 if that was not recorded."""
 
     @property
     def owner(self) -> str:

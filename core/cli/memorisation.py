@@ -8,8 +8,20 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import AskNothing, BaseUrl, Batch, Budget, Concurrency, folded_store, print_estimate, progress_bar
-from core.datasets.select import select
+from core.cli.options import (
+    AskNothing,
+    BaseUrl,
+    Batch,
+    Budget,
+    CaseSample,
+    Concurrency,
+    Limit,
+    SampleSeed,
+    folded_store,
+    print_estimate,
+    progress_bar,
+)
+from core.datasets.select import SAMPLE_SEED, select
 from core.jobs.completing import Options, complete_cases, estimate
 from core.measures.memorisation import FLAG, Variant, model_rows
 from core.models.registry import load_registry
@@ -19,7 +31,9 @@ from core.store.queries.cases import completions
 def meld(
     model: Annotated[str, typer.Option(help="The model to test: provider/model or an alias.")],
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
-    limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
+    limit: Limit = None,
+    sample: CaseSample = None,
+    seed: SampleSeed = SAMPLE_SEED,
     base_url: BaseUrl = None,
     concurrency: Concurrency = None,
     variant: Annotated[
@@ -31,7 +45,7 @@ def meld(
     dry_run: AskNothing = False,
 ) -> int:
     """Give a model the first half of each vignette and measure how close its second half comes to the real one."""
-    chosen, registry = select(cases, limit), load_registry(batch=batch)
+    chosen, registry = select(cases, limit, sample, seed), load_registry(batch=batch)
     options, store = Options(base_url, concurrency, again, variant, budget_usd), folded_store()
     print_estimate(estimate(chosen, model, registry, store, options), dry_run=dry_run)
     if dry_run:

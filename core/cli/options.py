@@ -47,6 +47,11 @@ Budget = Annotated[float | None, typer.Option(help="Stop when this many US dolla
 Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")]
 AskNothing = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first N of these cases.")]
+CaseSample = Annotated[
+    int | None, typer.Option("--sample", help="Only a random sample of N of these cases, stratified by specialty.")
+]
+SampleSeed = Annotated[int, typer.Option("--seed", help="Seed of the random sample.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]

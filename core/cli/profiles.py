@@ -7,8 +7,20 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import BaseUrl, Batch, Budget, Concurrency, DryRun, folded_store, print_estimate, progress_bar
-from core.datasets.select import cases_of, select
+from core.cli.options import (
+    BaseUrl,
+    Batch,
+    Budget,
+    CaseSample,
+    Concurrency,
+    DryRun,
+    Limit,
+    SampleSeed,
+    folded_store,
+    print_estimate,
+    progress_bar,
+)
+from core.datasets.select import SAMPLE_SEED, cases_of, select
 from core.errors import UsageError
 from core.jobs.profiling import estimate, make_profiles, pending
 from core.models.registry import load_registry
@@ -28,7 +40,9 @@ def profile(
     what: Annotated[str, typer.Argument(metavar="DATASET[:…]", help="The cases, as for run; or the word show.")],
     case_key: Annotated[str | None, typer.Argument(metavar="CASE", help="With show: the case, DATASET/ID.")] = None,
     model: Annotated[str | None, typer.Option(help="A model that writes them; by rule where left out.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
+    limit: Limit = None,
+    sample: CaseSample = None,
+    seed: SampleSeed = SAMPLE_SEED,
     again: Annotated[bool, typer.Option("--again", help="Also cases that this maker has judged already.")] = False,
     dry_run: DryRun = False,
     base_url: BaseUrl = None,
@@ -42,7 +56,7 @@ def profile(
         return _show(case_key)
     if case_key is not None:
         raise UsageError(f"{case_key!r} was not expected: name one selection of cases, or say `profile show CASE`.")
-    cases, store = select(what, limit), folded_store()
+    cases, store = select(what, limit, sample, seed), folded_store()
     if model is not None:
         registry = load_registry(batch=batch)
         todo = pending(store, cases, registry.spec(model).name, again=again)

@@ -16,25 +16,28 @@ from core.cli.options import (
     BaseUrl,
     Batch,
     Budget,
+    CaseSample,
     Concurrency,
     DryRun,
     Given,
+    Limit,
     folded_store,
     print_estimate,
     progress_bar,
     run_id_of,
     with_options,
 )
-from core.datasets.select import answers_of, select
+from core.datasets.select import SAMPLE_SEED, answers_of, choose, whole_of
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks
-from core.frameworks.casting import CastNames, Seat
+from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
+    begun_with_other_cast,
     find_header,
     header_of,
     in_full,
@@ -44,6 +47,7 @@ from core.jobs.plan import (
     prepared_cases,
     read_images,
     remarks_of,
+    study_cast,
     unfinished_twin,
     who_sits,
     without_words,
@@ -53,8 +57,9 @@ from core.jobs.run import Players, begin, carry_out, check_prompts, check_starta
 from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
+from core.store.database import Store
 from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
-from core.store.runs import RunProgress
+from core.store.runs import RunProgress, run_records
 from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
@@ -94,18 +99,20 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             )
         players = _players(given["workers"], given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
-        cases, limit = given["cases"], given["limit"]
-        chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
+        cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
+        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), whole_of(cases)
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
         # the cases as the framework plays them, and say which are left out
-        prepared = prepared_cases(chosen, known)
+        prepared = prepared_cases(chosen.cases, known)
         ready = playable_cases(prepared, known)
         if prepared.left_out:
             print(left_out_words(prepared), file=sys.stderr)
         asked = Campaign(
             names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
             cases=ready,
-            case_set=cases if limit is None else f"{cases} (first {limit})",
+            case_set=chosen.name,
+            data_set_hash=whole.hash,
+            data_set_cases=whole.cases,
             arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
             many_choices=answers_of(cases),
             trials=given["trials"],
@@ -114,17 +121,28 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             protocol=known.name,
             settings=known.read_settings({**settings, "images": read_images(given["images"])}),
         )
-        campaign = in_full(asked, registry)
+        study: StudyCast = {}
+        if is_model(asked.tested) and Store().path.exists():  # a plan makes no database
+            with folded_store().read() as cursor:
+                own_runs = run_records(cursor, sources=("local",))
+            study = study_cast(own_runs, known.name, asked.case_set, asked.tested, registry)
+        campaign = in_full(asked, registry, study)
         check_prompts(campaign)
         header = header_of(campaign, registry)
         if bare := without_words(campaign.settings.images, campaign.cases):
             print(bare, file=sys.stderr)
         size = estimate(campaign, registry, concurrency)
-        beside = who_sits(asked, campaign, registry)
+        who = who_sits(asked, campaign, registry, study)
         if not given["dry_run"]:
             check_startable(campaign, registry, Options(concurrency, budget_usd))
-        if beside:
-            print(beside, flush=True)
+        twin = None
+        if not given["fresh"] and not given["dry_run"]:
+            with folded_store().read() as cursor:
+                done = {row.run_id: row.done for row in stored_runs(cursor)}
+            twin = unfinished_twin(header.fingerprint, done) or begun_with_other_cast(asked, header, registry, done)
+            twin = None if twin is not None and is_running(twin.run_id) else twin
+        if who and (twin is None or twin.fingerprint == header.fingerprint):
+            print(who, flush=True)
         for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
             where = registry.spec(campaign.names[role]).base_url or "this machine"
             print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
@@ -133,13 +151,9 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             for remark in remarks_of(campaign):
                 print(f"Note that {remark}.")
             return 0
-        twin = None
-        if not given["fresh"]:
-            with folded_store().read() as cursor:
-                done = {row.run_id: row.done for row in stored_runs(cursor)}
-            twin = unfinished_twin(header.fingerprint, done)
-        if twin is not None and not is_running(twin.run_id):
-            print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
+        if twin is not None:
+            cast = "" if twin.fingerprint == header.fingerprint else ", with the cast that it began with"
+            print(f"Taking up the unfinished run {twin.run_id} of the same campaign{cast}.", file=sys.stderr)
             header = twin
         else:
             if size.calls:
@@ -180,10 +194,11 @@ def _options(known: Framework) -> Given:
         **{one.role: seat(one) for one in known.seats},
         "protocol": option(str, known.name, f"The framework: {', '.join(frameworks())}."),
         "cases": option(str, "library", "DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER"),
-        "limit": option(int | None, None, "Only the first N of these cases."),
+        "sample": (CaseSample, None),
+        "limit": (Limit, None),
         "arms": option(str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
         "trials": option(int, 5, "Repetitions of each case."),
-        "seed": option(int, 20, "Seed of the campaign."),
+        "seed": option(int, SAMPLE_SEED, "Seed of the trials, and of the random sample of cases."),
         "prompts": option(str | None, None, "A prompt pack: its name, or a folder; the framework's where left out."),
         "base_url": (BaseUrl, None),
         **{name: setting(name, info) for name, info in options_of(known.settings).items()},

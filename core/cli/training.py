@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.case import Case
-from core.cli.options import folded_store
+from core.cli.options import CaseSample, folded_store
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import publisher
@@ -34,11 +34,12 @@ def export_training(
         list[str] | None, typer.Option(help="DATASET, DATASET:SPECIALTY or DATASET:id,id (again for more).")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many cases of each.")] = None,
+    sample: CaseSample = None,
     order: Annotated[str, typer.Option(help="Of the questions: direct, random or reversed.")] = "direct",
     dialogues: Annotated[int, typer.Option(min=1, help="Dialogues of each case, in other phrases.")] = 1,
     test_share: Annotated[float, typer.Option(help="Share of the cases that is kept for test.")] = 0.2,
     similar: Annotated[float, typer.Option(help="Per cent from which two vignettes are near-duplicates.")] = 75.0,
-    seed: Annotated[int, typer.Option(help="Decides phrases, order and split.")] = 0,
+    seed: Annotated[int, typer.Option(help="Decides sample, phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
@@ -47,7 +48,7 @@ def export_training(
     if order not in ORDERS:
         raise UsageError(f"{order!r} is no order: say {', '.join(ORDERS)}.")
     settings = Settings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
-    chosen = [case for selection in cases or ["library"] for case in select(selection, limit)]
+    chosen = [case for selection in cases or ["library"] for case in select(selection, limit, sample, seed)]
     # who gives the items that the database holds for a case as it is now
     with folded_store().read() as cursor:
         stored = newest_items(cursor, [case.case_key for case in chosen])

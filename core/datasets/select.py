@@ -1,4 +1,4 @@
-"""Chooses cases by DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER, optionally only the first N.
+"""Chooses cases by DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER; all, a sample, the first N.
 
 ``test@FOLDER`` (or ``train@``) are the cases of one side of a training set: so a model is tested on what it has not
 learnt from.
@@ -7,17 +7,23 @@ learnt from.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from core import access
-from core.case import SPECIALTIES, Case
+from core.case import SPECIALTIES, Case, case_set_hash, data_set_of
 from core.datasets import imported
 from core.datasets.library import library
 from core.errors import UsageError
 
+SAMPLE_SEED = 20
+"""The seed of a random sample unless another is given."""
 _SIDE = re.compile(r"(?P<side>train|test)@(?P<folder>.+)")
 
 
@@ -44,8 +50,75 @@ def answers_of(selection: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(case.answer for case in cases_of(selection.partition(":")[0])))
 
 
-def select(selection: str, limit: int | None = None) -> list[Case]:
-    """Return the cases that a selection names, in the order of the data set."""
+class CaseSet(NamedTuple):
+    """Cases chosen from a data set, under a name that says which part of it they are."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+
+class DataSet(NamedTuple):
+    """A whole data set as it is now: a hash that does not depend on the order of its cases, and their number."""
+
+    hash: str
+    cases: int
+
+
+def choose(selection: str, limit: int | None = None, sample: int | None = None, seed: int = SAMPLE_SEED) -> CaseSet:
+    """Return the cases of a selection, or a part of them, with the name of that part (see ``select``)."""
+    named = _named(selection)
+    cases, name = _part(named, limit, sample, seed), selection
+    if sample is not None and sample < len(named):
+        name = f"{selection} (sample of {sample}, seed {seed})"
+    elif limit is not None and limit < len(named):
+        name = f"{selection} (first {limit})"
+    return CaseSet(name, tuple(cases))
+
+
+def whole_of(case_set: str) -> DataSet:
+    """Return the data set of which a case set is all or a part; raise ``UsageError`` for one that is not at hand."""
+    cases = cases_of(data_set_of(case_set))
+    return DataSet(case_set_hash(cases), len(cases))
+
+
+def sampled(cases: Sequence[Case], size: int, seed: int) -> list[Case]:
+    """Return a random sample stratified by specialty, the same for the same cases and seed in whatever order they come.
+
+    Every specialty has its share, rounded by the largest remainder; equal remainders are ordered by the seed. Cases
+    come in random order, so that a run that is stopped has asked a random part of its sample. A larger sample with the
+    same seed holds nearly all cases of a smaller one.
+    """
+    strata: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        strata[case.specialty].append(case)
+    quotas = {name: divmod(size * len(stratum), len(cases)) for name, stratum in strata.items()}
+    by_remainder = sorted(strata, key=lambda name: (-quotas[name][1], _draw(seed, name)))
+    rounded_up = set(by_remainder[: size - sum(quota for quota, _ in quotas.values())])
+    drawn = [
+        case
+        for name, stratum in strata.items()
+        for case in sorted(stratum, key=lambda case: _draw(seed, case.case_key))[
+            : quotas[name][0] + (name in rounded_up)
+        ]
+    ]
+    return sorted(drawn, key=lambda case: _draw(seed, case.case_key))
+
+
+def _draw(seed: int, name: str) -> str:
+    """Return where a case or specialty stands in a random order: by a hash, which does not depend on the others."""
+    return hashlib.sha256(f"sample\n{seed}\n{name}".encode()).hexdigest()
+
+
+def select(selection: str, limit: int | None = None, sample: int | None = None, seed: int = SAMPLE_SEED) -> list[Case]:
+    """Return the cases that a selection names, in the order of the data set: all, or the first ``limit`` of them.
+
+    Or a random ``sample`` of so many, in random order (``sampled``); all of them if there are no more.
+    """
+    return _part(_named(selection), limit, sample, seed)
+
+
+def _named(selection: str) -> list[Case]:
+    """Return all cases that a selection names."""
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
     if found := _SIDE.fullmatch(part.strip()):
@@ -71,11 +144,16 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
                 hint = f" Did you mean {' or '.join(near)}?" if near else ""
                 raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")
             cases = [by_id[name] for name in wanted]
-    if limit is not None:
-        if limit < 1:
-            raise UsageError("--limit must be at least 1.")
-        cases = cases[:limit]
     return cases
+
+
+def _part(cases: list[Case], limit: int | None, sample: int | None, seed: int) -> list[Case]:
+    if limit is not None and sample is not None:
+        raise UsageError("Give --sample or --limit, not both: a random sample, or the first cases.")
+    for flag, number in (("--limit", limit), ("--sample", sample)):
+        if number is not None and number < 1:
+            raise UsageError(f"{flag} must be at least 1.")
+    return sampled(cases, sample, seed) if sample is not None and sample < len(cases) else cases[:limit]
 
 
 def _side(side: str, folder: Path) -> set[str]:

@@ -23,7 +23,7 @@ from core.agents.player import Rule
 from core.case import Case, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
-from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, full_name, is_model, seated
+from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, StudyCast, Why, full_name, is_model, seated
 from core.frameworks.release import Release
 from core.frameworks.settings import FrameworkSettings, flag_of, in_words, options_of
 from core.journal import RunHeader
@@ -76,6 +76,9 @@ class Campaign:
     case_set: str = "library"
     arms: tuple[Arm, ...] = ALL_ARMS
     many_choices: tuple[str, ...] = ()
+    data_set_hash: str = ""
+    data_set_cases: int = 0
+    """The whole data set of which ``cases`` are all or a part, and how many cases that has, if known."""
     trials: int = 5
     seed: int = 20
     prompts: str = ""
@@ -293,19 +296,18 @@ class Framework(ABC):
         """The seats beside the tested one that take part in the conversation."""
         return tuple(seat.role for seat in self.others if seat.role not in ("grader", "summariser", "solver"))
 
-    def full_names(self, names: CastNames, registry: Registry) -> CastNames:
-        """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there."""
+    def full_names(self, names: CastNames, registry: Registry, study: StudyCast | None = None) -> CastNames:
+        """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there.
+
+        ``study`` is the cast of the study so far, which takes the seats next to a model that nobody named.
+        """
         foreign = [seat for seat in names.extra if self.seat(seat) is None]
         if foreign:
             *first, last = (seat.role for seat in self.seats)
             seats = f"{', '.join(first)} and {last}" if first else last
             raise UsageError(f"--{foreign[0]} does not belong to {self.name}, whose seats are {seats}.")
-        tested = full_name(self.tested.title, names[self.tested.role], registry, self.tested.rules)
-        full = {
-            seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry)
-            for seat in self.others
-        }
-        full[self.tested.role] = tested
+        full = {role: name for role, (name, _) in seating(self, names, registry, study or {}).items()}
+        full[self.tested.role] = full_name(self.tested.title, names[self.tested.role], registry, self.tested.rules)
         for seat in self.seats:
             if full[seat.role] == "human" and seat.no_human:
                 raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
@@ -407,6 +409,15 @@ class Framework(ABC):
         """Return a role in words."""
         seat = self.seat(role)
         return (seat.title if seat else role.replace("_", " ")).capitalize()
+
+
+def seating(known: Framework, names: CastNames, registry: Registry, study: StudyCast) -> dict[str, tuple[str, Why]]:
+    """Return the role of each seat next to the tested one → the full name of who takes it, and why."""
+    tested = full_name(known.tested.title, names[known.tested.role], registry, known.tested.rules)
+    return {
+        seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry, study.get(seat.role))
+        for seat in known.others
+    }
 
 
 @functools.cache

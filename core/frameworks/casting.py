@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import SecretStr
 
@@ -139,18 +139,54 @@ def is_rule(name: str) -> bool:
     return name.partition("/")[0] == "reference"
 
 
-def seated(seat: str, title: str, named: str, tested: str, rules: Sequence[str], registry: Registry) -> str:
-    """Return the full name of who sits beside the one under test (a full name): the one named, else by default.
+Why = Literal["named", "default", "study", "own", "usual"]
+"""Why somebody sits in a seat: named, ``[defaults]``, the cast of the study, the doctor's own model, the usual rule."""
 
-    A player by rule has the reference cast beside it. A model has the models files' ``[defaults]``, else itself; a
-    human, who is nobody's model, and an application, which is a doctor only, have the defaults too, else the reference
-    cast. ``rules`` are the seat's reference kinds, the usual one first; without any, a model must be named.
+
+@dataclass(frozen=True)
+class StudySeat:
+    """Who sat in a seat of an earlier run of the same study: the full name, and where its model was reached.
+
+    ``doctor`` is who was tested in that run. ``problem`` says why the model cannot be asked now; empty if it can.
     """
-    usual = rules[0] if rules else ""
-    if not named and not is_rule(tested):
-        plays_others = is_model(tested) and not registry.spec(tested).is_application
-        named = registry.default(seat) or (tested if plays_others else usual)
-    return full_name(title, named or usual, registry, rules)
+
+    name: str
+    run_id: str
+    doctor: str
+    address: str | None = None
+    problem: str = ""
+
+
+StudyCast = Mapping[str, StudySeat]
+"""Seat → who sat there in the study so far."""
+
+
+def seated(
+    seat: str,
+    title: str,
+    named: str,
+    tested: str,
+    rules: Sequence[str],
+    registry: Registry,
+    study: StudySeat | None = None,
+) -> tuple[str, Why]:
+    """Return the full name of who sits next to the one under test (a full name), and why.
+
+    A player by rule has the reference cast next to it. A model has the models files' ``[defaults]``, else the cast of
+    the ``study``, else itself. A human, who is nobody's model, and an application, which is a doctor only, have the
+    defaults too, else the reference cast. ``rules`` are the seat's reference kinds, the usual one first; without any, a
+    model must be named.
+    """
+    name: str = named
+    why: Why = "named"
+    if not name and not is_rule(tested):
+        name, why = registry.default(seat) or "", "default"
+        if not name and is_model(tested) and not registry.spec(tested).is_application:
+            taken = study is not None and not study.problem
+            name, why = (study.name, "study") if study is not None and taken else (tested, "own")
+    if not name:
+        name, why = rules[0] if rules else "", "usual"
+    return full_name(title, name, registry, rules), why
 
 
 def full_name(title: str, name: str, registry: Registry, rules: Sequence[str]) -> str:

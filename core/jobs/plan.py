@@ -18,11 +18,21 @@ import orjson
 from core import __version__, access, paths
 from core.agents.base import Turn
 from core.agents.parts import check_picture_prompt
-from core.case import Case, case_set_hash
+from core.case import Case, case_set_hash, data_set_of
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework
-from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, MissingKey, Reach, is_model
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework, seating
+from core.frameworks.casting import (
+    REFERENCE,
+    STORED_SEATS,
+    CastNames,
+    MissingKey,
+    Reach,
+    StudyCast,
+    StudySeat,
+    full_name,
+    is_model,
+)
 from core.frameworks.seats import remarks
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
@@ -63,19 +73,24 @@ def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(arms))
 
 
-def in_full(campaign: Campaign, registry: Registry) -> Campaign:
+def in_full(campaign: Campaign, registry: Registry, study: StudyCast | None = None) -> Campaign:
     """Return a campaign with every seat taken and its framework's defaults; raise ``UsageError`` for what cannot run.
 
-    A campaign that is in full already stays as it is, whatever the defaults are by now.
+    A campaign that is in full already stays as it is, whatever the defaults and the ``study`` (``study_cast``) are now.
     """
-    known = campaign.framework
+    known, study = campaign.framework, study or {}
     foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.arms]
     if foreign:
         asked = ", ".join(f"{f}:{q}" for f, q in known.arms)
         raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
     # a seat that the framework does not have is nobody's to pay for
     missing = {role: rule for role, rule in REFERENCE.items() if known.seat(role) is None}
-    names = known.full_names(campaign.names, registry)
+    names = known.full_names(campaign.names, registry, study)
+    from_study = {
+        role: study[role].address
+        for role, (_, why) in seating(known, campaign.names, registry, study).items()
+        if why == "study"
+    }
     names = names.but(**{role: names[role] or rule for role, rule in missing.items()})
     tested = names[known.tested.role]
     images = campaign.settings.images
@@ -87,6 +102,10 @@ def in_full(campaign: Campaign, registry: Registry) -> Campaign:
         )
     full = replace(campaign, names=names, settings=known.complete(campaign.settings, names))
     models = models_of(full)
+    # the study's models are asked where they were asked before: another server may serve another model by that name
+    base_url = full.settings.base_url
+    moved = {role: Reach(address) for role, address in from_study.items() if address and address != base_url}
+    full = full.reached({role: how for role, how in moved.items() if role in models})
     full = replace(full, placed=campaign.placed | models.keys())
     if not full.settings.base_url:
         return full
@@ -95,7 +114,9 @@ def in_full(campaign: Campaign, registry: Registry) -> Campaign:
         role
         for role, name in models.items()
         if role not in campaign.placed
-        and name != tested
+        and role not in moved
+        and from_study.get(role, "") != base_url
+        and (name != tested or role in from_study)
         and (
             not campaign.names[role]
             or (is_model(tested) and name.partition("/")[0] != tested.partition("/")[0])
@@ -130,29 +151,92 @@ def human_seats(names: CastNames) -> bool:
     return any(name == "human" for name in names.values())
 
 
-def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
-    """Say in one line who was put beside a model where nobody was named (``full`` is ``asked`` in full), and why.
+def study_cast(
+    runs: Sequence[Run], protocol: str, case_set: str, tested: str, registry: Registry
+) -> dict[str, StudySeat]:
+    """Return who sat in each seat when another model was last tested on the same data set, by what ``runs`` say.
 
-    Empty where no such seat has anything to do, and beside anybody but a model.
+    A run counts if it is a campaign made here with the same framework, on all or a part of the same data set; a seat,
+    if the run gave it something to do. Empty unless ``tested``, a name or alias, is a language model.
+    """
+    known, data_set = framework(protocol), data_set_of(case_set)
+    if not is_model(tested) or registry.is_application(tested):
+        return {}
+    doctor = registry.spec(tested).name
+    cast: dict[str, StudySeat] = {}
+    for run in sorted(runs, key=lambda run: run.created_at, reverse=True):
+        if (
+            run.source == "local"
+            and not run.study
+            and (run.protocol, run.data_set) == (known.name, data_set)
+            and run.doctor != doctor
+            and is_model(run.doctor)
+            and not run.doctor.startswith(f"{HUMAN}/")
+            and not registry.is_application(run.doctor)
+        ):
+            cast = {**seats_taken(run, registry), **cast}
+    return cast
+
+
+def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False) -> dict[str, StudySeat]:
+    """Return who sat in the seats that a run gave something to do, or with ``idle`` in all of them.
+
+    A seat is left out if who sat there cannot take it again.
+    """
+    known = framework(run.protocol)
+    names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+    settings = known.stored_settings(run.settings)
+    found: dict[str, StudySeat] = {}
+    at_work = known.at_work(run.doctor, run.arms)
+    for seat in known.others:
+        role, name = seat.role, names[seat.role]
+        if not name or name == HUMAN or not (idle or role in at_work):
+            continue
+        address = settings.address_of(role) if is_model(name) else None
+        try:
+            full_name(seat.title, name, registry, seat.rules)
+            variable = registry.missing_key(name, base_url=address) if is_model(name) else None
+        except UsageError:  # a rule or a provider that is not here any more
+            continue
+        problem = f"the key {variable} is missing" if variable and not find_key(seat_variable(role)) else ""
+        if address and run.visitor != access.visitor().name:  # cases go to no server that a stranger chose
+            problem = "somebody else gave the address of its server"
+        found[role] = StudySeat(name, run.run_id, run.doctor, address, problem)
+    return found
+
+
+def who_sits(
+    asked: Campaign, full: Campaign, registry: Registry, study: StudyCast | None = None, *, flags: bool = True
+) -> str:
+    """Say in one line who was put next to a model where nobody was named (``full`` is ``asked`` in full), and why.
+
+    With ``flags`` the line ends with the options of the command line that name others.
+    Empty if no such seat has anything to do, and for anybody but a model.
     """
     tested = full.tested
     at_work = full.framework.at_work(tested, full.arms) if is_model(tested) else ()
     left = [role for role in at_work if not asked.names[role]]
     if not left:
         return ""
+    title, study = full.framework.tested.title, study or {}
+    whys = seating(full.framework, asked.names, registry, study)
     together: dict[str, list[str]] = {}
     for role in left:
         name, given = full.names[role], full.settings.address_of(role)
-        why = f"the {full.framework.tested.title}'s own model" if name == tested else "from [defaults]"
-        why = (
-            why
-            if registry.default(role) or name == tested
-            else f"an application is the {full.framework.tested.title} only"
-        )
-        where = registry.spec(name, base_url=given).base_url if is_model(name) and full.settings.base_url else None
+        words = {
+            "default": "from [defaults]",
+            "study": f"as in run {study[role].run_id} of {study[role].doctor}" if role in study else "",
+            "own": f"the {title}'s own model",
+            "usual": f"an application is the {title} only",
+        }
+        why = words[whys[role][1]]
+        if whys[role][1] == "own" and role in study:
+            why += f", because {study[role].name} of run {study[role].run_id} cannot be asked: {study[role].problem}"
+        addressed = full.settings.base_url or given
+        where = registry.spec(name, base_url=given).base_url if is_model(name) and addressed else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
-    words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
-    return f"{words}. Name others with {', '.join(f'--{role}' for role in left)}."
+    line = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
+    return f"{line}. Name others with {', '.join(f'--{role}' for role in left)}." if flags else f"{line}."
 
 
 def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
@@ -290,6 +374,8 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         created_at=created,
         cases=list(campaign.cases),
         visitor=access.visitor().name,
+        data_set_hash=campaign.data_set_hash,
+        data_set_cases=campaign.data_set_cases,
         **fields,
     )
 
@@ -354,6 +440,8 @@ def campaign_of(header: RunHeader) -> Campaign:
         case_set=header.case_set,
         arms=tuple((f, q) for f, q in header.arms),  # type: ignore[misc]
         many_choices=tuple(header.many_choices),
+        data_set_hash=header.data_set_hash,
+        data_set_cases=header.data_set_cases,
         trials=header.trials,
         seed=header.seed,
         prompts=header.prompt_pack,
@@ -398,15 +486,38 @@ def branch_of(header: RunHeader) -> Branch | None:
 
 def unfinished_twin(fingerprint: str, done: dict[str, int]) -> RunHeader | None:
     """Return the newest run of the same fingerprint that is not complete; ``done`` holds run id → trials done."""
-    candidates: list[RunHeader] = []
+    return max(_unfinished(done, fingerprint=fingerprint), key=lambda header: header.created_at, default=None)
+
+
+def begun_with_other_cast(
+    asked: Campaign, header: RunHeader, registry: Registry, done: dict[str, int]
+) -> RunHeader | None:
+    """Return the newest unfinished run of a campaign whose unnamed seats were filled otherwise when it began.
+
+    ``header`` describes the campaign as it would begin now: since then the study may have another cast.
+    """
+    alike = _unfinished(done, doctor=header.doctor, protocol=header.protocol, case_set_hash=header.case_set_hash)
+    for earlier in sorted(alike, key=lambda earlier: earlier.created_at, reverse=True):
+        again = header_of(in_full(asked, registry, seats_taken(earlier, registry, idle=True)), registry)
+        if again.fingerprint == earlier.fingerprint:
+            return earlier
+    return None
+
+
+def _unfinished(done: dict[str, int], **alike: str) -> list[RunHeader]:
+    """Return the runs that are not complete and whose headers hold these values."""
+    found: list[RunHeader] = []
     for path in journals():
         try:
             header = read_header(path)
         except AnamnesisError:
             continue  # killed before its first line was written, or damaged: no reason not to start another run
-        if header.fingerprint == fingerprint and done.get(header.run_id, 0) < len(header.cases) * header.trials:
-            candidates.append(header)
-    return max(candidates, key=lambda header: header.created_at, default=None)
+        if (
+            all(getattr(header, name) == value for name, value in alike.items())
+            and done.get(header.run_id, 0) < len(header.cases) * header.trials
+        ):
+            found.append(header)
+    return found
 
 
 def journals() -> Sequence[Path]:

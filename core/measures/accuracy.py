@@ -21,6 +21,7 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
+from core.measures.extent import note_extents, on_shared_cases
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
@@ -244,7 +245,10 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
 )
 def report(
-    asked: Asked, by: By = None, interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap"
+    asked: Asked,
+    by: By = None,
+    interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap",
+    shared_cases: Annotated[bool, "Only cases that all conditions in the table were asked, arm by arm."] = False,
 ) -> Iterator[Row]:
     """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
 
@@ -252,7 +256,10 @@ def report(
     by what differs, the newest first.
     """
     wanted = asked.selection
-    rows = accuracy(asked.store, by, wanted, interval=interval, mcq_rule=wanted.mcq_rule)
+    scores = read_scores(asked.store, wanted, wanted.mcq_rule)
+    rows = accuracy_of(on_shared_cases(scores) if shared_cases else scores, by, interval=interval)
+    if scores and not rows:
+        raise AnamnesisError("No case was asked of all these conditions: leave --shared-cases out, or name --models.")
     if not rows and wanted.asks_for and accuracy(asked.store, by, replace(wanted, asks_for=None)):
         raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
     for row in rows:
@@ -277,6 +284,7 @@ def report(
             columns=_COLUMNS,
             by=by or "",
         )
+    note_extents(asked)
     if wanted.mcq_rule == "mcq_strict":
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)

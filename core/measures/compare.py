@@ -20,6 +20,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import By, Group, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
+from core.measures.extent import note_extents
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import PairedCounts, paired_difference
@@ -145,7 +146,8 @@ def format_pairs(
 ) -> list[FormatPair]:
     """Compare each format with the vignette of the same model, question type and group, paired by case.
 
-    In the order of model, question type, group and format. Nothing where a model has no vignette answers.
+    In the order of model, question type, group and format. Nothing if a model has no vignette answers, or if no case
+    counts in both formats.
     """
     cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
     place: dict[str, int] = {}
@@ -156,11 +158,13 @@ def format_pairs(
         formats.setdefault(score.format, {})[score.case_key] = score
     ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
     return [
-        FormatPair(*cell, format_, compare(cells[cell][BASELINE], cells[cell][format_], interval))
+        FormatPair(*cell, format_, result)
         for cell in ordered
         if BASELINE in cells[cell]
         for format_ in FORMATS
-        if format_ != BASELINE and format_ in cells[cell]
+        if format_ != BASELINE
+        and format_ in cells[cell]
+        and (result := compare(cells[cell][BASELINE], cells[cell][format_], interval)).n
     ]
 
 
@@ -196,7 +200,8 @@ def steps(
 ) -> list[Step]:
     """Return every step between neighbouring versions, corrected over all that are returned.
 
-    In the order of group, format, question type and step; an arm that either version lacks is left out.
+    In the order of group, format, question type and step; an arm that either version lacks is left out. So is an arm in
+    which the two share no case that counts: there is nothing to compare (``without_shared_cases``).
     """
     found: list[Step] = []
     groups: dict[str | None, list[CaseScore]] = {}
@@ -206,10 +211,25 @@ def steps(
         arms = by_arm(groups[group])
         for format_, question_type, (before, after) in product(FORMATS, QUESTION_TYPES, pairwise(versions)):
             first, second = (arms.get((version, format_, question_type)) for version in (before, after))
-            if first and second:
+            if first and second and (result := compare(first, second)).n:
                 invalid = (sum(sum(score.excluded.values()) for score in side.values()) for side in (first, second))
-                found.append(Step(before, after, format_, question_type, group, compare(first, second), 1.0, *invalid))
+                found.append(Step(before, after, format_, question_type, group, result, 1.0, *invalid))
     return recorrected(found, correction)
+
+
+def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -> list[tuple[ArmOf, ArmOf]]:
+    """Return the pairs of neighbouring versions, arm by arm, that both have answers and no case that counts in both."""
+    arms = by_arm(scores)
+    pairs = [
+        ((before, *arm), (after, *arm))
+        for arm in product(FORMATS, QUESTION_TYPES)
+        for before, after in pairwise(versions)
+    ]
+    return [
+        (first, second)
+        for first, second in pairs
+        if first in arms and second in arms and not paired_cases(arms[first], arms[second])
+    ]
 
 
 def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
@@ -245,6 +265,7 @@ def report_pairs(
     if models is not None:
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
+    note_extents(asked, {score.model for score in scores}, different=False)
     pairs = format_pairs(scores, by)
     for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
         arm: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type}
@@ -261,13 +282,27 @@ def report_monitor(
 ) -> Iterator[Row]:
     """Compare each version of a model with the one before it, arm by arm, paired by case."""
     scores = _scores(asked)
-    held = [_held(name, scores) for name in versions.split(",")]
-    for found in (found for found in held if len(found) > 1):
-        others = "; ".join(found[1:])
-        asked.note(f"The newest condition is compared, {found[0]}; name another one for it: {others}.")
-    if len(held) < 2:
+    candidates = [_held(name, scores) for name in versions.split(",")]
+    for newest, *others in candidates:
+        if others:
+            asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
+    if len(candidates) < 2:
         raise UsageError("--versions needs at least two, the older one first.")
-    for step in steps(scores, [found[0] for found in held], by, correction):
+    compared = [newest for newest, *_ in candidates]
+    note_extents(asked, compared)
+    apart: dict[tuple[str, str], list[str]] = {}
+    for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, compared):
+        apart.setdefault((before, after), []).append(f"{format_}:{question_type}")
+    sentences = [
+        f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
+        for (before, after), arms in apart.items()
+    ]
+    found = steps(scores, compared, by, correction)
+    if sentences and not found:
+        raise AnamnesisError(" ".join(sentences))
+    for sentence in sentences:
+        asked.note(sentence)
+    for step in found:
         sides = {"first": step.before, "second": step.after}
         arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
@@ -297,7 +332,14 @@ def _difference(
     label: dict[str, Any], found: Comparison, p: float, more: Mapping[str, Any] = MappingProxyType({})
 ) -> Row:
     means = {"first_mean": found.first_mean, "second_mean": found.second_mean}
-    counts = {"n_cases": found.n, "improved": found.improved, "regressed": found.regressed, "equal": found.equal}
+    counts = {
+        "n_cases": found.n,
+        "n_first_only": found.first_alone,
+        "n_second_only": found.second_alone,
+        "improved": found.improved,
+        "regressed": found.regressed,
+        "equal": found.equal,
+    }
     return Row(
         {**label, **means},
         found.difference,

@@ -154,6 +154,12 @@ class Registry:
         known = provider in self._settings.providers and bool(model_id)
         return self._known(full).group if known else provider
 
+    def is_application(self, name: str) -> bool:
+        """Say whether a name, also of a provider that the models file no longer has, is of a user's application."""
+        full = self._full(name)
+        provider, _, model_id = full.partition("/")
+        return provider in self._settings.providers and bool(model_id) and self._known(full).is_application
+
     def is_greedy(self, name: str) -> bool:
         """Say whether a model in a folder here takes the likeliest token wherever no temperature is asked for."""
         spec = self.spec(name)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import orjson
 
-from core.case import Case
+from core.case import Case, data_set_of
 from core.events import COUNTED, RoleName
 from core.journal import RunHeader
 from core.models.prices import total
@@ -53,11 +53,14 @@ class Run:
     fingerprint: str = ""
     visitor: str = ""
     """Who began it on a server where people sign in; empty for whoever was at the machine."""
+    data_set_hash: str = ""
+    data_set_cases: int = 0
+    """The whole data set that its cases are all or a part of, and how many cases that has; empty and 0 if unknown."""
 
     @property
     def data_set(self) -> str:
         """The data set that its cases are all or part of, which case keys begin with."""
-        return self.case_set.partition(":")[0].partition(" (")[0]
+        return data_set_of(self.case_set)
 
     @property
     def study(self) -> str:

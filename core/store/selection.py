@@ -106,6 +106,16 @@ class Selection:
         """Whether it tells runs and cases from one another, and no trials of one case."""
         return all(getattr(self, name) == getattr(Selection, name) for name in _OF_TRIALS)
 
+    @property
+    def all_trials(self) -> Selection:
+        """The same runs and cases, with all their trials."""
+        return replace(self, **{name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")})
+
+    @property
+    def of_all_cases(self) -> bool:
+        """Whether it leaves no case of a data set out."""
+        return all(getattr(self, name) == getattr(Selection, name) for name in _OF_CASES)
+
     def where(self) -> str:
         """Return the condition in SQL on a row of ``TRIALS``: what is no restriction costs nothing."""
         asked = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
@@ -171,6 +181,8 @@ _FILTERS = {
 """Field of a selection → the condition on a row of ``TRIALS``."""
 _OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ")
 """The fields that tell trials of one case from one another; how they ended is tallied, too."""
+_OF_CASES = ("datasets", "specialties", "single_diagnosis", "asks_for", "cases", "case")
+"""The fields that tell cases of one data set from one another."""
 TRIALS = """
     FROM trials JOIN runs ON runs.run_id = trials.run_id
     LEFT JOIN (

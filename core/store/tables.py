@@ -32,7 +32,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "runs": schema_of(
         "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
         "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
-        "settings:text code_version:text source:text created_at:real visitor:text"
+        "settings:text code_version:text source:text created_at:real visitor:text "
+        "data_set_hash:text data_set_cases:int"
     ),
     "cases": schema_of(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "

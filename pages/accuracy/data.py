@@ -5,6 +5,7 @@ from core.frameworks.base import released
 from core.jobs.reread import count_outdated
 from core.measures.accuracy import Cell, Split, group_of, own_cells, published_cells, scores_of, with_published
 from core.measures.compare import FormatPair, format_pairs
+from core.measures.extent import on_shared_cases
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
@@ -44,8 +45,10 @@ def splits_of(view: View) -> list[Split]:
 
 def viewed_scores(view: View, split: Split) -> list[CaseScore]:
     """Return the scores that a split of a view is about."""
-    held = scores(view.rule, view.case_set, view.asks_for, pooled=view.pooled)
-    return scores_of(held, view.case_set, split, _single_diagnosis() if split == "single" else frozenset())
+    found = scores(view.rule, view.case_set, view.asks_for, pooled=view.pooled)
+    if view.shared_cases:
+        found = on_shared_cases([score for score in found if score.model in view.models])
+    return scores_of(found, view.case_set, split, _single_diagnosis() if split == "single" else frozenset())
 
 
 def figures(view: View, split: Split) -> tuple[list[Cell], list[FormatPair]]:
@@ -56,7 +59,16 @@ def figures(view: View, split: Split) -> tuple[list[Cell], list[FormatPair]]:
     """
     # nothing else of a view matters here: p-values are corrected over what is shown
     return _figures(
-        View(view.case_set, asks_for=view.asks_for, rule=view.rule, interval=view.interval, pooled=view.pooled), split
+        View(
+            view.case_set,
+            view.models if view.shared_cases else (),
+            asks_for=view.asks_for,
+            rule=view.rule,
+            interval=view.interval,
+            pooled=view.pooled,
+            shared_cases=view.shared_cases,
+        ),
+        split,
     )
 
 

@@ -12,7 +12,9 @@ from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair, adjusted_p
+from core.measures.extent import on_different_cases
 from core.stats.corrections import LABELS, format_p, stars
+from core.store.queries.extent import Extent
 from pages.accuracy.cases import draw_cases, take_bar
 from pages.accuracy.data import SPLIT, figures, group_name, offers, read_before, splits_of
 from pages.accuracy.endings import draw_endings
@@ -29,11 +31,11 @@ from pages.accuracy.figures import (
 )
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
-from pages.kit.stored import conditions
+from pages.kit.stored import conditions, extents_on
 from pages.kit.tables import draw_table
 from pages.kit.view import View, ask_view, in_order
 
@@ -51,6 +53,7 @@ def draw_accuracy() -> None:
     known, pairs = figures(view, split)
     if known:
         view = _narrowed(view, known, by_specialty=split == "specialty")
+        known, pairs = figures(view, split) if view.shared_cases else (known, pairs)
     if not any(cell.own for cell in known):
         _say_how_to_get_answers(published=bool(known))
     cells = [cell for cell in known if _is_shown(cell, view, by_specialty=split == "specialty")]
@@ -130,7 +133,23 @@ def _narrowed(view: View, known: Sequence[Cell], *, formats: bool = True, by_spe
         if by_specialty:
             groups = in_order(cell.group for cell in known if cell.group)
             asked["specialties"] = choose_several("Specialties", groups, "specialties", width=_WIDTH)
-    return replace(view, names=names, **{**asked, "models": asked["models"] or first})
+    view = replace(view, names=names, **{**asked, "models": asked["models"] or first})
+    return replace(view, shared_cases=bool(on_different_cases(_extents(view))) and _ask_shared()) if formats else view
+
+
+def _ask_shared() -> bool:
+    return st.toggle(
+        "Shared cases only",
+        key="acc_shared",
+        bind="query-params",
+        help="These models were not all asked the same cases. Cases that one of them was not asked are left out.",
+    )
+
+
+def _extents(view: View) -> list[Extent]:
+    """Return how much stands behind the models of a view."""
+    found = extents_on(view.case_set, view.asks_for, pooled=view.pooled)
+    return [extent for extent in found if extent.model in view.models]
 
 
 def _is_shown(one: Cell | FormatPair, view: View, *, by_specialty: bool = False) -> bool:
@@ -177,10 +196,10 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
                 f"Refused in words, and counted as not correct as in the papers: {'; '.join(words)}. *Endings and "
                 "what-if* has the accuracy without them."
             )
-    most = {model: max(row.n_cases for row in rows) for model, rows in own.items()}
-    if len(most) > 1 and max(most.values()) > 1.05 * min(most.values()) and not any(c.group for c in cells):
-        asked = ", ".join(f"{view.names[model]} {n:,}" for model, n in most.items())
-        st.warning(f"These models were not asked the same cases: {plain(asked)}.", icon=":material/difference:")
+    shown = {cell.model for cell in cells if cell.own}
+    draw_extents([extent for extent in _extents(view) if extent.model in shown], view.names)
+    if view.shared_cases:
+        st.caption("Shown on the cases that all of these models were asked, arm by arm.")
     if view.asks_for:
         kinds = " or ".join(ASKS_FOR[kind].lower() for kind in view.asks_for)
         st.caption(

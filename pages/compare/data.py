@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import read_scores
 from core.measures.compare import Comparison, PairedCase, by_arm, compare, paired_cases
+from core.measures.extent import read_extents
 from core.persona import label, parse_persona
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
+from core.store.queries.extent import Extent
 from core.store.runs import Run
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
@@ -119,6 +121,20 @@ def case_sets_of(sides: Sequence[Who]) -> list[str]:
         counts.update(key.partition("/")[0] for key in keys)
         held.append({key.partition("/")[0] for key in keys})
     return sorted(set.intersection(*held), key=lambda name: (-counts[name], name))
+
+
+def shown_as(who: Who) -> str:
+    """Return the name by which the extent of a side is known."""
+    return f"{who.model} {who.run_id or ''}".strip()
+
+
+@cached_query(entries=64)
+def extent_of(who: Who, view: View) -> Extent:
+    """Return how much of its plan and of the viewed cases stands behind a side."""
+    runs = (who.run_id,) if who.run_id else runs_behind(conditions(), who.model)
+    wanted = Selection(runs=runs, case_sets=(view.case_set,), specialties=view.specialties or None)
+    # a grader that judged a part of the runs makes further conditions of the same trials
+    return replace(read_extents(Store(), wanted)[0], model=shown_as(who))
 
 
 def comparison(first: Side, second: Side, view: View) -> Comparison:

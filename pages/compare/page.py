@@ -8,11 +8,22 @@ import streamlit as st
 from core.case import SPECIALTIES
 from core.measures.compare import adjusted_p
 from pages.compare.case import draw_cases
-from pages.compare.data import Side, Who, case_sets_of, common_arms, comparison, everyone, persona_runs
+from pages.compare.data import (
+    Side,
+    Who,
+    case_sets_of,
+    common_arms,
+    comparison,
+    everyone,
+    extent_of,
+    persona_runs,
+    shown_as,
+)
 from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
+from pages.kit.figures import draw_extents
 from pages.kit.look import arm, plain
 from pages.kit.names import label_of, model_name
 from pages.kit.page import draw_parts, say_how_to_begin, show
@@ -64,21 +75,29 @@ def draw_comparison() -> None:
     def name_of(side: Side) -> str:
         return arm(*side.arm) if what == "arms" else names[side.who]
 
-    found = {row: comparison(*sides, view) for row, sides in pairs.items()}
-    adjusted = adjusted_p(list(found.values()), view.correction)
     first, second = next(iter(pairs.values()))
+    sides = dict.fromkeys(side.who for pair in pairs.values() for side in pair)
+    found = {row: comparison(*pair, view) for row, pair in pairs.items()}
+    unshared, found = [row for row in found if not found[row].n], {row: one for row, one in found.items() if one.n}
+    if not found:
+        st.info(
+            "Not compared: no case counts on both sides here. Run both on the same cases, or choose other ones.",
+            icon=":material/difference:",
+        )
+        return
+    adjusted = adjusted_p(list(found.values()), view.correction)
     heads = (name_of(first), _SECOND.get(what) or name_of(second))
 
     def open_(row: str) -> None:
         st.session_state["cmp_arm"] = row
         open_behind()
 
+    draw_extents([extent_of(who, view) for who in sides], {shown_as(who): names[who] for who in sides})
+    if unshared:
+        st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
     draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_)
     st.subheader("One persona, case by case" if what == "personas" else "One arm, case by case", anchor=False)
     row = choose(_PILLS[what], list(found), "cmp_arm", shape="pills")
-    if not found[row].n:
-        st.info("No case counts on both sides here: choose another arm, specialty or rule.")
-        return
     first, second = pairs[row]
     labels = (name_of(first), name_of(second))
     draw_outcomes(*labels, found[row], adjusted[list(found).index(row)], view.correction)

@@ -12,7 +12,7 @@ from core.events import FORMATS
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, Axis
 from core.measures.accuracy import Cell, accuracy_of
-from core.measures.compare import Step, published_versions, recorrected, steps
+from core.measures.compare import Step, published_versions, recorrected, steps, without_shared_cases
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import doctor_of
 from core.store.queries.accuracy import courses
@@ -22,11 +22,11 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
+from pages.kit.stored import conditions, extents_on, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import Offer, View, ask_view
 
@@ -77,6 +77,12 @@ def draw_versions() -> None:
             icon=":material/menu_book:",
         )
         draw_table(published_table(cells, versions), "monitoring_published")
+    named = {version: model_name(version) for version in versions}
+    draw_extents([extent for extent in extents_on(view.case_set) if extent.model in versions], named)
+    apart_arms = without_shared_cases(scores(view.rule, view.case_set), versions)
+    if apart_arms:
+        words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in apart_arms))
+        st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
     found = recorrected(_compared(view.case_set, versions, view.rule), correction)
     if not found:
         return
@@ -136,7 +142,6 @@ def draw_versions() -> None:
             percents(*went.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **read[row]),
         )
-    named = {version: model_name(version) for version in versions}
     draw_what_differs(named, conditions(view.case_set), "these versions")
     draw_conditions(named, conditions(view.case_set))
     _draw_groups(view, versions, correction, rests)

@@ -38,15 +38,9 @@ def state_of(run: RunProgress) -> str:
     return "complete" if run.state == "complete" else "stopped"
 
 
-def dataset_of(run: RunProgress) -> str:
-    """Return the data set that a run's cases are all or part of."""
-    return run.case_set.partition(":")[0].partition(" (")[0]
-
-
 def cases_of(run: RunProgress) -> str:
     """Return the cases of a run as pages name them: the data set, and how many or which of it."""
-    name = dataset_of(run)
-    return run.case_set.replace(name, dataset_name(name), 1)
+    return run.case_set.replace(run.data_set, dataset_name(run.data_set), 1)
 
 
 def unpriced(run: RunProgress) -> bool:

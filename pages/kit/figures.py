@@ -15,8 +15,10 @@ from core.errors import AnamnesisError
 from core.figures.narrow import under_one_another
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
+from core.measures.extent import different_cases_words, on_different_cases, part_words, shared_keys, unfinished_words
 from core.measures.provenance import differing, side_by_side
 from core.store.conditions import PARTS, Condition, Part
+from core.store.queries.extent import Extent
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name
@@ -28,6 +30,8 @@ _PICTURES = {
     ".png": ("PNG, 300 dots an inch", "image/png"),
     ".html": ("HTML, to hover over", "text/html"),
 }
+_NEARLY_ALL = 0.95
+"""Conditions that share so many of their cases are hardly about different cases: it is said without a warning."""
 _WIDTHS = {WIDTH_MM: "Two columns, 180 mm", COLUMN_MM: "One column, 88 mm"}
 
 
@@ -96,6 +100,25 @@ def draw_figure(
                 st.plotly_chart(one, key=key, config=config, alt=title)
             else:
                 st.plotly_chart(one, key=key, config=config, alt=title, on_select=take, selection_mode="points")
+
+
+def draw_extents(found: Sequence[Extent], names: Mapping[str, str]) -> None:
+    """Say what of the plan behind figures is unfinished, and which of them stand on different cases of one data set."""
+
+    def name(model: str) -> str:
+        return names.get(model, model)
+
+    if words := unfinished_words(found, name):
+        st.warning(plain(words), icon=":material/hourglass_top:")
+    if words := different_cases_words(found, name, dataset_name):
+        apart = on_different_cases(found).values()
+        few = any(len(shared_keys(one)) < _NEARLY_ALL * max(len(extent.cases) for extent in one) for one in apart)
+        if few:
+            st.warning(plain(words), icon=":material/difference:")
+        else:
+            st.caption(plain(words))
+    if words := part_words(found, dataset_name):
+        st.caption(plain(words))
 
 
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:

@@ -18,7 +18,7 @@ from core.debugger.run import EDITED
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import Arm, Framework, framework, frameworks, title_of
-from core.frameworks.casting import CastNames, full_name, is_model, seated
+from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, is_model, seated
 from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.images import kept
@@ -100,12 +100,13 @@ def ask_seat(
     place: str = "",
     kinds: Sequence[str] | None = None,
     beside: str = "",
+    study: StudySeat | None = None,
 ) -> str:
     """Ask who plays a role; returns the name, ready for a cast, and ``OTHER`` while a model is still to be named.
 
     ``place`` tells two seats of one role apart. ``kinds`` are the role's reference kinds, the usual one first, where
     they are not the first framework's. ``beside`` is who is in the doctor's seat: then the seat may be left to
-    whoever sits there by default, who is shown, and the name is empty.
+    whoever sits there by default, who is shown, and the name is empty; ``study`` is who sat there in the study so far.
     """
     key = f"{page}_{role}{place}"
     seat = framework().seat(role)
@@ -123,7 +124,7 @@ def ask_seat(
         label or role.capitalize(),
         [*left, *kinds, *(["human"] if human else []), *models, OTHER],
         key,
-        names=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside, kinds),
+        names=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside, kinds, study),
         bound=False,
         persist=True,
     )
@@ -269,10 +270,12 @@ def packs(protocol: str = "") -> list[str]:
     return sorted((place.name for place in pack_places(known.prompts)), key=lambda name: name != known.name)
 
 
-def seat_problem(names: CastNames, base_url: str | None, protocol: str = "") -> str | None:
+def seat_problem(
+    names: CastNames, base_url: str | None, protocol: str = "", study: StudyCast | None = None
+) -> str | None:
     """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``.
 
-    ``base_url`` is the address of an OpenAI-compatible server, if one was given.
+    ``base_url`` is the address of an OpenAI-compatible server, if one was given; ``study`` the cast of the study.
     """
     known = framework(protocol)
     named = {**{seat.role: names[seat.role] for seat in known.seats}, **names.extra}
@@ -283,7 +286,12 @@ def seat_problem(names: CastNames, base_url: str | None, protocol: str = "") -> 
         tested = full_name("doctor", names[known.tested.role], registry(), (names[known.tested.role],))
         for role, name in named.items():
             seat = known.seat(role)
-            who = name or seated(role, role, name, tested, seat.rules if seat else (), registry())
+            who = name
+            if not name:
+                rules = seat.rules if seat else ()
+                who, why = seated(role, role, name, tested, rules, registry(), (study or {}).get(role))
+                if why == "study":  # it is asked where it was asked before, with the key that it has
+                    continue
             address = base_url if goes_there(who, tested) else None
             if is_model(who) and (missing := registry().missing_key(who, base_url=address)):
                 return f"{who} needs a key: type it above, or set the environment variable {missing} and start anew."
@@ -302,16 +310,23 @@ def goes_there(who: str, tested: str) -> bool:
     return who.partition("/")[0] == tested.partition("/")[0] and not registry().has_own_address(who)
 
 
-def _default_label(role: str, doctor: str, kinds: Sequence[str]) -> str:
-    """Return in words who sits somewhere if nobody is named."""
+def _default_label(role: str, doctor: str, kinds: Sequence[str], study: StudySeat | None = None) -> str:
+    """Return in words who sits somewhere if nobody is named, and why."""
     if doctor == OTHER:
         return "Default: the doctor’s own model"
+    reason = ""
     try:
         doctor = full_name("doctor", doctor, registry(), (doctor,))
-        name = seated(role, role, "", doctor, kinds, registry())
+        name, why = seated(role, role, "", doctor, kinds, registry(), study)
     except AnamnesisError:  # said once, by ``seat_problem``
-        name = doctor
-    return f"Default: {_seat_label(name)}{' (the doctor’s own model)' if name == doctor else ''}"
+        name, why = doctor, "own"
+    if why == "study" and study is not None:
+        reason = f"as in run {study.run_id} of {study.doctor}"
+    elif why == "own" or name == doctor:
+        reason = "the doctor’s own model"
+        if study is not None and study.problem:
+            reason += f"; {study.name} of run {study.run_id} cannot be asked: {study.problem}"
+    return f"Default: {_seat_label(name)}{f' ({reason})' if reason else ''}"
 
 
 def _seat_label(name: str) -> str:
@@ -324,12 +339,30 @@ def ask_framework(page: str, help_: str) -> Framework:
     return known[choose("Framework", list(known), f"{page}_protocol", names=title_of, shape="segments", help=help_)]
 
 
-def ask_player(page: str, known: Framework, role: str, *, human: bool = False, beside: str = "", **more: str) -> str:
+def ask_player(
+    page: str,
+    known: Framework,
+    role: str,
+    *,
+    human: bool = False,
+    beside: str = "",
+    study: StudyCast | None = None,
+    **more: str,
+) -> str:
     """Ask who sits in a seat of a framework; a person only where ``human`` allows one and the seat does."""
     seat = known.seat(role)
     assert seat is not None, f"{known.name} has no {role}"
     label = more.pop("label", "") or seat.title.capitalize()
-    return ask_seat(page, role, label=label, human=human and not seat.no_human, kinds=seat.rules, beside=beside, **more)
+    return ask_seat(
+        page,
+        role,
+        label=label,
+        human=human and not seat.no_human,
+        kinds=seat.rules,
+        beside=beside,
+        study=(study or {}).get(role),
+        **more,
+    )
 
 
 def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Arm, ...]:

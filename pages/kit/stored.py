@@ -8,12 +8,14 @@ from core.datasets.published import printed_sets
 from core.events import Answered, Event, Graded
 from core.frameworks.base import Arm, frameworks
 from core.measures.accuracy import read_scores
+from core.measures.extent import read_extents
 from core.questions import AsksFor
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.cases import case
 from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.extent import Extent
 from core.store.queries.transcripts import latest_grades, stored_trial, trial_events
 from core.store.runs import CAMPAIGNS, Run, run_records
 from core.store.selection import McqRule, Selection, case_sets_played
@@ -62,6 +64,18 @@ def conditions(case_set: str | None = None, framework: str | None = None, *, poo
     case_sets = None if case_set is None else (case_set,)
     under = None if framework is None else (framework,)
     return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=under, pooled=pooled))
+
+
+@cached_query(entries=32)
+def extents_on(case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: bool = False) -> list[Extent]:
+    """Return how much of its plan and of the case set stands behind each condition on it."""
+    return read_extents(Store(), Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None))
+
+
+@cached_query(entries=4)
+def care_extents() -> list[Extent]:
+    """Return how much of its plan and of its data set stands behind each condition that CARE reports."""
+    return [one for name in sorted(CARED_FOR) for one in read_extents(Store(), Selection(frameworks=(name,)))]
 
 
 def history_conditions() -> list[Condition]:

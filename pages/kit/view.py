@@ -59,6 +59,8 @@ class View:
     correction: Correction = "holm"
     pooled: bool = False
     """Whether a doctor's conditions are put together on purpose."""
+    shared_cases: bool = False
+    """Whether figures of several conditions stand on the cases that all of ``models`` were asked."""
     names: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
     """Condition → its name as this page shows it, of all on offer."""
 

@@ -1,17 +1,20 @@
 """Asks for a campaign of any framework, shows what it will take, and starts it in a process of its own."""
 
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 
 import streamlit as st
 
 from core.case import Case
-from core.datasets.select import answers_of, cases_of, datasets, select
+from core.datasets.select import SAMPLE_SEED, answers_of, cases_of, datasets, whole_of
+from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
-from core.frameworks.casting import CastNames, is_model
+from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
-from core.jobs.plan import header_of, in_full, remarks_of
+from core.jobs.plan import header_of, in_full, remarks_of, study_cast, who_sits
 from core.jobs.run import check_prompts, check_startable, start
 from core.models.registry import load_registry
 from core.text.profiles import Prepared
@@ -33,12 +36,15 @@ from pages.kit.seats import (
     registry,
     seat_problem,
 )
+from pages.kit.stored import run_casts
 from pages.kit.view import in_order
 from pages.kit.visitor import only
 
 _EVERY = "every specialty"
 _WANTED = "runs_form_wanted"
 _SIZES = {"pilot": "Pilot", "full": "Full study"}
+_PARTS = {"sample": "Random sample", "limit": "First ones"}
+_SEED = "runs_seed"
 _PILOT_CASES = 20
 _PILOT_FORMATS = ("vignette", "multi_turn")
 
@@ -62,7 +68,8 @@ def ask_campaign() -> None:
     if campaign is None:
         return
     try:
-        campaign = in_full(campaign, registry())
+        study = _study(known, campaign.case_set, campaign.tested)
+        asked, campaign = campaign, in_full(campaign, registry(), study)
         check_prompts(campaign)
         size = estimate(campaign, registry(), options.concurrency)
     except AnamnesisError as error:
@@ -70,6 +77,8 @@ def ask_campaign() -> None:
             st.warning(plain(str(error)), icon=":material/error:")
         return
     draw_estimate(size)
+    if study and (who := who_sits(asked, campaign, registry(), study, flags=False)):
+        st.caption(f":material/groups: {plain(who)}")
     if remarks := remarks_of(campaign):
         st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
     if st.button(
@@ -78,7 +87,8 @@ def ask_campaign() -> None:
         own = load_registry()
         with faults_said():
             check_startable(campaign, own, options)
-            header = header_of(campaign, own)
+            whole = whole_of(campaign.case_set)
+            header = header_of(replace(campaign, data_set_hash=whole.hash, data_set_cases=whole.cases), own)
             with st.spinner("Starting…"):
                 start(header, options.concurrency, options.budget_usd)
             st.session_state.pop(_WANTED, None)
@@ -120,7 +130,8 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         arms = ask_arms(page, known, few if pilot else ())
     with right:
         at_work = known.at_work(tested, arms)
-        others = {role: ask_player("runs", known, role, beside=tested) for role in at_work}
+        study = _study(known, case_set, tested)
+        others = {role: ask_player("runs", known, role, beside=tested, study=study) for role in at_work}
         values = ask_options("runs", known, tested, "main")
         if "patient" in at_work and has_options(known, tested, "patient"):
             with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
@@ -130,7 +141,9 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
             prompts = ask_pack("runs", known.name)
             address = ask_address("runs")
             columns = st.columns(3, vertical_alignment="bottom")
-            seed = columns[0].number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed")
+            seed = columns[0].number_input(
+                "Seed", 0, 2**31 - 1, SAMPLE_SEED, key=_SEED, help="Of the trials, and of the random sample of cases."
+            )
             concurrency = columns[1].number_input(
                 "Concurrent trials",
                 1,
@@ -170,7 +183,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         protocol=known.name,
         settings=settings,
     )
-    return campaign, options, wrong or seat_problem(names, address, known.name), note
+    return campaign, options, wrong or seat_problem(names, address, known.name, study), note
 
 
 def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
@@ -181,19 +194,43 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     first, second, third = st.columns([2, 3, 2])
     dataset = choose("Data set", datasets(), "runs_dataset", where=first, bound=False)
     every = cases_of(dataset)
-    held = in_order(case.specialty for case in every)
-    specialty = choose("Specialty", [_EVERY, *held], "runs_specialty", where=second, bound=False)
+    specialties = in_order(case.specialty for case in every)
+    specialty = choose("Specialty", [_EVERY, *specialties], "runs_specialty", where=second, bound=False)
     most = len(every)
-    limit = third.number_input(
+    number = third.number_input(
         "Number of cases", 1, most, min(most, usual or most), key=f"{page}_limit_{dataset}", persist_state="session"
     )
     case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
+    available = most if specialty == _EVERY else sum(case.specialty == specialty for case in every)
+    part = next(iter(_PARTS))
+    if number < available:
+        part = choose(
+            "Which of them",
+            list(_PARTS),
+            "runs_part",
+            names=_PARTS,
+            shape="segments",
+            bound=False,
+            help="A random sample has every specialty in proportion, and is the same for the same seed (under More "
+            "settings): doctors that are asked the same sample are compared case by case.",
+        )
+    # the seed is asked for further down the form
+    seed = int(st.session_state.get(_SEED, SAMPLE_SEED))
     try:
-        cases = tuple(select(case_set))
+        found = select_part(case_set, **{part: int(number)}, seed=seed)
     except AnamnesisError as error:
         return (), case_set, (), str(error)
-    name = case_set if limit >= len(cases) else f"{case_set} (first {limit})"
-    return cases[:limit], name, answers_of(case_set), None
+    return found.cases, found.name, answers_of(case_set), None
+
+
+def _study(known: Framework, case_set: str, tested: str) -> StudyCast:
+    """Return who sat next to the model that was last tested on the same data set; nobody for a doctor without a name.
+
+    A model that is not known is named once, by ``seat_problem``.
+    """
+    with suppress(AnamnesisError):
+        return study_cast(run_casts(), known.name, case_set, tested, registry())
+    return {}
 
 
 def left_out_words(found: Prepared) -> str:

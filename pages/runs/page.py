@@ -41,7 +41,6 @@ from pages.kit.campaigns import (
     campaigns,
     cases_of,
     cost_in_words,
-    dataset_of,
     draw_label,
     in_transcripts,
     label_of_run,
@@ -385,7 +384,7 @@ def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
 def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
     """Draw the few figures of a framework with few arms, with the way to its own measures."""
     on_paper = any(format_ == "vignette" for format_, _ in run.arms)
-    cases = dataset_name(dataset_of(run))
+    cases = dataset_name(run.data_set)
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
             when = " on paper" if row.format == "vignette" else " after the conversation" if on_paper else ""

@@ -182,6 +182,8 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     assert {"runs_doctor", "runs_patient", "runs_staff", "runs_max_turns"} <= asked
     assert not {"runs_grader", "runs_cap", "runs_solver", "runs_temperament"} & asked
     app.number_input(key="runs_limit_library").set_value(2).run()
+    part = next(group for group in app.get("button_group") if group.key == "runs_part")
+    part.set_value("limit").run()
     assert "None of these cases can become a patient" in words(app)
     assert not has_button(app, "Start the campaign")
 
@@ -216,7 +218,7 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     talks = app.dataframe[2].value
     assert list(talks["Ended by"]) == ["Cap of turns"] * 2
     assert list(talks["Doctor's turns"]) == [2, 2]
-    command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --limit 2 --fresh"
+    command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0
     capsys.readouterr()
     assert len({find_header(run).fingerprint for run in run_ids()}) == 1

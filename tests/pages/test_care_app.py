@@ -100,7 +100,7 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
     assert (b["Accuracy"], b["Penalty"], b["Whole question"]) == pytest.approx((1, 1, 2 / 3))
     assert "openai/a 1 provider error" in text(app)
     assert "printed formula of the accuracy part is not known to us" in words(app)
-    assert "not asked the same cases: openai/a 7, openai/b 3" in text(app)
+    assert "openai/a 7 of 8, openai/b 3 of 8; 2 cases are shared by all" in text(app)
 
 
 def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:

@@ -16,6 +16,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
+from core.datasets.select import select
 from core.jobs import progress
 from core.jobs.plan import find_header
 from core.jobs.progress import is_running
@@ -173,14 +174,17 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     (listed, _, talks) = [frame.value for frame in app.dataframe]
     assert list(listed["State"]) == ["Complete"]
     assert list(listed["Trials"]) == ["2 of 2"]
-    assert list(talks["Case"]) == ["cardiology-1", "cardiology-2"]
+    sample = [case.case_key for case in select("library", sample=2)]
+    assert sorted(f"library/{case}" for case in talks["Case"]) == sorted(sample)
     (chart,) = app.get("plotly_chart")
     bars = json.loads(chart.proto.spec)["data"]
     assert {bar["name"] for bar in bars} == {"Multiple choice", "Many choices", "Free response", "Top three"}
     assert all("error_y" in bar for bar in bars)
     assert not has_button(app, "Stop")
     assert not has_button(app, "Resume")
-    settings = find_header(run_id).settings
+    header = find_header(run_id)
+    assert (header.case_set, header.data_set_cases) == ("library (sample of 2, seed 20)", 60)
+    settings = header.settings
     assert settings["persona"] == "anxious,poor"
     assert "probe" not in settings
     assert "**Persona** anxious, poor memory" in words(app)
@@ -188,6 +192,29 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     assert "The run in this address is not stored here; the newest one is shown." in words(other)
     assert run_id in words(other)
     assert trouble(other) == []
+
+
+def test_the_seats_show_the_cast_of_the_study_and_a_sample_is_offered_first(open_page: Open) -> None:
+    store = Store()
+    first = a_header(
+        "first", [a_case(1, case_key="library/1")], doctor="openai/a", patient="openai/gpt-4o", case_set="library"
+    )
+    settings = {**first.settings, "base_url": "http://127.0.0.1:9/v1"}
+    write_journal(store.journals, "first", first.model_copy(update={"settings": settings}))
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("openai/b")
+    app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert trouble(app) == []
+    label = app.selectbox(key="runs_patient").options[0]
+    assert label == "Default: openai/gpt-4o (as in run first of openai/a)"
+    shown = words(app).replace("\\", "").replace("\u200b", "")
+    assert "patient: openai/gpt-4o (as in run first of openai/a, at http://127.0.0.1:9/v1)" in shown
+    assert not button(app, START).disabled
+    part = next(group for group in app.get("button_group") if group.key == "runs_part")
+    assert part.value == "sample"
+    app.selectbox(key="runs_patient").set_value("reference/profile").run()
+    assert "Note that rules play the patient" in words(app)
 
 
 @pytest.mark.soak

@@ -116,11 +116,11 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     (listed, _, talks) = [frame.value for frame in form.dataframe]
     assert list(listed["Framework"]) == ["Consultation"]
     assert list(talks["Ended by"]) == ["No question"] * 2
-    items = [len(itemized(case).items) for case in select("library", 2)]
+    items = [len(itemized(case).items) for case in select("library", sample=2)]
     assert sorted(talks["Doctor's turns"]) == sorted(n + 1 for n in items)
     _the_history_page_opens_on_this_doctor(form, open_page)
     _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
-    command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --limit 2 --fresh"
+    command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --sample 2 --fresh"
     assert main(command.split()) == 0
     capsys.readouterr()
     assert len({find_header(run).fingerprint for run in run_ids()}) == 1
@@ -140,7 +140,7 @@ def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> Non
 def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) -> None:
     with Store().read() as cursor:
         (first, _) = conversations(cursor, Selection(runs=[run_id]))
-    (case,) = (case for case in select("library", 2) if case.case_key == first.case_key)
+    (case,) = (case for case in select("library", sample=2) if case.case_key == first.case_key)
     spoke = len(itemized(case).items) + 1
     ended = (
         "The conversation ended because the doctor’s message held no question; the doctor spoke "

@@ -20,10 +20,10 @@ from core.store.database import Store
 from core.store.queries.care import CareQuestion
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
-from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_colours
-from pages.kit.stored import care_conditions
+from pages.kit.stored import care_conditions, care_extents
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View
 from pages.quality.care.tables import (
@@ -172,13 +172,8 @@ def draw_profile(view: View) -> None:
     )
     answers = f" Answers to the whole question that are left out: {static}." if static else ""
     st.caption(f"Excluded, and not counted as wrong or failed: {excluded or 'nothing'}.{answers}")
-    cases: dict[str, int] = {}
-    for profile in found:
-        cases[profile.seat] = cases.get(profile.seat, 0) + profile.items
-    named = {key: name for key, name in names.items() if key in cases}
-    if len(set(cases.values())) > 1:
-        words = ", ".join(f"{name} {cases[key]:,}" for key, name in named.items())
-        st.warning(f"These models were not asked the same cases: {plain(words)}.", icon=":material/difference:")
+    named = {seat: name for seat, name in names.items() if any(profile.seat == seat for profile in found)}
+    draw_extents([extent for extent in care_extents() if extent.model in named], named)
     if len(named) > 1:
         draw_what_differs(named, care_conditions(), "these models")
     draw_conditions(named, care_conditions())

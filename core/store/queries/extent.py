@@ -1,0 +1,89 @@
+"""How much of its plan and of its data set stands behind a condition: trials planned and done, which cases."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from core.store.conditions import Condition
+from core.store.runs import Run, run_records
+from core.store.selection import TRIALS, Selection
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What of a condition's runs is there, as far as a selection of cases lets them be seen.
+
+    ``done`` of ``planned`` trials are stored, ``failed`` of them broke off; of an imported release nothing but what
+    came is planned. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number of cases
+    of the whole data set, ``None`` if that is not known or if the selection leaves cases of it out.
+    """
+
+    model: str
+    data_set: str
+    planned: int
+    done: int
+    failed: int
+    cases: frozenset[str]
+    data_set_cases: int | None
+
+
+def extents(
+    cursor: duckdb.DuckDBPyConnection, found: Sequence[Condition], selection: Selection | None = None
+) -> list[Extent]:
+    """Return the extent of each condition, in their order; what tells trials of one case apart is no restriction."""
+    cases_only = (selection or Selection()).all_trials
+    runs = {run.run_id: run for run in run_records(cursor, sorted({run for one in found for run in one.runs}))}
+    planned, done = _by_run(cursor, _PLANNED, cases_only, runs), _by_run(cursor, _DONE, cases_only, runs)
+    sizes: dict[str, int] = defaultdict(int)
+    for run in runs.values():
+        sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
+    extents = []
+    for condition in found:
+        behind = [runs[run_id] for run_id in condition.runs if run_id in runs]
+        rows = [row for run in behind for row in done[run.run_id]]
+        count = sum(trials for _, trials, _ in rows)
+        local = [run for run in behind if run.source != "release"]
+        imported = count - sum(trials for run in local for _, trials, _ in done[run.run_id])
+        extents.append(
+            Extent(
+                condition.name,
+                condition.newest.data_set,
+                imported + sum(trials for run in local for _, trials, _ in planned[run.run_id] or done[run.run_id]),
+                count,
+                sum(failed for _, _, failed in rows),
+                frozenset(case_key for case_key, _, _ in rows),
+                sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
+            )
+        )
+    return extents
+
+
+def _data_set_cases(run: Run) -> int:
+    """Return how many cases the run's data set has; 0 if only a part of it is known."""
+    return run.data_set_cases or (run.cases if run.case_set == run.data_set else 0)
+
+
+_Rows = dict[str, list[tuple[str, int, int]]]
+
+
+def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: dict[str, Run]) -> _Rows:
+    """Return run → (case, trials, failed trials)."""
+    sql = sql.format(where=replace(selection, models=None, runs=None).where())
+    rows: _Rows = defaultdict(list)
+    values = {**selection.parameters(sql), "behind": list(runs)}
+    for run_id, *row in cursor.execute(sql, values).fetchall():
+        rows[run_id].append(tuple(row))
+    return rows
+
+
+_PLANNED = f"""
+    SELECT trials.run_id, trials.case_key, runs.trials, 0
+    {TRIALS.replace("FROM trials", "FROM run_cases AS trials")}
+    WHERE list_contains($behind, trials.run_id) AND {{where}}"""
+_DONE = f"""
+    SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed')
+    {TRIALS} WHERE list_contains($behind, trials.run_id) AND {{where}} GROUP BY ALL"""

@@ -1,0 +1,175 @@
+"""How much stands behind figures: trials planned and done, which cases of a data set, and the cases that are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.measures.extent import (
+    different_cases_words,
+    on_different_cases,
+    on_shared_cases,
+    part_words,
+    read_extents,
+    shared_keys,
+    unfinished_words,
+)
+from core.store.database import Store
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.extent import Extent
+from core.store.selection import Selection
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+
+
+def store_run(run: str, doctor: str, cases: Iterable[int], done: Iterable[tuple[int, int]], **header: Any) -> None:
+    """Store a run with two planned trials of each of its cases, of which these (case, trial) are done."""
+    planned = [a_case(n, specialty="Neurology" if n > 20 else "Dermatology") for n in cases]
+    lines = [
+        a_trial(
+            [answered("vignette", "mcq"), graded("correct", "vignette", "mcq")],
+            trial_id=f"{run}/{n}/{t}",
+            run_id=run,
+            case_key=f"ours/{n}",
+            trial=t,
+        )
+        for n, t in done
+    ]
+    given = {"doctor": doctor, "arms": [("vignette", "mcq")], **header}
+    write_journal(Store().journals, run, a_header(run, planned, **given), *lines)
+
+
+def twice(cases: Iterable[int]) -> list[tuple[int, int]]:
+    return [(n, t) for n in cases for t in range(2)]
+
+
+@pytest.fixture
+def three_runs(db: Path) -> Store:
+    """a: 20 of 60 cases, all done. b: 40 cases, the first trial of 15 done. c: 20 other cases than a, as of old."""
+    whole = {"data_set_hash": "w", "data_set_cases": 60}
+    store_run("a", "openai/a", range(1, 21), twice(range(1, 21)), case_set="ours (first 20)", **whole)
+    store_run(
+        "b",
+        "openai/b",
+        range(1, 41),
+        [(n, 0) for n in range(1, 16)],
+        case_set="ours (sample of 40, seed 3)",
+        case_set_hash="d",
+        **whole,
+    )
+    store_run("c", "openai/c", range(21, 41), twice(range(21, 41)), case_set="ours (first 20)", case_set_hash="e")
+    assert main(["runs"]) == 0  # folds
+    return Store()
+
+
+def extent(model: str, cases: Iterable[int], **changes: Any) -> Extent:
+    given: dict[str, Any] = {"data_set": "ours", "planned": 40, "done": 40, "failed": 0, "data_set_cases": 60}
+    return Extent(model, cases=frozenset(f"ours/{n}" for n in cases), **{**given, **changes})
+
+
+def test_planned_and_finished_trials_and_cases_by_hand(three_runs: Store) -> None:
+    a, b, c = read_extents(three_runs)
+    assert (a.planned, a.done, len(a.cases), a.data_set_cases) == (40, 40, 20, 60)
+    assert (b.planned, b.done, len(b.cases), b.data_set_cases) == (80, 15, 15, 60)
+    assert (c.planned, c.done, len(c.cases)) == (40, 40, 20)
+    assert c.data_set_cases == 60, "a run of before says only that it is a part, and the others of what"
+    assert shared_keys([a, b]) == {f"ours/{n}" for n in range(1, 16)}
+    assert shared_keys([a, c]) == frozenset()
+
+
+def test_a_selection_of_cases_narrows_what_was_planned_too(three_runs: Store) -> None:
+    found = read_extents(three_runs, Selection(specialties=["Neurology"]))
+    by_model = {one.model: one for one in found}
+    assert (by_model["openai/b"].planned, by_model["openai/b"].done) == (40, 0)
+    assert (by_model["openai/c"].planned, by_model["openai/c"].done) == (40, 40)
+    assert {one.data_set_cases for one in found} == {None}
+
+
+def test_what_came_with_a_release_was_all_that_was_planned(db: Path) -> None:
+    from tests.core.store.builders import as_released
+
+    store_run("r", "gpt_4", range(1, 5), [(1, 0), (2, 0)])
+    assert main(["runs"]) == 0
+    as_released(Store(), "r")
+    (found,) = read_extents(Store())
+    assert (found.planned, found.done) == (2, 2)
+
+
+def test_a_part_of_before_does_not_know_of_how_many(db: Path) -> None:
+    store_run("r", "openai/a", range(1, 7), twice(range(1, 7)), case_set="ours (first 6)")
+    assert main(["runs"]) == 0
+    (found,) = read_extents(Store())
+    assert (found.planned, found.done, found.data_set_cases) == (12, 12, None)
+
+
+def test_a_full_set_of_before_knows_its_size(db: Path) -> None:
+    store_run("r", "openai/a", range(1, 7), [(1, 0)])
+    assert main(["runs"]) == 0
+    (found,) = read_extents(Store())
+    assert (found.planned, found.done, found.data_set_cases) == (12, 1, 6)
+
+
+def test_the_sentences_name_who_and_how_many() -> None:
+    half = extent("a", range(10), done=15, planned=40)
+    assert unfinished_words([half, extent("b", range(10))]) == "Unfinished: a 15 of 40 planned trials."
+    assert unfinished_words([extent("b", range(10))]) == ""
+    apart = [extent("a", range(20)), extent("b", range(17, 37))]
+    assert different_cases_words(apart) == "Different cases of ours: a 20 of 60, b 20 of 60; 3 cases are shared by all."
+    none = different_cases_words([extent("a", range(20)), extent("b", range(20, 40))])
+    assert none.endswith("no case is shared.")
+    assert part_words(apart) == ""
+
+
+def test_the_same_part_of_a_set_is_one_part_and_other_data_sets_are_no_other_cases() -> None:
+    alike = [extent("a", range(20)), extent("b", range(20))]
+    assert different_cases_words(alike) == ""
+    assert part_words(alike) == "Asked: 20 of 60 cases of ours."
+    assert part_words([extent("a", range(60))]) == ""
+    assert on_different_cases([*alike, extent("c", range(5), data_set="theirs")]) == {}
+    nothing_yet = extent("d", (), done=0)
+    assert on_different_cases([*alike, nothing_yet]) == {}
+
+
+def score(model: str, case: int, format_: Any = "vignette", data_set: str = "ours") -> CaseScore:
+    return CaseScore(model, format_, "mcq", f"{data_set}/{case}", data_set, "Neurology", 1, 1, {})
+
+
+def test_shared_cases_are_those_of_all_models_in_an_arm_and_on_a_data_set() -> None:
+    scores = [score("a", n) for n in (1, 2, 3)] + [score("b", n) for n in (2, 3, 4)]
+    other_arm, other_set = score("a", 1, "multi_turn"), score("c", 9, data_set="theirs")
+    kept = on_shared_cases([*scores, other_arm, other_set])
+    assert {(one.model, one.case_key) for one in kept[:4]} == {(m, f"ours/{n}") for m in "ab" for n in (2, 3)}
+    assert kept[4:] == [other_arm, other_set]
+
+
+def test_reports_say_it_and_narrow_to_shared_cases(three_runs: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["report", "accuracy"]) == 0
+    notes = capsys.readouterr().err
+    assert "openai/b 15 of 80 planned trials" in notes
+    assert "openai/a 20 of 60" in notes
+    assert main(["report", "accuracy", "--models", "openai/a,openai/b", "--shared-cases", "--format", "csv"]) == 0
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    place = rows[0].index("n_cases")
+    assert [row[place] for row in rows[1:]] == ["15", "15"]
+    assert main(["report", "accuracy", "--models", "openai/a,openai/c", "--shared-cases"]) == 1
+    assert "No case was asked of all" in capsys.readouterr().err
+
+
+def test_versions_are_compared_on_shared_cases_or_not_at_all(
+    three_runs: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["report", "monitor", "--versions", "openai/a,openai/b", "--format", "csv"]) == 0
+    out, notes = capsys.readouterr()
+    head, row = (line.split(",") for line in out.splitlines())
+    found = dict(zip(head, row, strict=True))
+    assert (found["n_cases"], found["n_first_only"], found["n_second_only"]) == ("15", "5", "0")
+    assert "15 of 80 planned trials" in notes
+    assert main(["report", "monitor", "--versions", "openai/a,openai/c"]) == 1
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert "openai/a and openai/c share no case that counts in vignette:mcq" in error

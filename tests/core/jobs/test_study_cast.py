@@ -1,0 +1,186 @@
+"""The cast of a study: who sits next to a second doctor where nobody was named, why, and where they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.frameworks.base import Campaign
+from core.frameworks.casting import CastNames
+from core.frameworks.settings import FrameworkSettings
+from core.jobs.plan import campaign_of, find_header, header_of, in_full, study_cast, who_sits
+from core.journal import RunHeader
+from core.store.runs import Run
+from tests.core.jobs.workshop import FREE, begun, go, plan, registry, run_ids
+from tests.support.fake_provider import running
+
+HERE, THERE = "http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"
+TALK: Any = (("multi_turn", "frq"),)
+
+
+def a_run(campaign: Campaign, created_at: float = 100.0, **changes: Any) -> Run:
+    """The stored run of a campaign, as ``registry()`` fills its seats."""
+    header = header_of(in_full(campaign, registry()), registry(), created_at)
+    fields = header.model_dump(exclude={"cases", "many_choices", "fork", "edited", "type"})
+    arms = tuple((format_, question_type) for format_, question_type in header.arms)
+    return Run(**{**fields, "arms": arms, "cases": len(header.cases), **changes})
+
+
+def asks(doctor: str, base_url: str | None = HERE, **changes: Any) -> Campaign:
+    given: dict[str, Any] = {"names": CastNames(doctor), "arms": TALK, "settings": FrameworkSettings(base_url=base_url)}
+    return plan(2, **{**given, **changes})
+
+
+def seats(doctor: str, *runs: Run, base_url: str | None = HERE, case_set: str = "small", **named: Any) -> CastNames:
+    asked = asks(doctor, base_url, names=CastNames(doctor, **named))
+    return in_full(asked, registry(), study_cast(runs, "craftmd", case_set, doctor, registry())).names
+
+
+FIRST = a_run(asks("openai/first", names=CastNames("openai/first", grader="openai/judge")))
+
+
+def test_a_second_doctor_has_the_cast_of_the_study_and_the_first_one_itself() -> None:
+    assert seats("openai/second") == CastNames("openai/second", *["openai/second"] * 3)
+    found = seats("openai/second", FIRST)
+    assert (found.patient, found.grader) == ("openai/first", "openai/judge")
+    assert seats("openai/second", FIRST, patient="openai/named").patient == "openai/named"
+    assert seats("openai/first", FIRST).grader == "openai/first", "a doctor's own run is nobody else's"
+    second = a_run(replace(asks("openai/second"), names=found), 200.0)
+    assert seats("openai/first", FIRST, second) == CastNames(
+        "openai/first", "openai/first", "openai/judge", found.summariser
+    ).but(summariser="openai/first"), "the first doctor, asked again, keeps its cast"
+
+
+def test_the_newest_run_counts_and_a_part_of_the_data_set_is_of_it() -> None:
+    newer = a_run(
+        asks("openai/third", names=CastNames("openai/third", patient="openai/new"), case_set="small (first 2)"), 200.0
+    )
+    for case_set in ("small", "small:Rheumatology", "small (sample of 2, seed 3)"):
+        assert seats("openai/second", FIRST, newer, case_set=case_set).patient == "openai/new"
+    assert seats("openai/second", FIRST, newer, case_set="smaller").patient == "openai/second"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"protocol": "consultation"},
+        {"source": "release"},
+        {"source": "live"},
+        {"settings": {"study": "sample"}},
+        {"doctor": "reference/bayes"},
+        {"doctor": "human/Ann"},
+        {"doctor": "python:mine:reply"},
+    ],
+)
+def test_what_is_no_run_of_the_study_gives_no_cast(changes: dict[str, Any]) -> None:
+    assert seats("openai/second", replace(FIRST, **changes)).patient == "openai/second"
+
+
+def test_rules_humans_and_applications_have_who_sat_next_to_them_before() -> None:
+    for doctor in ("reference/bayes", "human"):
+        assert seats(doctor, FIRST).patient == "reference/profile"
+
+
+def test_defaults_of_the_models_files_take_precedence(tmp_path: Path) -> None:
+    own = tmp_path / "models.toml"
+    own.write_text('[defaults]\npatient = "openai/usual"')
+    models = registry(own)
+    study = study_cast([FIRST], "craftmd", "small", "openai/second", models)
+    full = in_full(asks("openai/second"), models, study)
+    assert (full.names.patient, full.names.grader) == ("openai/usual", "openai/judge")
+
+
+def test_a_seat_that_had_nothing_to_do_is_taken_from_the_run_in_which_it_had() -> None:
+    vignettes = a_run(asks("openai/third", names=CastNames("openai/third", grader="openai/new"), arms=FREE), 200.0)
+    found = seats("openai/second", FIRST, vignettes)
+    assert (found.patient, found.grader) == ("openai/first", "openai/new")
+
+
+def test_rules_of_the_study_are_taken_over_and_a_human_is_not() -> None:
+    ruled = a_run(asks("openai/third", names=CastNames("openai/third", "reference/profile", "reference/names")), 200)
+    assert seats("openai/second", ruled).patient == "reference/profile"
+    assert seats("openai/second", replace(ruled, patient="human")).patient == "openai/second"
+    assert seats("openai/second", replace(ruled, patient="nowhere/gone")).patient == "openai/second"
+
+
+def test_a_model_of_the_study_is_asked_where_it_was_asked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    def address(base_url: str | None, run: Run) -> str | None:
+        study = study_cast([run], "craftmd", "small", "openai/second", registry())
+        full = in_full(asks("openai/second", base_url), registry(), study)
+        header = header_of(full, registry())
+        assert campaign_of(header).settings.address_of("doctor") == base_url
+        return campaign_of(header).settings.address_of("patient")
+
+    assert address(HERE, FIRST) == HERE
+    assert address(THERE, FIRST) == HERE
+    assert address(None, FIRST) == HERE
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    elsewhere = replace(FIRST, settings={**FIRST.settings, "own_address": "patient"})
+    assert address(HERE, elsewhere) is None, "where the models files know it"
+
+
+def test_what_cannot_be_asked_now_is_said_and_the_doctors_own_model_sits_there() -> None:
+    models = registry()
+    keyless = a_run(asks("openai/gpt-4o", None))
+    asked = asks("openai/second")
+
+    def line(run: Run) -> str:
+        study = study_cast([run], "craftmd", "small", "openai/second", models)
+        full = in_full(asked, models, study)
+        assert (full.names.patient == "openai/second") == bool(study["patient"].problem)
+        return who_sits(asked, full, models, study)
+
+    assert f"openai/gpt-4o of run {keyless.run_id} cannot be asked: the key OPENAI_API_KEY is missing" in line(keyless)
+    assert "somebody else gave the address of its server" in line(replace(FIRST, visitor="ann@example.org"))
+    assert line(FIRST).startswith(
+        f"patient: openai/first (as in run {FIRST.run_id} of openai/first, at {HERE}); grader: openai/judge (as in"
+    )
+
+
+def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = ("--arms", "vignette:frq", "--trials", "1")
+
+    def run(doctor: str, *more: str) -> str:
+        capsys.readouterr()
+        assert main(["run", "--doctor", doctor, "--base-url", provider.base_url, *part, *more]) == 0
+        return "".join(capsys.readouterr())
+
+    with running(lambda _: "**Final Diagnosis:** Gout") as provider:
+        assert "grader: openai/a (the doctor's own model" in run("openai/a", "--limit", "1")
+        (first,) = run_ids(db)
+        for more in (("--sample", "2", "--dry-run"), ("--sample", "2")):
+            assert f"grader: openai/a (as in run {first} of openai/a" in run("openai/b", *more)
+        (second,) = set(run_ids(db)) - {first}
+        assert find_header(second).grader == "openai/a"
+        # begun before the study has another grader, and stopped: the same command goes on with its own cast
+        run("openai/c", "--limit", "1", "--grader", "openai/judge")
+        header = header_of_half(provider.base_url, "openai/b", find_header(second))
+        again = run("openai/b", "--sample", "3")
+    assert f"Taking up the unfinished run {header.run_id} of the same campaign, with the cast that it began" in again
+    assert "grader: openai/judge" not in again
+    assert find_header(header.run_id).grader == "openai/a"
+
+
+def header_of_half(base_url: str, doctor: str, like: RunHeader) -> RunHeader:
+    """Begin, and do not play, what ``run --sample 3`` began when the grader was that of ``like``."""
+    from core.datasets.select import answers_of, choose
+
+    chosen = choose("library", sample=3)
+    campaign = replace(campaign_of(like), cases=chosen.cases, case_set=chosen.name, many_choices=answers_of("library"))
+    assert (campaign.tested, campaign.settings.base_url) == (doctor, base_url)
+    return begun(campaign)
+
+
+def test_a_header_of_before_says_nothing_of_its_data_set_and_is_read_and_resumed() -> None:
+    with running(lambda _: "**Final Diagnosis:** Gout") as provider:
+        header = begun(asks("openai/doctor", provider.base_url, arms=FREE))
+        old = header.model_dump(exclude={"data_set_hash", "data_set_cases"})
+        read = RunHeader.model_validate(old)
+        assert (read.data_set_hash, read.data_set_cases) == ("", 0)
+        assert go(read).progress.done == 2
