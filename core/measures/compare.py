@@ -20,12 +20,16 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import By, Group, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
+from core.measures.provenance import differing, graders, notes_of, side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import PairedCounts, paired_difference
 from core.stats.intervals import t_interval
-from core.store.conditions import doctor_of
+from core.store.conditions import SEPARATOR, doctor_of
 from core.store.queries.accuracy import CaseScore
+from core.store.queries.served import served_since
+from core.store.runs import run_records
+from core.store.selection import conditions
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
@@ -241,7 +245,7 @@ def report_pairs(
     correction: _CORRECTED = "holm",
 ) -> Iterator[Row]:
     """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
-    scores = _scores(asked)
+    scores = _scores(asked, by)
     if models is not None:
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
@@ -259,24 +263,76 @@ def report_monitor(
     by: By = None,
     correction: _CORRECTED = "holm",
 ) -> Iterator[Row]:
-    """Compare each version of a model with the one before it, arm by arm, paired by case."""
-    scores = _scores(asked)
-    held = [_held(name, scores) for name in versions.split(",")]
-    for found in (found for found in held if len(found) > 1):
-        others = "; ".join(found[1:])
-        asked.note(f"The newest condition is compared, {found[0]}; name another one for it: {others}.")
-    if len(held) < 2:
-        raise UsageError("--versions needs at least two, the older one first.")
-    for step in steps(scores, [found[0] for found in held], by, correction):
+    """Compare each version of a model with the one before it, arm by arm, paired by case.
+
+    By served, the versions are the names by which the provider called these models, in the order in which they were
+    first seen: one model is enough.
+    """
+    scores = _scores(asked, by)
+    named = [_held(name, scores) for name in versions.split(",")]
+    if by == "served":
+        with asked.store.read() as cursor:
+            since = served_since(cursor, asked.selection)
+        scores, behind = served_versions(scores, [name for found in named for name in found], since)
+        if len(behind) < 2:
+            raise UsageError(f"{versions} was served under one name only, so there is no step between two.")
+        by = None
+    else:
+        for newest, *others in (found for found in named if len(found) > 1):
+            asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
+        behind = {found[0]: found[0] for found in named}
+        if len(named) < 2:
+            raise UsageError("--versions needs at least two, the older one first.")
+    for step in steps(scores, list(behind), by, correction):
         sides = {"first": step.before, "second": step.after}
         arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
         change = {"change": step.verdict, **invalid}
         yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
+    _note_what_differs(asked, list(dict.fromkeys(behind.values())))
 
 
-def _scores(asked: Asked) -> list[CaseScore]:
-    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule)
+def served_versions(
+    scores: Sequence[CaseScore], models: Sequence[str], since: Mapping[tuple[str, str | None], float]
+) -> tuple[list[CaseScore], dict[str, str]]:
+    """Return the scores of conditions under a name for each served model, and these names → condition in their order.
+
+    ``scores`` are split by served model. The order is that in which the served models were first seen: ``since`` holds
+    (condition, served model) → when.
+    """
+    keys = {(score.model, score.served) for score in scores if score.model in models}
+    in_order = sorted(keys, key=lambda key: (since.get(key, float("inf")), key[0], key[1] or ""))
+    names = {}
+    for model, served in in_order:
+        words = f"served as {served or 'an unknown model'}"
+        names[model, served] = model if words in model.split(SEPARATOR) else SEPARATOR.join([model, words])
+    renamed = [
+        score._replace(model=names[score.model, score.served])
+        for score in scores
+        if (score.model, score.served) in names
+    ]
+    return renamed, {name: condition for (condition, _), name in names.items()}
+
+
+def _note_what_differs(asked: Asked, names: Sequence[str]) -> None:
+    """Say whose verdicts count on each side, and in what neighbouring sides differ beside the doctor."""
+    behind = {condition.name: condition for condition in conditions(asked.store, asked.selection)}
+    with asked.store.read() as cursor:
+        runs = run_records(cursor, [run_id for name in names for run_id in behind[name].runs])
+    sides = {name: side_of(behind[name], runs) for name in names}
+    judged_by = zip(names, graders(list(sides.values())), strict=True)
+    asked.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
+    for first, second in pairwise(names):
+        apart = differing(side_by_side([sides[first], sides[second]]))
+        if apart:
+            words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in apart)
+            asked.note(f"What else differs between {first} and {second}: {words}.")
+    for sentence in notes_of([behind[name] for name in names]):
+        asked.note(sentence)
+
+
+def _scores(asked: Asked, by: Group | None = None) -> list[CaseScore]:
+    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule, by_served=by == "served")
     if not scores:
         raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
     return scores
