@@ -280,7 +280,7 @@ def report_monitor(
     else:
         for newest, *others in (found for found in named if len(found) > 1):
             asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
-        behind = {found[0]: found[0] for found in named}
+        behind = {found[0]: found[:1] for found in named}
         if len(named) < 2:
             raise UsageError("--versions needs at least two, the older one first.")
     for step in steps(scores, list(behind), by, correction):
@@ -289,29 +289,47 @@ def report_monitor(
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
         change = {"change": step.verdict, **invalid}
         yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
-    _note_what_differs(asked, list(dict.fromkeys(behind.values())))
+    _note_what_differs(asked, list(dict.fromkeys(name for conditions_of in behind.values() for name in conditions_of)))
 
 
 def served_versions(
-    scores: Sequence[CaseScore], models: Sequence[str], since: Mapping[tuple[str, str | None], float]
-) -> tuple[list[CaseScore], dict[str, str]]:
-    """Return the scores of conditions under a name for each served model, and these names → condition in their order.
+    scores: Iterable[CaseScore], models: Sequence[str], since: Mapping[tuple[str, str | None], float]
+) -> tuple[list[CaseScore], dict[str, list[str]]]:
+    """Return the scores of conditions by served model, and the names of these → the conditions that they are of.
 
-    ``scores`` are split by served model. The order is that in which the served models were first seen: ``since`` holds
-    (condition, served model) → when.
+    ``scores`` are split by served model. Conditions that only their served models tell apart are put together, and the
+    order is that in which these were first seen: ``since`` holds (condition, served model) → when.
     """
-    keys = {(score.model, score.served) for score in scores if score.model in models}
-    in_order = sorted(keys, key=lambda key: (since.get(key, float("inf")), key[0], key[1] or ""))
-    names = {}
-    for model, served in in_order:
-        words = f"served as {served or 'an unknown model'}"
-        names[model, served] = model if words in model.split(SEPARATOR) else SEPARATOR.join([model, words])
-    renamed = [
-        score._replace(model=names[score.model, score.served])
-        for score in scores
-        if (score.model, score.served) in names
-    ]
-    return renamed, {name: condition for (condition, _), name in names.items()}
+    found = [score for score in scores if score.model in models]
+    names = {key: _as_served(*key) for key in {(score.model, score.served) for score in found}}
+    first: dict[str, float] = {}
+    behind: dict[str, list[str]] = {}
+    for key in sorted(names, key=lambda key: models.index(key[0])):
+        name = names[key]
+        first[name] = min(first.get(name, float("inf")), since.get(key, float("inf")))
+        behind.setdefault(name, []).append(key[0])
+    put_together: dict[tuple[str, Format, QuestionType, str], CaseScore] = {}
+    for score in found:
+        renamed = score._replace(model=names[score.model, score.served])
+        other = put_together.get(renamed[:4])
+        put_together[renamed[:4]] = renamed if other is None else _sum_of(other, renamed)
+    return list(put_together.values()), {name: behind[name] for name in sorted(behind, key=lambda n: (first[n], n))}
+
+
+def _as_served(model: str, served: str | None) -> str:
+    words = [part for part in model.split(SEPARATOR) if not part.startswith("served as ")]
+    return SEPARATOR.join([*words, f"served as {served or 'an unknown model'}"])
+
+
+def _sum_of(first: CaseScore, second: CaseScore) -> CaseScore:
+    reasons = first.excluded.keys() | second.excluded.keys()
+    return first._replace(
+        correct=first.correct + second.correct,
+        counted=first.counted + second.counted,
+        excluded={reason: first.excluded.get(reason, 0) + second.excluded.get(reason, 0) for reason in reasons},
+        refused_in_words=first.refused_in_words + second.refused_in_words,
+        repeats=first.repeats + second.repeats,
+    )
 
 
 def _note_what_differs(asked: Asked, names: Sequence[str]) -> None:

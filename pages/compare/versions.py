@@ -150,7 +150,7 @@ def draw_versions() -> None:
             percents(*went.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **read[row]),
         )
-    named = {behind.get(version, version): model_name(behind.get(version, version)) for version in versions}
+    named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
     draw_notes(named, conditions(view.case_set))
     draw_what_differs(named, conditions(view.case_set), "these versions")
     draw_conditions(named, conditions(view.case_set))
@@ -225,25 +225,25 @@ def _has_several_served(case_set: str) -> bool:
 
 
 @cached_query("Reading the answers…", entries=8)
-def _versions(case_set: str, rule: McqRule, *, split: bool = False) -> tuple[list[CaseScore], dict[str, str]]:
-    """Return the scores of a case set under the names of versions, and version → its condition.
+def _versions(case_set: str, rule: McqRule, *, split: bool = False) -> tuple[list[CaseScore], dict[str, list[str]]]:
+    """Return the scores of a case set under the names of versions, and version → its conditions.
 
     Versions are the conditions; ``split``, one for each served model, in the order in which these were first seen.
     """
     if not split:
-        return scores(rule, case_set), {name: name for name in _held(case_set, rule)}
+        return scores(rule, case_set), {name: [name] for name in _held(case_set, rule)}
     wanted = Selection(case_sets=(case_set,))
     return served_versions(
         read_scores(Store(), wanted, rule, by_served=True), _held(case_set, rule), ask(served_since, wanted)
     )
 
 
-def _served_lines(known: Mapping[str, str], behind: Mapping[str, str]) -> list[list[str]]:
+def _served_lines(known: Mapping[str, str], behind: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return the labels of each doctor's served models, of doctors that have several."""
     lines: dict[str, list[str]] = {}
     for shown, version in known.items():
         if version in behind:
-            lines.setdefault(doctor_of(behind[version]), []).append(shown)
+            lines.setdefault(doctor_of(version), []).append(shown)
     return [line for line in lines.values() if len(line) > 1]
 
 
