@@ -73,6 +73,8 @@ _SERVED: Mapping[Part, Part] = {
 _MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
 """Parts that are empty where a run's arms give them nothing to do, or where no provider named a model."""
 _HASH = 6
+_OWN = "own"
+"""Stands for the prompts of a grader that a run had of its own and that are no longer there."""
 _ADDRESSES = ("base_url", "own_address", "addresses")
 """Settings of a run by which ``FrameworkSettings.address_of`` knows where a seat's model was reached."""
 
@@ -181,7 +183,7 @@ def _own_prompts(run: Run) -> str:
     """
     grading = str(run.settings.get("grading_prompts") or "")
     place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
-    return _told_to_grader(place, hash_) or grading or "own"
+    return _told_to_grader(place, hash_) or grading or _OWN
 
 
 @lru_cache(maxsize=256)
@@ -372,10 +374,12 @@ def condition_of(name: str, members: Sequence[JudgedRun], repeats: int = 0) -> C
 
 def seats_of(seat: JudgedRun) -> dict[str, str]:
     """Return role → who sits beside the doctor of a run; the grader, with its prompts, is whose verdicts count."""
-    graders = [f"{judge.grader} (prompts {judge.prompts[:_HASH]})" if judge.prompts else judge.grader
-               for judge in seat.graders]  # fmt: skip
-    found = {**seats_beside(seat.run), "grader": " and ".join(graders)}
+    found = {**seats_beside(seat.run), "grader": " and ".join(map(_with_prompts, seat.graders))}
     return {role: name for role, name in found.items() if name}
+
+
+def _with_prompts(judge: Judge) -> str:
+    return judge.grader if judge.prompts in ("", _OWN) else f"{judge.grader} (prompts {judge.prompts[:_HASH]})"
 
 
 def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...]]:

@@ -41,7 +41,8 @@ _LEAST = 0.0005
 def draw_versions() -> None:
     """Ask for versions in order, then draw their accuracy, what each step changed, and how conversations went."""
     sets = known_case_sets()
-    usual = next((name for name in sets if len(_held(name)) > 1), printed_sets()[0])
+    several = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
+    usual = next(several, printed_sets()[0])
     view = ask_view({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
     split = _has_several_served(view.case_set) and st.toggle(
         "Split by served model",

@@ -32,8 +32,7 @@ def test_a_comparison_names_the_graders_whose_verdicts_count(db: Path, capsys: p
     write_journal(store.journals, "two", *lenient)
     (row,), notes = report(capsys, "monitor", "--versions", "openai/a,openai/b")
     assert row["difference"] == 1.0
-    assert "openai/a: openai/g (" in notes
-    assert "openai/b: openai/lenient (" in notes
+    assert "openai/a: openai/g; openai/b: openai/lenient." in notes
     (differs,) = [line for line in notes.splitlines() if line.startswith("What else differs")]
     assert "Grader: openai/g" in differs
     assert "against openai/lenient" in differs
