@@ -334,9 +334,17 @@ def provenance(document: Document) -> list[Fact]:
     ]
 
 
+def grader(talk: Talk) -> str:
+    """Return whose verdicts on free responses count; where there are none yet, who was to judge them."""
+    return " and ".join(_graders(talk)) or (talk.cast.grader if talk.cast else UNKNOWN)
+
+
+def _graders(talk: Talk) -> list[str]:
+    return list(dict.fromkeys(grade.grader for grade in talk.grades if grade.rule in FREE_RULES))
+
+
 def _side(talk: Talk) -> Side:
-    judged_by = dict.fromkeys(grade.grader for grade in talk.grades if grade.rule in FREE_RULES)
-    return side_of_run(talk.cast, list(judged_by)) if talk.cast else Side([])
+    return side_of_run(talk.cast, _graders(talk)) if talk.cast else Side([])
 
 
 def branch(talk: Talk) -> str | None:

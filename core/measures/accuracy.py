@@ -21,13 +21,13 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
-from core.measures.provenance import notes_of
+from core.measures.provenance import note_conditions
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.regrading import count_read_before
-from core.store.selection import McqRule, Selection, conditions
+from core.store.selection import McqRule, Selection
 
 CaseGroup = Literal["specialty", "dataset"]
 Group = Literal["specialty", "dataset", "served"]
@@ -287,8 +287,7 @@ def report(
             columns=_COLUMNS,
             by=by or "",
         )
-    for sentence in notes_of(conditions(asked.store, wanted)):
-        asked.note(sentence)
+    note_conditions(asked)
     if wanted.mcq_rule == "mcq_strict":
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)

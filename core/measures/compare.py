@@ -276,20 +276,21 @@ def report_monitor(
         scores, behind = served_versions(scores, [name for found in named for name in found], since)
         if len(behind) < 2:
             raise UsageError(f"{versions} was served under one name only, so there is no step between two.")
-        by = None
+        order, by = list(behind), None
+        compared = [name for names in behind.values() for name in names]
     else:
         for newest, *others in (found for found in named if len(found) > 1):
             asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
-        behind = {found[0]: found[:1] for found in named}
         if len(named) < 2:
             raise UsageError("--versions needs at least two, the older one first.")
-    for step in steps(scores, list(behind), by, correction):
+        order = compared = [found[0] for found in named]
+    for step in steps(scores, order, by, correction):
         sides = {"first": step.before, "second": step.after}
         arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
         change = {"change": step.verdict, **invalid}
         yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
-    _note_what_differs(asked, list(dict.fromkeys(name for conditions_of in behind.values() for name in conditions_of)))
+    _note_what_differs(asked, list(dict.fromkeys(compared)))
 
 
 def served_versions(

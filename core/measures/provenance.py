@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.measures.base import Asked
 from core.persona import label, parse_persona
 from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
 from core.store.runs import Run
+from core.store.selection import conditions
 
 _NOT_SETTINGS = frozenset(
     {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}
@@ -92,10 +94,10 @@ def graders(sides: Sequence[Side]) -> tuple[str, ...]:
     return tuple(_seat(side, "grader") for side in sides)
 
 
-def notes_of(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> list[str]:
+def notes_of(found: Iterable[Condition], names: Mapping[str, str] | None = None) -> list[str]:
     """Return in a sentence each what is to be known of the figures of conditions, which may bear other ``names``."""
     sentences: list[str] = []
-    for condition in conditions:
+    for condition in found:
         name = (names or {}).get(condition.name, condition.name)
         for role, served in condition.served.items():
             if len(served) > 1:
@@ -110,6 +112,12 @@ def notes_of(conditions: Iterable[Condition], names: Mapping[str, str] | None = 
                 "left out: of a case that was played with one seed in several runs, the first finished trial counts."
             )
     return sentences
+
+
+def note_conditions(asked: Asked) -> None:
+    """Say beside the rows of a metric what is to be known of the conditions that they are of."""
+    for sentence in notes_of(conditions(asked.store, asked.selection)):
+        asked.note(sentence)
 
 
 def differing(settings: Sequence[Setting]) -> list[Setting]:
