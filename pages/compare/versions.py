@@ -41,8 +41,8 @@ _LEAST = 0.0005
 def draw_versions() -> None:
     """Ask for versions in order, then draw their accuracy, what each step changed, and how conversations went."""
     sets = known_case_sets()
-    several = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
-    usual = next(several, printed_sets()[0])
+    with_steps = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
+    usual = next(with_steps, printed_sets()[0])
     view = ask_view({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
     split = _has_several_served(view.case_set) and st.toggle(
         "Split by served model",
