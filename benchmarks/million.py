@@ -231,7 +231,7 @@ _RUN_SQL = (
         FROM fresh JOIN grades USING (trial_id) WHERE rule = 'frq'
     )
     SELECT $run AS run_id, trial_id, position, call_id, role, purpose,
-        if(role = 'grader', $grader, $doctor) AS model,
+        if(role = 'grader', $grader, $doctor) AS model, split_part(model, '/', 2) AS served_by,
         '{"messages":[{"role":"system","content":' || to_json('Visit ' || call_id || '. ' || vignette) || '}]}'
             AS request,
         response, 'stop' AS finish_reason, 300 + length(vignette) // 4 AS prompt_tokens,

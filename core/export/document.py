@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import duckdb
 
@@ -18,6 +17,7 @@ from core import __version__
 from core.case import Case
 from core.errors import UsageError
 from core.events import PASSING, Called, Event, Graded, Parent, Started
+from core.frameworks.settings import without_credentials
 from core.journal import RunHeader
 from core.measures.provenance import UNKNOWN
 from core.store.database import Store
@@ -117,16 +117,6 @@ def cast_of(played: Run | RunHeader) -> Run:
             "prompt_pack": name,
         }
     )
-
-
-def without_credentials(address: str) -> str:
-    """Return an address without user name, password, query and fragment."""
-    try:
-        parts = urlsplit(address)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "unreadable address"
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def _stored(cursor: duckdb.DuckDBPyConnection, held: StoredTrial) -> Talk:

@@ -32,8 +32,9 @@ from core.events import (
 )
 from core.export.document import Document, Talk
 from core.frameworks.base import Framework, framework_of
-from core.measures.provenance import UNKNOWN, side_by_side
+from core.measures.provenance import UNKNOWN, Side, side_by_side, side_of_run
 from core.models.prices import total
+from core.store.conditions import FREE_RULES
 from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended, misused, rated
 
 E = TypeVar("E", bound=Event)
@@ -311,7 +312,7 @@ def use(talk: Talk) -> list[Use]:
 def provenance(document: Document) -> list[Fact]:
     """Return where each conversation comes from: ids, cast, prompts, settings, case, times."""
     talks = document.talks
-    settings = side_by_side([[talk.cast] if talk.cast else [] for talk in talks])
+    settings = side_by_side([_side(talk) for talk in talks])
     return [
         Fact("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
         Fact("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
@@ -331,6 +332,19 @@ def provenance(document: Document) -> list[Fact]:
         Fact("Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
         Fact("When", tuple(_when(talk) for talk in talks), compared=False),
     ]
+
+
+def grader(talk: Talk) -> str:
+    """Return whose verdicts on free responses count; where there are none yet, who was to judge them."""
+    return " and ".join(_graders(talk)) or (talk.cast.grader if talk.cast else UNKNOWN)
+
+
+def _graders(talk: Talk) -> list[str]:
+    return list(dict.fromkeys(grade.grader for grade in talk.grades if grade.rule in FREE_RULES))
+
+
+def _side(talk: Talk) -> Side:
+    return side_of_run(talk.cast, _graders(talk)) if talk.cast else Side([])
 
 
 def branch(talk: Talk) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -83,6 +84,16 @@ class FrameworkSettings(BaseModel):
         return {
             name: value for name, value in values.items() if ((fields[name].default) is None or value not in ("", 0))
         }
+
+
+def without_credentials(address: str) -> str:
+    """Return an address without user name, password, query and fragment."""
+    try:
+        parts = urlsplit(address)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "unreadable address"
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def options_of(settings: type[FrameworkSettings]) -> dict[str, FieldInfo]:

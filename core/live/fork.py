@@ -16,10 +16,9 @@ from core.agents.base import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
-from core.export.document import without_credentials
 from core.frameworks.base import Arm, Campaign, Framework, framework
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
-from core.frameworks.settings import FrameworkSettings, extra_of
+from core.frameworks.settings import FrameworkSettings, extra_of, without_credentials
 from core.jobs.plan import header_of, in_full, names_of
 from core.journal import Fork, RunHeader
 from core.live.session import Session

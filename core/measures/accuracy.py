@@ -22,6 +22,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.extent import note_extents, on_shared_cases
+from core.measures.provenance import note_conditions
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
@@ -29,7 +30,9 @@ from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.regrading import count_read_before
 from core.store.selection import McqRule, Selection
 
-Group = Literal["specialty", "dataset"]
+CaseGroup = Literal["specialty", "dataset"]
+Group = Literal["specialty", "dataset", "served"]
+"""By what scores are split: properties of cases, or the name under which the doctor's model was served in a trial."""
 IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]
 
 
@@ -40,6 +43,7 @@ class AccuracyRow:
     Mean and bounds are ``None`` where no case counts; the normal theory gives one case no interval.
     ``n_trials`` counted; ``n_excluded`` did not, by verdict in ``excluded_by_reason`` (``ungraded``: no grade yet).
     ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words.
+    ``n_repeats`` trials were left out because their cases were played with the same seed before.
     """
 
     model: str
@@ -55,6 +59,7 @@ class AccuracyRow:
     n_cases_excluded: int = 0
     excluded_by_reason: dict[str, int] = field(default_factory=dict)
     n_refused: int = 0
+    n_repeats: int = 0
 
 
 def accuracy(
@@ -71,7 +76,7 @@ def accuracy(
     ``resampled`` always does; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are
     95 %.
     """
-    return accuracy_of(read_scores(store, selection, mcq_rule), by, interval=interval)
+    return accuracy_of(read_scores(store, selection, mcq_rule, by_served=by == "served"), by, interval=interval)
 
 
 def accuracy_of(
@@ -126,6 +131,7 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Accur
         n_cases_excluded=len(scores) - len(values),
         excluded_by_reason=dict(sorted(reasons.items())),
         n_refused=sum(s.refused_in_words for s in scores),
+        n_repeats=sum(s.repeats for s in scores),
     )
 
 
@@ -134,10 +140,12 @@ def group_of_score(score: CaseScore, by: Group | None) -> str | None:
     return getattr(score, by) if by else None
 
 
-def read_scores(store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
+def read_scores(
+    store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose", *, by_served: bool = False
+) -> list[CaseScore]:
     """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
-        return case_scores(cursor, selection, mcq_rule)
+        return case_scores(cursor, selection, mcq_rule, by_served=by_served)
 
 
 Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
@@ -229,7 +237,8 @@ def with_published(own: Sequence[Cell], published: Sequence[Cell], label_of: Cal
     return [*own, *(c for c in published if (c.model, c.format, c.question_type, c.group) not in covered)]
 
 
-By = Annotated[Group | None, "Split by specialty or dataset."]
+By = Annotated[Group | None, "Split by specialty, dataset, or served: the name by which the provider called the model."]
+CaseBy = Annotated[CaseGroup | None, "Split by specialty or dataset."]
 _COLUMNS = Columns(excluded="excluded_by_reason")
 
 
@@ -280,11 +289,13 @@ def report(
                 "n_refused_in_words": row.n_refused,
                 "n_excluded": row.n_excluded,
                 "n_cases_excluded": row.n_cases_excluded,
+                "n_repeats": row.n_repeats,
             },
             columns=_COLUMNS,
             by=by or "",
         )
     note_extents(asked)
+    note_conditions(asked)
     if wanted.mcq_rule == "mcq_strict":
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)

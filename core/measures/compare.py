@@ -21,12 +21,16 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import By, Group, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.extent import note_extents
+from core.measures.provenance import differing, graders, notes_of, side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import PairedCounts, paired_difference
 from core.stats.intervals import t_interval
-from core.store.conditions import doctor_of
+from core.store.conditions import SEPARATOR, doctor_of
 from core.store.queries.accuracy import CaseScore
+from core.store.queries.served import served_since
+from core.store.runs import run_records
+from core.store.selection import conditions
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
@@ -261,7 +265,7 @@ def report_pairs(
     correction: _CORRECTED = "holm",
 ) -> Iterator[Row]:
     """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
-    scores = _scores(asked)
+    scores = _scores(asked, by)
     if models is not None:
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
@@ -280,38 +284,108 @@ def report_monitor(
     by: By = None,
     correction: _CORRECTED = "holm",
 ) -> Iterator[Row]:
-    """Compare each version of a model with the one before it, arm by arm, paired by case."""
-    scores = _scores(asked)
-    candidates = [_held(name, scores) for name in versions.split(",")]
-    for newest, *others in candidates:
-        if others:
+    """Compare each version of a model with the one before it, arm by arm, paired by case.
+
+    By served, the versions are the names by which the provider called these models, in the order in which they were
+    first seen: one model is enough.
+    """
+    scores = _scores(asked, by)
+    named = [_held(name, scores) for name in versions.split(",")]
+    if by == "served":
+        with asked.store.read() as cursor:
+            since = served_since(cursor, asked.selection)
+        scores, behind = served_versions(scores, [name for found in named for name in found], since)
+        if len(behind) < 2:
+            raise UsageError(f"{versions} was served under one name only, so there is no step between two.")
+        order, by = list(behind), None
+        compared = [name for names in behind.values() for name in names]
+    else:
+        for newest, *others in (found for found in named if len(found) > 1):
             asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
-    if len(candidates) < 2:
-        raise UsageError("--versions needs at least two, the older one first.")
-    compared = [newest for newest, *_ in candidates]
+        if len(named) < 2:
+            raise UsageError("--versions needs at least two, the older one first.")
+        order = compared = [found[0] for found in named]
     note_extents(asked, compared)
     apart: dict[tuple[str, str], list[str]] = {}
-    for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, compared):
+    for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):
         apart.setdefault((before, after), []).append(f"{format_}:{question_type}")
     sentences = [
         f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
         for (before, after), arms in apart.items()
     ]
-    found = steps(scores, compared, by, correction)
-    if sentences and not found:
+    found_steps = steps(scores, order, by, correction)
+    if sentences and not found_steps:
         raise AnamnesisError(" ".join(sentences))
     for sentence in sentences:
         asked.note(sentence)
-    for step in found:
+    for step in found_steps:
         sides = {"first": step.before, "second": step.after}
         arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
         change = {"change": step.verdict, **invalid}
         yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
+    _note_what_differs(asked, list(dict.fromkeys(compared)))
 
 
-def _scores(asked: Asked) -> list[CaseScore]:
-    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule)
+def served_versions(
+    scores: Iterable[CaseScore], models: Sequence[str], since: Mapping[tuple[str, str | None], float]
+) -> tuple[list[CaseScore], dict[str, list[str]]]:
+    """Return the scores of conditions by served model, and the names of these → the conditions that they are of.
+
+    ``scores`` are split by served model. Conditions that only their served models tell apart are put together, and the
+    order is that in which these were first seen: ``since`` holds (condition, served model) → when.
+    """
+    found = [score for score in scores if score.model in models]
+    names = {key: _as_served(*key) for key in {(score.model, score.served) for score in found}}
+    first: dict[str, float] = {}
+    behind: dict[str, list[str]] = {}
+    for key in sorted(names, key=lambda key: models.index(key[0])):
+        name = names[key]
+        first[name] = min(first.get(name, float("inf")), since.get(key, float("inf")))
+        behind.setdefault(name, []).append(key[0])
+    put_together: dict[tuple[str, Format, QuestionType, str], CaseScore] = {}
+    for score in found:
+        renamed = score._replace(model=names[score.model, score.served])
+        other = put_together.get(renamed[:4])
+        put_together[renamed[:4]] = renamed if other is None else _sum_of(other, renamed)
+    return list(put_together.values()), {name: behind[name] for name in sorted(behind, key=lambda n: (first[n], n))}
+
+
+def _as_served(model: str, served: str | None) -> str:
+    words = [part for part in model.split(SEPARATOR) if not part.startswith("served as ")]
+    return SEPARATOR.join([*words, f"served as {served or 'an unknown model'}"])
+
+
+def _sum_of(first: CaseScore, second: CaseScore) -> CaseScore:
+    reasons = first.excluded.keys() | second.excluded.keys()
+    return first._replace(
+        correct=first.correct + second.correct,
+        counted=first.counted + second.counted,
+        excluded={reason: first.excluded.get(reason, 0) + second.excluded.get(reason, 0) for reason in reasons},
+        refused_in_words=first.refused_in_words + second.refused_in_words,
+        repeats=first.repeats + second.repeats,
+    )
+
+
+def _note_what_differs(asked: Asked, names: Sequence[str]) -> None:
+    """Say whose verdicts count on each side, and in what neighbouring sides differ beside the doctor."""
+    behind = {condition.name: condition for condition in conditions(asked.store, asked.selection)}
+    with asked.store.read() as cursor:
+        runs = run_records(cursor, [run_id for name in names for run_id in behind[name].runs])
+    sides = {name: side_of(behind[name], runs) for name in names}
+    judged_by = zip(names, graders(list(sides.values())), strict=True)
+    asked.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
+    for first, second in pairwise(names):
+        apart = differing(side_by_side([sides[first], sides[second]]))
+        if apart:
+            words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in apart)
+            asked.note(f"What else differs between {first} and {second}: {words}.")
+    for sentence in notes_of([behind[name] for name in names]):
+        asked.note(sentence)
+
+
+def _scores(asked: Asked, by: Group | None = None) -> list[CaseScore]:
+    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule, by_served=by == "served")
     if not scores:
         raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
     return scores

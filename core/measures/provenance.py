@@ -1,17 +1,46 @@
-"""What else differs between the sides of a comparison: cast, prompts, caps, cases, trials, seeds, one by one."""
+"""What else differs between the sides of a comparison: cast, prompts, caps, cases, trials, seeds, one by one.
+
+And what a reader of a condition's figures should know: several served models or addresses behind one name, repeats.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from core.measures.base import Asked
 from core.persona import label, parse_persona
+from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
 from core.store.runs import Run
+from core.store.selection import conditions
 
-_NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages", "images"})
-"""Notes of an import that are no choices of a run, the cap and the pictures, which have lines of their own."""
+_NOT_SETTINGS = frozenset(
+    {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}
+)
+"""Notes of an import that are no choices of a run, and settings that have lines of their own."""
 _HASH = 8
 UNKNOWN = "not recorded"
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: the runs behind a figure, and who sat in which seat.
+
+    ``seats`` are by role and without the doctor; ``served`` and ``addresses`` by role and with it (``Condition``).
+    """
+
+    runs: Sequence[Run]
+    doctor: str = ""
+    seats: Mapping[str, str] = field(default_factory=dict)
+    served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def side_of(condition: Condition, runs: Sequence[Run]) -> Side:
+    """Return the side of a condition; ``runs`` are those of the stored runs that are its own."""
+    own = [run for run in runs if run.run_id in condition.runs]
+    return Side(own, condition.doctor, condition.seats, condition.served, condition.addresses)
 
 
 @dataclass(frozen=True)
@@ -27,19 +56,68 @@ class Setting:
         return len(set(self.values)) <= 1
 
 
-def side_by_side(sides: Sequence[Sequence[Run]]) -> list[Setting]:
-    """Return every setting with its value on each side, where a side is the runs behind a figure.
+def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> Side:
+    """Return the side of one run by its header; ``judged_by`` are those whose verdicts count, where known."""
+    seats = seats_beside(run)
+    if judged_by:
+        seats["grader"] = " and ".join(judged_by)
+    return Side([run], run.doctor, seats, {}, addresses_of(run, judged_by or [run.grader]))
 
-    The doctor is left out: it is what is compared. Of sampling settings only those that some run set are listed.
+
+def side_by_side(sides: Sequence[Side]) -> list[Setting]:
+    """Return every setting with its value on each side.
+
+    The doctor is left out: it is what is compared. Of sampling settings only those that some run set are listed. How
+    a model was served, and where it was reached, is said of seats that have the same model on all sides: the served
+    model where it is known, an address where any was given and the sides differ, or there is one side only.
     """
-    extra = sorted({name for runs in sides for run in runs for name, v in run.settings.items() if v is not None})
+    runs = [run for side in sides for run in side.runs]
+    extra = sorted({name for run in runs for name, value in run.settings.items() if value is not None})
     read: dict[str, Callable[[Run], str]] = {
         **_SETTINGS,
         **{_words(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
         **({"Persona": _persona} if "persona" in extra else {}),
         **({"Pictures": _pictures} if "images" in extra else {}),
     }
-    return [Setting(name, tuple(_joined(runs, value) for runs in sides)) for name, value in read.items()]
+    settings = {name: Setting(name, tuple(_joined(side.runs, value) for side in sides)) for name, value in read.items()}
+    roles = ("patient", "grader", "summariser", *_beyond(side.seats for side in sides))
+    seats = {role: Setting(role.capitalize(), tuple(_seat(side, role) for side in sides)) for role in roles}
+    first = "Prompts (name and hash)"
+    doctor = Setting("Doctor", tuple(side.doctor for side in sides))
+    reached = [line for role, seat in {DOCTOR: doctor, **seats}.items() if seat.same for line in _reached(role, sides)]
+    others = [setting for name, setting in settings.items() if name != first]
+    return [settings[first], *seats.values(), *reached, *others]
+
+
+def graders(sides: Sequence[Side]) -> tuple[str, ...]:
+    """Return for each side whose verdicts on free responses count."""
+    return tuple(_seat(side, "grader") for side in sides)
+
+
+def notes_of(found: Iterable[Condition], names: Mapping[str, str] | None = None) -> list[str]:
+    """Return in a sentence each what is to be known of the figures of conditions, which may bear other ``names``."""
+    sentences: list[str] = []
+    for condition in found:
+        name = (names or {}).get(condition.name, condition.name)
+        for role, served in condition.served.items():
+            if len(served) > 1:
+                split = " (report --by served splits it)" if role == DOCTOR else ""
+                sentences.append(f"{name}: several served models behind the {role}: {', '.join(served)}{split}.")
+        for role, addresses in condition.addresses.items():
+            if len(addresses) > 1:
+                sentences.append(f"{name}: the {role} was reached at several addresses: {', '.join(addresses)}.")
+        if condition.repeats:
+            sentences.append(
+                f"{name}: {condition.repeats:,} {'repeat' if condition.repeats == 1 else 'repeats'} of the same seed "
+                "left out: of a case that was played with one seed in several runs, the first finished trial counts."
+            )
+    return sentences
+
+
+def note_conditions(asked: Asked) -> None:
+    """Say beside the rows of a metric what is to be known of the conditions that they are of."""
+    for sentence in notes_of(conditions(asked.store, asked.selection)):
+        asked.note(sentence)
 
 
 def differing(settings: Sequence[Setting]) -> list[Setting]:
@@ -49,6 +127,27 @@ def differing(settings: Sequence[Setting]) -> list[Setting]:
 
 def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:
     return " / ".join(dict.fromkeys(value(run) for run in sorted(runs, key=lambda run: run.created_at))) or "no run"
+
+
+def _beyond(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the roles that not every framework has."""
+    return tuple(sorted({role for side in seats for role in side} - {"patient", "grader", "summariser"}))
+
+
+def _seat(side: Side, role: str) -> str:
+    return side.seats.get(role) or (NOBODY if side.runs else "no run")
+
+
+def _reached(role: str, sides: Sequence[Side]) -> list[Setting]:
+    """Return how the model of a seat was served and where it was reached, as far as that is to be said."""
+    lines = []
+    served = tuple(" / ".join(side.served.get(role, ())) or UNKNOWN for side in sides)
+    if UNKNOWN not in served or len({*served} - {UNKNOWN}) > 1:
+        lines.append(Setting(f"Served model of the {role}", served))
+    addresses = tuple(" / ".join(side.addresses.get(role, ())) or "the model's own" for side in sides)
+    if len(set(addresses)) > 1 or (len(sides) == 1 and any(side.addresses.get(role) for side in sides)):
+        lines.append(Setting(f"Address of the {role}", addresses))
+    return lines
 
 
 def _prompts(run: Run) -> str:
@@ -82,9 +181,6 @@ def _words(name: str) -> str:
 
 _SETTINGS: dict[str, Callable[[Run], str]] = {
     "Prompts (name and hash)": _prompts,
-    "Patient": lambda run: run.patient,
-    "Grader": lambda run: run.grader,
-    "Summariser": lambda run: run.summariser,
     "Cap of the conversation": _cap,
     "Case set": lambda run: f"{run.case_set} {run.case_set_hash[:_HASH]}, {run.cases:,} cases",
     "Trials of a case": lambda run: str(run.trials),

@@ -16,6 +16,7 @@ from core.errors import UsageError
 from core.measures.accuracy import read_scores
 from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.compare import ArmOf, Cases, by_arm
+from core.measures.provenance import note_conditions
 from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
 from core.store.conditions import doctor_of
@@ -55,6 +56,7 @@ def report(asked: Asked) -> Iterator[Row]:
         yield Row({**label, "figure": "ICC"}, found.icc, low, high, found.n_cases, without, columns=_COLUMNS)
         for name, value in (("variance between cases", found.between), ("variance within cases", found.within)):
             yield Row({**label, "figure": name}, value, n=found.n_cases, excluded=without, columns=_COLUMNS)
+    note_conditions(asked)
 
 
 @metric(

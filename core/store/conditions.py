@@ -1,18 +1,20 @@
 """What two answers must share to be comparable, read from their runs, and how conditions are told apart by name.
 
-Two answers are comparable when framework and version, case set, doctor (model, sampling, prompts, cap), patient (model,
-persona), other seats, pictures, and the grader who really judged (model, prompts) are equal. That tuple is a condition;
-its name begins with the doctor's and says no more than what tells it from the other ones. ``core.store.selection`` puts
+Two answers are comparable when framework and version, case set, doctor (model, served model, sampling, prompts, cap),
+patient (model, persona), other seats, pictures, and the grader who really judged (model, prompts) are equal; of every
+seat the served model counts, the name by which the provider called what it ran. That tuple is a condition; its name
+begins with the doctor's and says no more than what tells it from the other ones. ``core.store.selection`` puts
 conditions beside the database's tables.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from core.errors import AnamnesisError
@@ -20,6 +22,7 @@ from core.events import Rule
 from core.frameworks.base import framework, frameworks, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
+from core.frameworks.settings import FrameworkSettings, without_credentials
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.store.runs import Run
@@ -42,6 +45,12 @@ Part = Literal[
     "grader",
     "reader",
     "version",
+    "served",
+    "patient_served",
+    "summariser_served",
+    "solver_served",
+    "staff_served",
+    "grader_served",
 ]
 """What makes a condition, in the order in which a name says what differs; a study that is not one's own always is."""
 SEPARATOR = " · "
@@ -51,9 +60,23 @@ FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
 """Rules by which graders judge free responses."""
 JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
 """Rules whose judges may change; the paper's for choices is one for ever."""
-_MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader")
-"""Parts that are empty where a run's arms give them nothing to do."""
+DOCTOR = "doctor"
+"""The role of who is under test in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
+_SERVED: Mapping[Part, Part] = {
+    "patient_served": "patient",
+    "summariser_served": "summariser",
+    "solver_served": "solver",
+    "staff_served": "staff",
+    "grader_served": "grader",
+}
+"""Part that says how a seat's model was served → the part that says who sits there."""
+_MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
+"""Parts that are empty where a run's arms give them nothing to do, or where no provider named a model."""
 _HASH = 6
+_OWN = "own"
+"""Stands for the prompts of a grader that a run had of its own and that are no longer there."""
+_ADDRESSES = ("base_url", "own_address", "addresses")
+"""Settings of a run by which ``FrameworkSettings.address_of`` knows where a seat's model was reached."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +86,11 @@ class Condition:
     ``name`` is unique among the conditions it was found with. ``parts`` are in plain words, the empty text for what is
     as it usually is or not there; ``newest`` is the last of the runs; ``remarks`` say what a reader of a figure should
     know. ``covered`` of ``answers`` carry its grader's verdict, where a re-grading has covered only a part of them.
+
+    ``seats`` say who sits beside the doctor by role, the grader being whose verdicts count, and ``served`` the names
+    under which providers served each seat's model, where they gave any: several mean that a provider changed it
+    between or within its runs. ``addresses`` are those of servers that were given for a seat, without credentials.
+    ``repeats`` counts trials that do not count, because a case was played with the same seed in another of the runs.
     """
 
     name: str
@@ -73,6 +101,10 @@ class Condition:
     remarks: tuple[str, ...] = ()
     covered: int = 0
     answers: int = 0
+    seats: Mapping[str, str] = field(default_factory=dict)
+    served: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repeats: int = 0
 
     @property
     def partial(self) -> bool:
@@ -97,22 +129,30 @@ class Judge:
 
 Judges = Mapping[Rule, Sequence[Judge]]
 """Rule → who counts in a run: first who judged most (of equals the latest), then who judged a part of it later."""
+Served = Mapping[tuple[str, str], tuple[str, ...]]
+"""(role, model as it was asked for) → the names under which providers served it in a run, in alphabetical order."""
 
 
 @dataclass(frozen=True)
 class JudgedRun:
     """A run under one set of graders, on the way to its condition.
 
-    ``parts``: what must be equal, and how that is said. ``grader`` judged its free responses; ``partly`` is the rule
-    and the grader of a re-grading that has covered only a part of the run.
+    ``parts``: what must be equal, and how that is said. ``graders`` judged its free responses; ``partly`` is the rule
+    and the grader of a re-grading that has covered only a part of the run. ``served`` is by role.
     """
 
     run: Run
     parts: Mapping[Part, tuple[str, str]]
     covered: int
     answers: int
-    grader: str
+    graders: tuple[Judge, ...]
+    served: Mapping[str, tuple[str, ...]]
     partly: tuple[Rule, Judge] | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the condition of this run is known by."""
+        return (*(key for key, _ in self.parts.values()), "partly" if self.partly else "")
 
 
 def doctor_of(name: str) -> str:
@@ -143,7 +183,7 @@ def _own_prompts(run: Run) -> str:
     """
     grading = str(run.settings.get("grading_prompts") or "")
     place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
-    return _told_to_grader(place, hash_) or grading or "own"
+    return _told_to_grader(place, hash_) or grading or _OWN
 
 
 @lru_cache(maxsize=256)
@@ -155,30 +195,60 @@ def _told_to_grader(place: str, hash_: str) -> str | None:
         return None
 
 
-def judged_runs(run: Run, judges: Judges, without: frozenset[Part]) -> list[JudgedRun]:
+def judged_runs(
+    run: Run, judges: Judges, without: frozenset[Part], served: Served = MappingProxyType({})
+) -> list[JudgedRun]:
     """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
-    whole = {rule: held[0] for rule, held in judges.items() if held}
+    whole = {rule: counted[0] for rule, counted in judges.items() if counted}
     free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
-    judged_by = next((whole[rule].grader for rule in FREE_RULES if rule in whole), "")
-    seats = [JudgedRun(run, _parts(run, whole, without), sum(free), sum(free), judged_by)]
+
+    def under(
+        by_rule: Mapping[Rule, Judge], covered: int, answers: int, partly: tuple[Rule, Judge] | None
+    ) -> JudgedRun:
+        graders = {(judge.prompts, judge.grader): judge for rule in FREE_RULES if (judge := by_rule.get(rule))}
+        names = _served_by_role(run, tuple(graders.values()), served)
+        parts = _parts(run, tuple(graders.values()), by_rule.get("mcq_strict"), names)
+        kept = {part: parts[part] for part in PARTS if part not in without and _SERVED.get(part) not in without}
+        return JudgedRun(run, kept, covered, answers, tuple(graders.values()), names, partly)
+
+    seats = [under(whole, sum(free), sum(free), None)]
     if "grader" in without:
         return seats
-    for rule, held in judges.items():
-        for judge in held[1:]:
-            parts = _parts(run, {**whole, rule: judge}, without)
-            seats.append(JudgedRun(run, parts, judge.answers, whole[rule].answers, judge.grader, (rule, judge)))
+    for rule, counted in judges.items():
+        for judge in counted[1:]:
+            seats.append(under({**whole, rule: judge}, judge.answers, whole[rule].answers, (rule, judge)))
     return seats
 
 
-def _parts(run: Run, judges: Mapping[Rule, Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
-    graders = {f"{judges[rule].prompts} {judges[rule].grader}": judges[rule] for rule in FREE_RULES if rule in judges}
-    reader = judges.get("mcq_strict")
-    found = {
+def _served_by_role(run: Run, graders: Sequence[Judge], served: Served) -> dict[str, tuple[str, ...]]:
+    """Return role → the names under which its model was served in a run; of the grader's calls, those who count."""
+    known = frameworks().get(run.protocol)
+    tested = known.tested.role if known else DOCTOR
+    judging = {judge.grader for judge in graders}
+    names: dict[str, set[str]] = defaultdict(set)
+    for (role, model), as_served in served.items():
+        if role != "grader" or model in judging:
+            names[DOCTOR if role == tested else role].update(as_served)
+    return {role: tuple(sorted(as_served)) for role, as_served in names.items()}
+
+
+def _parts(
+    run: Run, graders: Sequence[Judge], reader: Judge | None, served: Mapping[str, tuple[str, ...]]
+) -> dict[Part, tuple[str, str]]:
+    def as_served(role: str, head: str) -> tuple[str, str]:
+        names = served.get(role, ())
+        return " + ".join(names), f"{head}served as {' and '.join(names)}" if names else ""
+
+    return {
         **{part: read(run) for part, read in _READ.items()},
-        "grader": (" + ".join(graders), " and ".join(f"grader {judge.grader}" for judge in graders.values())),
+        "grader": (
+            " + ".join(f"{judge.prompts} {judge.grader}" for judge in graders),
+            " and ".join(f"grader {judge.grader}" for judge in graders),
+        ),
         "reader": (reader.prompts, f"choice reader {reader.prompts}") if reader else ("", ""),
+        "served": as_served(DOCTOR, ""),
+        **{part: as_served(role, f"{role} ") for part, role in _SERVED.items()},
     }
-    return {part: found[part] for part in PARTS if part not in without}
 
 
 def completed(seats: Sequence[JudgedRun]) -> list[JudgedRun]:
@@ -214,8 +284,7 @@ def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
     """Return name → the seats of one condition: the doctor's name, and what tells it from its other conditions."""
     of_doctor: dict[str, dict[tuple[str, ...], list[JudgedRun]]] = defaultdict(dict)
     for seat in seats:
-        key = (*(key for key, _ in seat.parts.values()), "partly" if seat.partly else "")
-        of_doctor[seat.run.doctor].setdefault(key, []).append(seat)
+        of_doctor[seat.run.doctor].setdefault(seat.key, []).append(seat)
     named: dict[str, list[JudgedRun]] = {}
     for doctor, shapes in of_doctor.items():
         whole = [members[0] for members in shapes.values() if members[0].partly is None]
@@ -237,15 +306,18 @@ def _partly(rule: Rule, judge: Judge) -> str:
 def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
     """Return what tells a seat from a doctor's other ones: the data set, past it the framework, past both the rest.
 
-    Frameworks differ in prompts, caps and seats by design, so that naming them says all of it.
+    Frameworks differ in prompts, caps and seats by design, so that naming them says all of it. How a seat was served
+    is said only against those with the same model in it.
     """
     words: list[str] = []
     alike = list(others)
     for part in PARTS:
-        if part not in seat.parts or part == "study" or (seat.partly and part in ("grader", "reader")):
+        judging = ("grader", "reader", "grader_served")
+        if part not in seat.parts or part == "study" or (seat.partly and part in judging):
             continue
         key, said = seat.parts[part]
-        values = dict(other.parts[part] for other in alike)
+        model = _SERVED.get(part)
+        values = dict(other.parts[part] for other in alike if not model or other.parts[model] == seat.parts[model])
         if any(value != key for value in values):
             same = sum(other == said for other in values.values()) > 1
             words.append(f"{said} {key.partition(' ')[0][:_HASH]}" if said and same else said)
@@ -263,7 +335,7 @@ def pooled(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
     for seat in whole:
         of[seat.run.doctor, seat.run.study, seat.run.data_set].append(seat)
     for (doctor, study, data_set), members in of.items():
-        count = len({tuple(key for key, _ in seat.parts.values()) for seat in members})
+        count = len({seat.key for seat in members})
         words = [doctor, study, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
         named[SEPARATOR.join(filter(None, words))] = members
     return named
@@ -274,26 +346,75 @@ def _unique(name: str, taken: Mapping[str, object]) -> str:
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
-def condition_of(name: str, members: Sequence[JudgedRun]) -> Condition:
-    """Return the condition of runs that are alike in all its parts."""
+def condition_of(name: str, members: Sequence[JudgedRun], repeats: int = 0) -> Condition:
+    """Return the condition of runs that are alike in all its parts; ``repeats`` of their trials are left out."""
     newest = max(members, key=lambda seat: seat.run.created_at)
+    in_order = sorted(members, key=lambda seat: seat.run.created_at)
+    judge = newest.graders[0].grader if newest.graders else ""
     return Condition(
         name,
         newest.run.doctor,
         {part: words for part, (_, words) in newest.parts.items()},
         tuple(sorted({seat.run.run_id for seat in members})),
         newest.run,
-        remarks(newest.run.doctor, {**_beside(newest.run), "grader": newest.grader}),
+        remarks(newest.run.doctor, {**seats_beside(newest.run), "grader": judge}),
         covered=sum(seat.covered for seat in members),
         answers=sum(seat.answers for seat in members),
+        seats={
+            role: " / ".join(names)
+            for role, names in _merged([{role: (name,) for role, name in seats_of(seat).items()} for seat in in_order])
+        },
+        served=dict(_merged([seat.served for seat in in_order])),
+        addresses=dict(
+            _merged([addresses_of(seat.run, [judge.grader for judge in seat.graders]) for seat in in_order])
+        ),
+        repeats=repeats,
     )
+
+
+def seats_of(seat: JudgedRun) -> dict[str, str]:
+    """Return role → who sits beside the doctor of a run; the grader, with its prompts, is whose verdicts count."""
+    found = {**seats_beside(seat.run), "grader": " and ".join(map(_with_prompts, seat.graders))}
+    return {role: name for role, name in found.items() if name}
+
+
+def _with_prompts(judge: Judge) -> str:
+    return judge.grader if judge.prompts in ("", _OWN) else f"{judge.grader} (prompts {judge.prompts[:_HASH]})"
+
+
+def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return role → the address that was given for the model of a seat, without its credentials.
+
+    The grader's is left out unless it is among ``graders``, whose verdicts count: a re-grading stores no address.
+    """
+    given = {name: value for name in _ADDRESSES if (value := run.settings.get(name))}
+    if not given:
+        return {}
+    settings = FrameworkSettings.model_construct(**given)
+    known = frameworks().get(run.protocol)
+    tested = known.tested.role if known else DOCTOR
+    names = {tested: run.doctor, **seats_beside(run)}
+    if run.grader not in graders:
+        names.pop("grader", None)
+    found = {role: settings.address_of(role) for role, name in names.items() if is_model(name)}
+    return {
+        DOCTOR if role == tested else role: (without_credentials(address),)
+        for role, address in found.items()
+        if address
+    }
+
+
+def _merged(by_role: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each role with the values that any of several mappings has for it, in their order."""
+    for role in dict.fromkeys(role for values in by_role for role in values):
+        yield role, tuple(dict.fromkeys(value for values in by_role for value in values.get(role, ())))
 
 
 def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
     """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
 
     def read(run: Run) -> tuple[str, str]:
-        name = _beside(run).get(role, "")
+        name = seats_beside(run).get(role, "")
         return name, f"{role} {name}" if name else ""
 
     return read
@@ -309,8 +430,8 @@ def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
     return read
 
 
-def _beside(run: Run) -> dict[str, str]:
-    """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
+def seats_beside(run: Run) -> dict[str, str]:
+    """Return role → who was planned to play it, of the seats that have anything to do in a run; without the doctor."""
     known = frameworks().get(run.protocol)
     seats = {
         "patient": run.patient,

@@ -246,7 +246,7 @@ def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
         for join in ("SEMI", "ANTI")
     )
     hidden = {
-        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "runs"), of_runs),
+        **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "served", "runs"), of_runs),
         **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
         "cases": of_cases,
         "variants": f"coalesce(held.visitor, '') NOT IN ('', '{me}')",

@@ -1,15 +1,19 @@
 """Which answers may stand behind one figure: selections as SQL, joined with conditions (``core.store.conditions``).
 
-``select`` puts three tables beside the database's own, ``seated`` (run → condition), ``judging`` (whose verdicts count
-where graders share a run) and ``chosen`` (the trials), and every query of figures joins them. What it calls ``model``
-is the name of a condition.
+``select`` puts tables beside the database's own, and every query of figures joins them: ``seated`` (run → condition),
+``judging`` (whose verdicts count where graders share a run), ``selected`` (the trials), ``repeats`` (their answers that
+do not count) and ``chosen`` (the trials without repeats). What it calls ``model`` is the name of a condition.
+
+Trials of one condition are known by case and seed: a case that was played with the same seed in several campaigns is
+one trial, and the first one that was finished is it. The others repeat it, arm by arm, so that a campaign that asked
+further arms of the same trials adds these.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -37,6 +41,7 @@ from core.store.conditions import (
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, Run, run_records
 from core.store.tables import Row, arrow_table, schema_of
+from core.store.tallies import TALLY_COLUMNS, count_repeats
 
 McqRule = Literal["mcq_loose", "mcq_strict"]
 
@@ -200,42 +205,57 @@ IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.fo
 def select(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, without: Iterable[Part] = ()
 ) -> list[Condition]:
-    """Find the conditions of a selection and put ``seated``, ``judging`` and ``chosen`` beside the database's tables.
+    """Find the conditions of a selection and put the tables of this module beside the database's.
 
     ``without`` leaves parts out, for figures that compare just these. Who read choices is a part also where the paper's
     rule is chosen, so that a condition has one name on every page. In the order of doctors, the newest of each first.
 
     ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
-    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``chosen``: see ``choose``.
+    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``repeats``: trial_id, format,
+    question_type, case_key, model and ``whole``, which is false for what a re-grading has covered only in part.
+    ``selected`` and ``chosen``: see ``choose``.
     """
     chosen = selection or Selection()
     found, named, judges = _found(cursor, chosen, frozenset(without))
     _register(cursor, found, named, judges)
     seated = "trials.run_id IN (SELECT run_id FROM seated UNION SELECT run_id FROM judging)"
-    choose(cursor, replace(chosen, models=None), seated)
+    _choose(cursor, replace(chosen, models=None), seated, "WHERE trial_id NOT IN (FROM repeated_talks)")
     return found
 
 
 def tally(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
-    """Do what ``select`` does, with only those trials in ``chosen`` whose graders share a run; return ``TALLIED``.
+    """Do what ``select`` does, with only those trials in ``selected`` whose graders share a run; return ``TALLIED``.
 
     Its values are those that ``Selection.parameters`` finds in it, ``rules`` and ``staffed``. Needs a selection
     ``of_cases``.
     """
-    _register(cursor, *_found(cursor, selection, frozenset()))
+    found, named, judges = _found(cursor, selection, frozenset())
+    _register(cursor, found, named, judges)
     rest = replace(selection, models=None)
-    choose(cursor, rest, "trials.run_id IN (SELECT run_id FROM judging)")
-    return TALLIED.format(where=rest.where())
+    shared = "trials.run_id IN (SELECT run_id FROM judging)"
+    _choose(cursor, rest, shared, "WHERE trial_id NOT IN (FROM repeated_talks)")
+    counts = "tallies"
+    if any(condition.repeats for condition in found):
+        count_repeats(cursor)
+        counts = f"(SELECT {TALLY_COLUMNS} FROM tallies UNION ALL FROM repeat_tallies)"
+    return TALLIED.format(where=rest.where(), counts=counts)
 
 
-def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str = "true") -> None:
-    """Put ``chosen``, the trials of a selection, beside the database's tables; ``more`` is a further condition in SQL.
+def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
+    """Put ``chosen``, the trials of a selection whatever their conditions, beside the database's tables.
 
     Columns: trial_id, run_id, case_key; content_hash, dataset and specialty of the case; ``staffed``: whether clinical
-    staff answers beside the patient, which rules for two speakers do not know.
+    staff answers beside the patient, which rules for two speakers do not know. Under conditions, ``chosen`` are the
+    trials to be measured, and ``selected`` has those that repeat one of them besides: of their answers, those count
+    that are not among ``repeats``.
     """
+    _choose(cursor, selection, "true", "")
+
+
+def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, without_repeats: str) -> None:
     sql = _CHOOSE.format(where=selection.where(), more=more)
     cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()})
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW chosen AS FROM selected {without_repeats}")
 
 
 def staffed() -> list[str]:
@@ -255,9 +275,17 @@ def _found(
     """Return the conditions of a selection, their seats by name, and who judged their runs."""
     runs = _runs_of(cursor, chosen)
     judges = _judges(cursor, runs)
-    seats = completed([seat for run in runs for seat in judged_runs(run, judges.get(run.run_id, {}), without)])
+    served = _served(cursor, runs)
+    seats = completed(
+        [
+            seat
+            for run in runs
+            for seat in judged_runs(run, judges.get(run.run_id, {}), without, served.get(run.run_id, {}))
+        ]
+    )
     named = pooled(seats) if chosen.pooled else told_apart(seats)
-    found = [condition_of(name, members) for name, members in named.items()]
+    repeats = _find_repeats(cursor, named if chosen.trials is None else {})
+    found = [condition_of(name, members, repeats.get(name, 0)) for name, members in named.items()]
     if chosen.models is not None:
         wanted = frozenset(chosen.models)
         found = [one for one in found if one.doctor in wanted or one.name in wanted]
@@ -287,6 +315,44 @@ def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
     if chosen.frameworks is not None:
         runs = [run for run in runs if run.protocol in chosen.frameworks]
     return runs
+
+
+def _served(
+    cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]
+) -> dict[str, dict[tuple[str, str], tuple[str, ...]]]:
+    """Return run → (role, model as it was asked for) → the names under which it was served."""
+    found: dict[str, dict[tuple[str, str], tuple[str, ...]]] = defaultdict(dict)
+    for run_id, role, model, names in cursor.execute(_SERVED_AS, {"runs": [run.run_id for run in runs]}).fetchall():
+        found[run_id][role, model] = tuple(names)
+    return found
+
+
+def _find_repeats(cursor: duckdb.DuckDBPyConnection, named: Mapping[str, Sequence[JudgedRun]]) -> dict[str, int]:
+    """Put ``repeats`` and ``repeated_talks`` beside the tables; return condition → how many trials are among them.
+
+    Only campaigns with one seed can repeat one another: where there are none, no trial is looked at. A release has no
+    seeds of ours, and what was played live or branched off is looked at by itself.
+    """
+    rivals: list[Row] = []
+    for series, (name, seats) in enumerate(_of_one_seed(named)):
+        for seat in seats:
+            known = frameworks().get(seat.run.protocol)
+            talks = known is None or known.talks(seat.run.doctor, seat.run.arms)
+            rivals.append((seat.run.run_id, series, name, talks, seat.partly is None))
+    cursor.register("rivals", arrow_table(_RIVALS, rivals))
+    cursor.execute(_REPEATS)
+    cursor.execute(_REPEATED_TALKS)
+    return dict(cursor.execute("SELECT model, count(DISTINCT trial_id) FROM repeats GROUP BY model").fetchall())
+
+
+def _of_one_seed(named: Mapping[str, Sequence[JudgedRun]]) -> Iterator[tuple[str, list[JudgedRun]]]:
+    """Yield the campaigns of one condition, of those that may be pooled under a name, that have the same seed."""
+    for name, members in named.items():
+        by_seed: dict[tuple[tuple[str, ...], int], list[JudgedRun]] = defaultdict(list)
+        for seat in members:
+            if seat.run.source == "local":
+                by_seed[seat.key, seat.run.seed].append(seat)
+        yield from ((name, seats) for seats in by_seed.values() if len(seats) > 1)
 
 
 def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
@@ -345,6 +411,32 @@ _SEATED = schema_of("run_id:text model:text place:int")
 _JUDGES = schema_of(f"{_STORED} judge:int")
 _JUDGING = schema_of(f"{_STORED} model:text place:int whole:bool")
 
+_RIVALS = schema_of("run_id:text series:int model:text talks:bool whole:bool")
+
+_SERVED_AS = """
+    SELECT run_id, role, model, list(served_by ORDER BY served_by)
+    FROM (
+        SELECT run_id, role, model, served_by FROM served WHERE list_contains($runs, run_id)
+        GROUP BY ALL HAVING sum(n) > 0
+    ) GROUP BY run_id, role, model"""
+# Of one seed the first trial counts that came to its end, of those at the same moment the one of the first run.
+_REPEATED = """
+    QUALIFY run_id <> first_value(run_id) OVER (
+        PARTITION BY series, case_key, seed, {alike} ORDER BY status = 'failed', finished_at, run_id)"""
+_OF_RIVALS = "trials JOIN rivals USING (run_id) JOIN runs USING (run_id)"
+_REPEATS = f"""
+    CREATE OR REPLACE TEMP TABLE repeats AS
+    SELECT trial_id, arm[1] AS format, arm[2] AS question_type, case_key, model, whole
+    FROM (
+        SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, model, whole,
+            string_split(unnest(arms), ':') AS arm
+        FROM {_OF_RIVALS}
+    ) {_REPEATED.format(alike="arm")}"""
+_REPEATED_TALKS = f"""
+    CREATE OR REPLACE TEMP TABLE repeated_talks AS
+    SELECT trial_id FROM (
+        SELECT trial_id, run_id, case_key, trials.seed, status, finished_at, series, talks FROM {_OF_RIVALS} WHERE whole
+    ) {_REPEATED.format(alike="talks")}"""
 _GRADERS_HELD = """
     SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged
     WHERE list_contains($rules, rule) AND list_contains($runs, run_id)
@@ -357,7 +449,7 @@ _JUDGED_BY = f"""
     FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY} GROUP BY judge"""
 
 _CHOOSE = f"""
-    CREATE OR REPLACE TEMP TABLE chosen AS
+    CREATE OR REPLACE TEMP TABLE selected AS
     SELECT trials.trial_id, trials.run_id, trials.case_key, cases.content_hash, cases.dataset, cases.specialty,
         list_contains($staffed, runs.protocol) AS staffed
     {TRIALS} WHERE {{where}} AND {{more}}"""
@@ -396,20 +488,24 @@ SHARED = f"""said AS (
                 OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_many'))
         LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
             AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
+        ANTI JOIN repeats ON repeats.trial_id = answers.trial_id AND repeats.format = answers.format
+            AND repeats.question_type = answers.question_type AND repeats.model = shared.model
         WHERE shared.whole OR said.verdict IS NOT NULL
     )"""
 """Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
 
 OUTCOMES = f"""{UNANSWERED}, {SHARED}, outcomes AS (
-        SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
-        FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
-        ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
-        WHERE list_contains($rules, verdicts.rule)
+        FROM (
+            SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
+            FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
+            ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
+            WHERE list_contains($rules, verdicts.rule)
+            UNION ALL
+            SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
+            FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
+        ) ANTI JOIN repeats USING (trial_id, format, question_type, model)
         UNION ALL
         SELECT * FROM of_shared
-        UNION ALL
-        SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
-        FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
     )"""
 """Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts under ``$rules``.
 
@@ -420,7 +516,7 @@ rules before it. Where graders share a run, each answer stands once for each con
 TALLIED = f"""{SHARED}, tallied AS (
         SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
             trials.end_reason, concluded, format, question_type, loose, strict, n
-        {TRIALS.replace("FROM trials", "FROM tallies AS trials")}
+        {TRIALS.replace("FROM trials", "FROM {counts} AS trials")}
         JOIN seated ON seated.run_id = trials.run_id
         ANTI JOIN shared ON shared.run_id = trials.run_id AND answered
             AND list_contains($rules, shared.rule)
@@ -430,5 +526,5 @@ TALLIED = f"""{SHARED}, tallied AS (
 """Queries up to ``tallied``: what ``OUTCOMES`` says of all but ``of_shared``, counted, with the verdicts of both rules.
 
 Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
-``loose`` and ``strict``, n. Needs ``tally`` before it.
+``loose`` and ``strict``, n, which is negative for repeats. Needs ``tally`` before it.
 """

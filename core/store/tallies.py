@@ -1,4 +1,4 @@
-"""Counts of answers by verdict, and of verdicts by grader, kept beside the rows that they count.
+"""Counts of answers by verdict, of verdicts by grader and of calls by served model, kept beside what they count.
 
 Figures of a whole study ask for nothing else, and a study of a million answers is read from them in a moment. Whoever
 writes to the database brings them up to date at the end of the transaction (``core.store.database.Store.write``): what
@@ -15,6 +15,10 @@ import duckdb
 from core.events import FINAL_DIAGNOSIS
 
 _COUNTED = ("trials", "utterances", "answers", "grades")
+_CALLS = "calls"
+TALLY_COLUMNS = (
+    "run_id, case_key, content_hash, end_reason, concluded, format, question_type, answered, loose, strict, n"
+)
 
 
 class State(NamedTuple):
@@ -30,7 +34,7 @@ States = dict[str, State]
 def states(connection: duckdb.DuckDBPyConnection) -> States:
     """Return the state of each table that is counted."""
     found = {}
-    for name in _COUNTED:
+    for name in (*_COUNTED, _CALLS):
         row = connection.execute(f"SELECT count(*), coalesce(max(rowid), -1) FROM {name}").fetchall()[0]
         found[name] = State(*row)
     return found
@@ -39,14 +43,18 @@ def states(connection: duckdb.DuckDBPyConnection) -> States:
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> None:
     """Count what has changed since ``before`` in this transaction."""
     after = states(connection)
+    calls_before, calls_after = before[_CALLS], after[_CALLS]
+    if calls_after != calls_before:
+        if _only_grew(connection, _CALLS, calls_before, calls_after):
+            connection.execute(_SERVED.format(which=f"AND calls.rowid > {calls_before.last}", n="count(*)"))
+        else:
+            count_served_anew(connection)
+    before, after = ({name: kept[name] for name in _COUNTED} for kept in (before, after))
     if after == before:
         return
-    for name, (rows, last) in before.items():
-        sql = f"SELECT count(*) FROM {name} WHERE rowid > ?"
-        added = connection.execute(sql, [last]).fetchall()[0][0] if after[name].last > last else 0
-        if rows + added != after[name].rows:
-            count_anew(connection)
-            return
+    if not all(_only_grew(connection, name, before[name], after[name]) for name in _COUNTED):
+        count_anew(connection)
+        return
     lasts = {name: state.last for name, state in before.items()}
     connection.execute(_TOUCHED.format(**lasts))
     # what belongs to a trial comes with it, but verdicts may have come before, as where a release is taken in once more
@@ -59,8 +67,33 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> N
     connection.execute("DROP TABLE touched")
 
 
+def _only_grew(connection: duckdb.DuckDBPyConnection, name: str, before: State, after: State) -> bool:
+    """Say whether nothing but new rows makes the difference between two states of a table."""
+    sql = f"SELECT count(*) FROM {name} WHERE rowid > ?"
+    added = connection.execute(sql, [before.last]).fetchall()[0][0] if after.last > before.last else 0
+    return bool(before.rows + added == after.rows)
+
+
+def count_served_anew(connection: duckdb.DuckDBPyConnection) -> None:
+    """Count all calls by served model."""
+    connection.execute("DELETE FROM served")
+    connection.execute(_SERVED.format(which="", n="count(*)"))
+
+
+def count_repeats(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Put ``repeat_tallies`` beside the tables: what the repeats of whole conditions count in ``tallies``, negative.
+
+    Needs ``repeats`` (``core.store.selection``). Added to ``tallies``, these rows take the repeats away from it.
+    """
+    cursor.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT trial_id, false AS old FROM repeats")
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE repeat_tallies AS SELECT {TALLY_COLUMNS} FROM tallies LIMIT 0")
+    only = "SEMI JOIN (FROM repeats WHERE whole) AS repeats USING (trial_id, format, question_type)"
+    counting = _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)", only=only)
+    cursor.execute(counting.replace("INSERT INTO tallies", "INSERT INTO repeat_tallies"))
+
+
 def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
-    """Count everything."""
+    """Count all answers and verdicts."""
     connection.execute("DELETE FROM tallies")
     connection.execute("DELETE FROM judged")
     connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
@@ -70,12 +103,13 @@ def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return how many kinds of answers and verdicts are held at a number that is not that of their rows."""
+    """Return how many kinds of answers, verdicts and calls are held at a number that is not that of their rows."""
     connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
     off = 0
     for table, counting in (
-        ("tallies", _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)")),
+        ("tallies", _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)", only="")),
         ("judged", _JUDGED.format(which="", n="-count(*)")),
+        ("served", _SERVED.format(which="", n="-count(*)")),
     ):
         connection.execute(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {table}")
         connection.execute(counting.replace(f"INSERT INTO {table}", "INSERT INTO recounted"))
@@ -88,7 +122,7 @@ def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
 
 def _add(connection: duckdb.DuckDBPyConnection, which: str, n: str = "count(*)", **only: str) -> None:
     """Add what the touched trials count as; ``only`` narrows the rows of a table that are looked at."""
-    connection.execute(_TALLY.format(**{**dict.fromkeys(_COUNTED, ""), **only}, which=which, n=n))
+    connection.execute(_TALLY.format(**{**dict.fromkeys(_COUNTED, ""), **only}, which=which, n=n, only=""))
 
 
 _TOUCHED = """
@@ -144,10 +178,14 @@ _TALLY = f"""
     )
     SELECT run_id, case_key, content_hash, end_reason, concluded, format, question_type, answered, loose, strict,
         {{n}} AS n
-    FROM outcome JOIN talks USING (trial_id) GROUP BY ALL"""
+    FROM outcome JOIN talks USING (trial_id) {{only}} GROUP BY ALL"""
 _JUDGED = """
     INSERT INTO judged BY NAME
     SELECT run_id, rule, grader, coalesce(prompt_hash, '') AS prompt_hash, coalesce(rule_version, 1) AS rule_version,
         {n} AS n
     FROM grades JOIN trials USING (trial_id) {which} GROUP BY ALL"""
+_SERVED = """
+    INSERT INTO served BY NAME
+    SELECT run_id, role, model, served_by, {n} AS n FROM calls
+    WHERE run_id IS NOT NULL AND served_by <> '' {which} GROUP BY ALL"""
 _JUDGED_NOW = "WHERE grades.rowid > {grades} OR trials.rowid > {trials}"

@@ -34,7 +34,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.rows import CHILDREN, child_rows
 from core.store.tables import OF_A_TRIAL, Row
-from core.store.tallies import count_anew, miscounted
+from core.store.tallies import count_anew, count_served_anew, miscounted
 
 Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
@@ -116,7 +116,7 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             if lost:
                 found.append(Finding("orphaned", table, f"has rows of {lost:,} trials that are not there"))
         if off := miscounted(cursor):
-            words = f"hold {off:,} kinds of answers and verdicts at another number than there are"
+            words = f"hold {off:,} kinds of answers, verdicts and calls at another number than there are"
             found.append(Finding("miscounted", "tallies", words, True))
         pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
     known = set[str]()
@@ -236,6 +236,7 @@ def repair(store: Store, verified: Verified) -> list[Finding]:
         elif one.kind == "miscounted":
             with store.write() as connection:
                 count_anew(connection)
+                count_served_anew(connection)
         else:
             with store.write() as connection:
                 connection.execute("DELETE FROM journal_positions WHERE path = ?", [str(path.resolve())])

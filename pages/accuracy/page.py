@@ -31,7 +31,7 @@ from pages.accuracy.figures import (
 )
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
@@ -229,6 +229,7 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
             )
         )
     behind = {model: view.names[model] for model in own}
+    draw_notes(behind, conditions(view.case_set, pooled=view.pooled))
     draw_what_differs(behind, conditions(view.case_set, pooled=view.pooled), "these models")
     draw_conditions(behind, conditions(view.case_set, pooled=view.pooled))
 

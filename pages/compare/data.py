@@ -15,6 +15,7 @@ from core.store.queries.accuracy import CaseScore
 from core.store.queries.extent import Extent
 from core.store.runs import Run
 from core.store.selection import McqRule, Selection
+from core.store.selection import conditions as select_conditions
 from pages.kit.cached import cached_query
 from pages.kit.names import unique_names
 from pages.kit.stored import conditions, run_casts, runs_behind, scores
@@ -56,6 +57,14 @@ def runs_of(who: Who) -> list[Run]:
     """Return the runs behind a side."""
     held = runs_behind(conditions(), who.model)
     return [run for run in run_casts() if run.run_id in held and who.run_id in (None, run.run_id)]
+
+
+@cached_query(spinner=False)
+def condition_of(who: Who) -> Condition:
+    """Return the condition of a side; of a single run, as it is by itself."""
+    if who.run_id is None:
+        return next(condition for condition in conditions() if condition.name == who.model)
+    return select_conditions(Store(), Selection(runs=[who.run_id]))[0]
 
 
 def persona_runs() -> dict[str, dict[Who, str]]:

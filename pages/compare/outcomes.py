@@ -9,13 +9,14 @@ import streamlit as st
 from core.figures.marks import Mark, dots
 from core.figures.style import FALL, RISE, Axis
 from core.measures.compare import LEVEL, Comparison
-from core.measures.provenance import UNKNOWN, differing, side_by_side
+from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, side_of
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import mcnemar
-from pages.compare.data import Who, runs_of
-from pages.kit.figures import draw_figure
+from pages.compare.data import Who, condition_of
+from pages.kit.figures import draw_figure, draw_notes
 from pages.kit.look import STARS, plain
 from pages.kit.names import dataset_name
+from pages.kit.stored import run_casts
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, View
 
@@ -133,7 +134,8 @@ def draw_differences(sides: Sequence[Who], labels: Sequence[str]) -> None:
     if len(set(sides)) == 1:
         st.markdown("Nothing: both arms were asked in the same trials.")
         return
-    settings = side_by_side([runs_of(who) for who in sides])
+    behind = [condition_of(who) for who in sides]
+    settings = side_by_side([side_of(condition, run_casts()) for condition in behind])
     apart = differing(settings)
     same = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
     if apart:
@@ -142,3 +144,7 @@ def draw_differences(sides: Sequence[Who], labels: Sequence[str]) -> None:
     else:
         st.markdown("Nothing that is recorded.")
     st.caption(f"The same on both sides: {', '.join(same) or 'nothing'}.")
+    judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in behind]), strict=True)
+    st.caption(f"Whose verdicts count: {plain('; '.join(f'{label}: {grader}' for label, grader in judged_by))}.")
+    for condition, label in zip(behind, labels, strict=True):
+        draw_notes({condition.name: label}, [condition])

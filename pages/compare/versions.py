@@ -11,18 +11,20 @@ from core.datasets.published import printed_sets
 from core.events import FORMATS
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, Axis
-from core.measures.accuracy import Cell, accuracy_of
-from core.measures.compare import Step, published_versions, recorrected, steps, without_shared_cases
+from core.measures.accuracy import Cell, accuracy_of, read_scores
+from core.measures.compare import Step, published_versions, recorrected, served_versions, steps, without_shared_cases
 from core.stats.corrections import LABELS, Correction, format_p, stars
-from core.store.conditions import doctor_of
-from core.store.queries.accuracy import courses
+from core.store.conditions import DOCTOR, doctor_of
+from core.store.database import Store
+from core.store.queries.accuracy import CaseScore, courses
+from core.store.queries.served import served_since
 from core.store.selection import McqRule, Selection
 from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
@@ -39,18 +41,28 @@ _LEAST = 0.0005
 def draw_versions() -> None:
     """Ask for versions in order, then draw their accuracy, what each step changed, and how conversations went."""
     sets = known_case_sets()
-    usual = next((name for name in sets if len(_held(name)) > 1), printed_sets()[0])
+    with_steps = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
+    usual = next(with_steps, printed_sets()[0])
     view = ask_view({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
-    known = by_label(_held(view.case_set, view.rule))
+    split = _has_several_served(view.case_set) and st.toggle(
+        "Split by served model",
+        key="monitoring_served",
+        bind="query-params",
+        help="Providers change what runs under a name: each name under which they served a model is a version of its "
+        "own, in the order in which it was first seen.",
+    )
+    behind = _versions(view.case_set, view.rule, split=split)[1]
+    known = by_label(list(behind))
     first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
     if all(label in _FIRST for label in first):  # nothing of one's own under these names
-        asked = Counter(score.model for score in scores(view.rule, view.case_set))
-        first = max(lineages(known), key=lambda pair: min(asked[known[one]] for one in pair), default=first)
+        asked = Counter(score.model for score in _versions(view.case_set, view.rule, split=split)[0])
+        lines = _served_lines(known, behind) if split else []
+        first = max(lines or lineages(known), key=lambda pair: min(asked[known[one]] for one in pair), default=first)
     left, right = st.columns([4, 2])
     labels = choose_several(
         "Versions, in order",
         list(known),
-        "monitoring_versions",
+        "monitoring_served_versions" if split else "monitoring_versions",
         names=model_name,
         default=first,
         placeholder="None",
@@ -61,7 +73,7 @@ def draw_versions() -> None:
     if len(versions) < 2:
         st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
         return
-    cells = _accuracies(view, versions)
+    cells = _accuracies(view, versions, split=split)
     by = f"choices by: {RULE[view.rule].lower()}"
     rests = f"{dataset_name(view.case_set)}; 95 % intervals by bootstrap over cases; {by}."
     draw_figure(
@@ -77,13 +89,13 @@ def draw_versions() -> None:
             icon=":material/menu_book:",
         )
         draw_table(published_table(cells, versions), "monitoring_published")
-    named = {version: model_name(version) for version in versions}
-    draw_extents([extent for extent in extents_on(view.case_set) if extent.model in versions], named)
-    apart_arms = without_shared_cases(scores(view.rule, view.case_set), versions)
+    named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
+    draw_extents([extent for extent in extents_on(view.case_set) if extent.model in named], named)
+    apart_arms = without_shared_cases(_versions(view.case_set, view.rule, split=split)[0], versions)
     if apart_arms:
         words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in apart_arms))
         st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
-    found = recorrected(_compared(view.case_set, versions, view.rule), correction)
+    found = recorrected(_compared(view.case_set, versions, view.rule, split=split), correction)
     if not found:
         return
     changed = {
@@ -112,8 +124,11 @@ def draw_versions() -> None:
         }
         for step in found
     )
-    draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
-    st.caption("Choose a row to see the cases behind it.")
+    if split:  # the part Two sides compares whole conditions
+        draw_table(stepped, "monitoring")
+    else:
+        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
+        st.caption("Choose a row to see the cases behind it.")
     apart = apart_from_bars(found, cells)
     st.caption(
         "Before and after: on the cases for which both versions have an answer that counts. The bars, and the page "
@@ -142,9 +157,10 @@ def draw_versions() -> None:
             percents(*went.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **read[row]),
         )
+    draw_notes(named, conditions(view.case_set))
     draw_what_differs(named, conditions(view.case_set), "these versions")
     draw_conditions(named, conditions(view.case_set))
-    _draw_groups(view, versions, correction, rests)
+    _draw_groups(view, versions, correction, rests, split=split)
 
 
 def _open_step(step: Step, case_set: str) -> None:
@@ -157,9 +173,9 @@ def _open_step(step: Step, case_set: str) -> None:
     open_behind()
 
 
-def _draw_groups(view: View, versions: tuple[str, ...], correction: Correction, rests: str) -> None:
+def _draw_groups(view: View, versions: tuple[str, ...], correction: Correction, rests: str, *, split: bool) -> None:
     """Draw what the steps changed in one arm by specialty."""
-    found = recorrected(_compared(view.case_set, versions, view.rule, by_specialty=True), correction)
+    found = recorrected(_compared(view.case_set, versions, view.rule, by_specialty=True, split=split), correction)
     arms = list(dict.fromkeys((step.format, step.question_type) for step in found))
     if not arms:
         return
@@ -206,12 +222,44 @@ def _held(case_set: str, rule: McqRule = "mcq_loose") -> list[str]:
     return list(dict.fromkeys(score.model for score in scores(rule, case_set)))
 
 
+def _has_several_served(case_set: str) -> bool:
+    """Say whether any doctor was served under several names on a case set."""
+    served: dict[str, set[str]] = {}
+    for condition in conditions(case_set):
+        served.setdefault(condition.doctor, set()).update(condition.served.get(DOCTOR, ()))
+    return any(len(names) > 1 for names in served.values())
+
+
+@cached_query("Reading the answers…", entries=8)
+def _versions(case_set: str, rule: McqRule, *, split: bool = False) -> tuple[list[CaseScore], dict[str, list[str]]]:
+    """Return the scores of a case set under the names of versions, and version → its conditions.
+
+    Versions are the conditions; ``split``, one for each served model, in the order in which these were first seen.
+    """
+    if not split:
+        return scores(rule, case_set), {name: [name] for name in _held(case_set, rule)}
+    wanted = Selection(case_sets=(case_set,))
+    return served_versions(
+        read_scores(Store(), wanted, rule, by_served=True), _held(case_set, rule), ask(served_since, wanted)
+    )
+
+
+def _served_lines(known: Mapping[str, str], behind: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return the labels of each doctor's served models, of doctors that have several."""
+    lines: dict[str, list[str]] = {}
+    for shown, version in known.items():
+        if version in behind:
+            lines.setdefault(doctor_of(version), []).append(shown)
+    return [line for line in lines.values() if len(line) > 1]
+
+
 @cached_query(entries=32)
-def _accuracies(view: View, versions: tuple[str, ...]) -> list[Cell]:
+def _accuracies(view: View, versions: tuple[str, ...], *, split: bool = False) -> list[Cell]:
     """Return accuracy by version and arm: ours where the database holds it, else the published figure."""
+    known = _versions(view.case_set, view.rule, split=split)[0]
     own = [
         Cell(r.model, r.format, r.question_type, None, r.mean, r.ci_low, r.ci_high, own=r)
-        for r in accuracy_of(score for score in scores(view.rule, view.case_set) if score.model in versions)
+        for r in accuracy_of(score for score in known if score.model in versions)
         if r.mean is not None
     ]
     lacking = {label_of(v): v for v in versions if not any(cell.model == v for cell in own)}
@@ -222,8 +270,10 @@ def _accuracies(view: View, versions: tuple[str, ...]) -> list[Cell]:
 
 
 @cached_query("Comparing versions…", entries=32)
-def _compared(case_set: str, versions: tuple[str, ...], rule: McqRule, *, by_specialty: bool = False) -> list[Step]:
-    found = [score for score in scores(rule, case_set) if score.model in versions]
+def _compared(
+    case_set: str, versions: tuple[str, ...], rule: McqRule, *, by_specialty: bool = False, split: bool = False
+) -> list[Step]:
+    found = [score for score in _versions(case_set, rule, split=split)[0] if score.model in versions]
     return steps(found, list(versions), "specialty" if by_specialty else None, "none")
 
 

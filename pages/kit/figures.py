@@ -16,7 +16,7 @@ from core.figures.narrow import under_one_another
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.extent import different_cases_words, on_different_cases, part_words, shared_keys, unfinished_words
-from core.measures.provenance import differing, side_by_side
+from core.measures.provenance import differing, notes_of, side_by_side, side_of
 from core.store.conditions import PARTS, Condition, Part
 from core.store.queries.extent import Extent
 from pages.kit.controls import choose
@@ -45,7 +45,9 @@ _HEADS: dict[Part, str] = {
     "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
     "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff", "grader": "Grader",
-    "reader": "Choice reader", "version": "Version",
+    "reader": "Choice reader", "version": "Version", "served": "Served as", "patient_served": "Patient served as",
+    "summariser_served": "Summariser served as", "solver_served": "Solver served as", "staff_served": "Staff served as",
+    "grader_served": "Grader served as",
 }  # fmt: skip
 _SAID = ("prompts", "cap", "patient", "persona", "summariser", "solver", "staff", "grader", "choice reader", "version")
 """Words with which a condition's part begins and which stand over its column already."""
@@ -172,10 +174,16 @@ def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> Non
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
 
 
+def draw_notes(names: Mapping[str, str], found: Sequence[Condition]) -> None:
+    """Say what is to be known of the figures of the conditions that have these names: nothing, for most."""
+    for sentence in notes_of([condition for condition in found if condition.name in names], names):
+        st.caption(f":material/info: {plain(sentence)}")
+
+
 def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what: str) -> None:
     """Draw, folded, in which settings the conditions of these names differ beside their doctors."""
-    behind = {one.name: one.runs for one in found if one.name in names}
-    sides = [[run for run in run_casts() if run.run_id in behind[name]] for name in names if name in behind]
+    behind = {condition.name: condition for condition in found if condition.name in names}
+    sides = [side_of(behind[name], run_casts()) for name in names if name in behind]
     settings = side_by_side(sides)
     # of one name, what differs between its own runs
     apart = differing(settings) if len(sides) > 1 else [s for s in settings if any(" / " in v for v in s.values)]
@@ -190,5 +198,7 @@ def _words(one: Condition, part: Part) -> str:
     words = one.parts.get(part, "")
     if part == "data_set":
         return dataset_name(words)
+    if part.endswith("served"):
+        return words.partition("served as ")[2]
     head = next((head for head in _SAID if words.startswith(f"{head} ")), "")
     return " and ".join(model_name(piece.removeprefix(f"{head} ")) for piece in words.split(" and "))

@@ -8,8 +8,8 @@ import streamlit as st
 
 from core.debugger.diff import Piece, word_diff
 from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
-from core.export.document import without_credentials
 from core.frameworks.base import framework_of
+from core.frameworks.settings import without_credentials
 from core.persona import label, parse_persona
 from core.store.queries.forks import Node, Tree
 from pages.kit.cases import draw_answer

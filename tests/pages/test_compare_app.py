@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.events import Ended, Utterance, Verdict
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
 from tests.support.stores import copy_of
@@ -224,3 +224,29 @@ def test_runs_with_pictures_are_not_pooled_under_their_doctor(open_page: Open, d
     assert trouble(app) == []
     offered = {option for box in app.selectbox for option in box.options}
     assert {"openai/a", "openai/a · with pictures"} <= offered
+
+
+def test_the_graders_are_named_whose_verdicts_count(two_models: Path, open_page: Open) -> None:
+    """All free responses of the second model are judged again by a lenient grader, which the run's header never saw."""
+    store = Store()
+    lenient = [
+        grades(f"second/{n}/{t}", graded("correct", grader="openai/lenient", at=20.0), run_id="second")
+        for n in range(1, 7)
+        for t in range(2)
+    ]
+    write_journal(store.journals, "second", *lenient)
+    fold(store)
+    app = open_page("compare")
+    assert not trouble(app)
+    settings = frame(app, "").set_index("")
+    assert settings.loc["Grader"].tolist() == ["openai/g", "openai/lenient"]
+    (judged_by,) = [caption.value for caption in app.caption if caption.value.startswith("Whose verdicts count")]
+    assert "lenient" in judged_by
+    assert not any("grader" in c.value for c in app.caption if c.value.startswith("The same on both sides"))
+
+
+def test_repeats_of_a_seed_are_said_beside_the_comparison(two_models: Path, open_page: Open) -> None:
+    store_run("again", "openai/a", {5, 6}, created_at=300.0)
+    app = open_page("compare")
+    assert not trouble(app)
+    assert "12 repeats of the same seed left out" in words(app)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from core.events import Started
 from core.journal import TrialLine
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, answered, graded, invalid, write_journal
 from tests.support.pages import trouble, words
 
 CASES = 12
@@ -96,3 +97,38 @@ def test_links_of_former_versions_open_as_before(open_page: Callable[..., AppTes
     app = open_page("monitoring", monitoring_rule="Exactly one choice", monitoring_correction="Benjamini–Hochberg")
     assert not trouble(app)
     assert (app.selectbox(key="rule").value, app.selectbox(key="correction").value) == ("mcq_strict", "bh")
+
+
+def test_served_models_of_one_run_are_versions_in_the_order_of_their_dates(
+    database: Path, open_page: Callable[..., AppTest]
+) -> None:
+    """Ten cases are played twice: wrong while the provider served z-old, right once it served a-new."""
+    store = Store(database)
+    header = a_header("run", [a_case(n) for n in range(10)], trials=2, arms=[("multi_turn", "frq")])
+    lines = [
+        a_trial(
+            [
+                Started(trial_id=f"{n}/{t}", case_key=f"ours/{n}", trial=t, seed=1, at=100.0 + t),
+                a_call(f"{n}/{t}", served_by=served),
+                answered(),
+                graded(verdict),
+            ],
+            trial_id=f"{n}/{t}",
+            case_key=f"ours/{n}",
+            trial=t,
+        )
+        for n in range(10)
+        for t, (served, verdict) in enumerate((("z-old", "incorrect"), ("a-new", "correct")))
+    ]
+    write_journal(store.journals, "run", header, *lines)
+    fold(store)
+    app = open_page("monitoring")
+    app.toggle(key="monitoring_served").set_value(True).run()
+    assert not trouble(app)
+    assert [name.partition(" · ")[2] for name in app.multiselect(key="monitoring_served_versions").value] == [
+        "served as z-old",
+        "served as a-new",
+    ]
+    row = app.dataframe[0].value.iloc[0]
+    assert (row["Before"], row["After"], row["Cases improved"]) == (0.0, 1.0, 10)
+    assert "several served models" in words(app)

@@ -20,7 +20,7 @@ import pandas as pd
 from core.agents.base import Dialogue
 from core.agents.mcq import judge_loose, judge_strict
 from core.events import COUNTED, Verdict
-from core.measures.accuracy import By
+from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.history.measures import closes
 from core.measures.history.summary import Figure, figures_of
@@ -119,7 +119,7 @@ def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoin
     "mcq_rule",
     empty="No solver was asked about these conversations: `python -m core solve-prefixes --solver reference/solver`.",
 )
-def report(asked: Asked, by: By = None) -> Iterator[Row]:
+def report(asked: Asked, by: CaseBy = None) -> Iterator[Row]:
     """Report a solver's accuracy against the share of the dialogue that has passed, by condition."""
     answers, talks = read_prefixes(asked.store, asked.selection)
     place = ["case_set", by] if by else ["case_set"]

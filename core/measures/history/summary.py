@@ -21,7 +21,7 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.base import publisher
-from core.measures.accuracy import By
+from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
 from core.measures.missing import measure_missing
@@ -363,7 +363,7 @@ _CHANGE = Columns("change", n="n_cases")
 )
 def report(
     asked: Asked,
-    by: By = None,
+    by: CaseBy = None,
     part: Annotated[
         HistoryPart,
         "Measures, the change from the first to the second of two --models, their curves over the dialogue, order of "

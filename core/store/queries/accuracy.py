@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Rule, Verdict
+from core.store.conditions import DOCTOR
+from core.store.queries.served import find_served_trials, several_served
 from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select, staffed, tally
 from core.store.tables import shared_texts
 
@@ -17,7 +19,9 @@ from core.store.tables import shared_texts
 class CaseScore(NamedTuple):
     """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded.
 
-    ``refused_in_words`` of those counted were answered by a refusal.
+    ``refused_in_words`` of those counted were answered by a refusal. ``repeats`` are trials that are left out because
+    the case was played with the same seed before. ``served`` is the name under which the doctor's model was served in
+    these trials, where scores are split by it.
     """
 
     model: str
@@ -30,6 +34,8 @@ class CaseScore(NamedTuple):
     counted: int
     excluded: dict[Verdict | Literal["ungraded"], int]
     refused_in_words: int = 0
+    repeats: int = 0
+    served: str | None = None
 
     @property
     def score(self) -> float | None:
@@ -38,23 +44,33 @@ class CaseScore(NamedTuple):
 
 
 def case_scores(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    mcq_rule: McqRule = "mcq_loose",
+    *,
+    by_served: bool = False,
 ) -> list[CaseScore]:
     """Return every case of every arm and condition: conditions in the order of ``select``, cases in that of their keys.
 
-    Trials of a condition's runs are pooled.
+    Trials of a condition's runs are pooled; ``by_served`` splits them by the name under which the doctor was served.
     """
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
+    if by_served:
+        return _split_by_served(cursor, chosen)
     if chosen.of_cases:
         counts = _TALLIED_COUNTS.format(
             tallied=tally(cursor, chosen), by="strict" if mcq_rule == "mcq_strict" else "loose"
         )
     else:
         select(cursor, chosen)
-        counts = _COUNTS
+        counts = _COUNTS.format(trials="selected")
+    return _with_repeats(cursor, _read(cursor, chosen, counts))
+
+
+def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str, **more: str | None) -> list[CaseScore]:
     sql = f"{counts} {_CASE_SCORES}"
-    values = {"rules": chosen.rules, "counting": list(COUNTED), "staffed": staffed()}
-    parameters = {**chosen.parameters(sql), **{name: held for name, held in values.items() if f"${name}" in sql}}
+    values = {"rules": chosen.rules, "counting": list(COUNTED), "staffed": staffed(), **more}
+    parameters = {**chosen.parameters(sql), **{name: value for name, value in values.items() if f"${name}" in sql}}
     found = cursor.sql(sql, params=parameters).to_arrow_table()
     texts = (shared_texts(found[name]) for name in CaseScore._fields[:6])
     excluded: list[dict[Any, int]] = [{}] * len(found)
@@ -65,11 +81,37 @@ def case_scores(
     return list(map(CaseScore, *texts, *numbers, excluded, found["refused_in_words"].to_pylist()))
 
 
+def _with_repeats(cursor: duckdb.DuckDBPyConnection, scores: list[CaseScore]) -> list[CaseScore]:
+    """Return the scores with the number of trials that were left out of each as repeats."""
+    counts = {tuple(arm): n for *arm, n in cursor.execute(_REPEATS).fetchall()}
+    if not counts:
+        return scores
+    return [score._replace(repeats=counts.get(score[:4], 0)) for score in scores]
+
+
+def _split_by_served(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[CaseScore]:
+    """Return the scores by served model; trials are looked at only where a doctor was served under several names."""
+    whole = case_scores(cursor, chosen, chosen.mcq_rule)
+    conditions = select(cursor, chosen)
+    several = several_served(conditions)
+    names = {condition.name for condition in several}
+    only = {condition.name: next(iter(condition.served.get(DOCTOR, ())), None) for condition in conditions}
+    scores = [score._replace(served=only[score.model]) for score in whole if score.model not in names]
+    if several:
+        find_served_trials(cursor, several)
+        counts = _COUNTS.format(trials="(FROM served_trials WHERE served IS NOT DISTINCT FROM $served)")
+        for (served,) in cursor.execute("SELECT DISTINCT served FROM served_trials ORDER BY served").fetchall():
+            split = _read(cursor, chosen, counts, served=served)
+            scores += [score._replace(served=served) for score in split if score.model in names]
+    place = {condition.name: number for number, condition in enumerate(conditions)}
+    return sorted(scores, key=lambda score: place[score.model])
+
+
 _COUNTS = f"""
     WITH {OUTCOMES}, counts AS (
         SELECT model, place, verdicts.format, verdicts.question_type, case_key,
             any_value(dataset) AS dataset, any_value(specialty) AS specialty, verdict, count(*) AS n
-        FROM outcomes AS verdicts JOIN chosen USING (trial_id)
+        FROM outcomes AS verdicts JOIN {{trials}} AS selected USING (trial_id)
         WHERE {IN_ARMS}
         GROUP BY ALL
     )"""
@@ -81,7 +123,7 @@ _TALLIED_COUNTS = f"""
             SELECT model, place, format, question_type, case_key, dataset, specialty, {{by}} AS verdict, n FROM tallied
             UNION ALL
             SELECT model, place, format, question_type, case_key, dataset, specialty, verdict, 1
-            FROM of_shared JOIN chosen USING (trial_id) WHERE list_contains($rules, rule)
+            FROM of_shared JOIN selected USING (trial_id) WHERE list_contains($rules, rule)
         ) AS verdicts
         WHERE {IN_ARMS}
         GROUP BY model, place, format, question_type, case_key, verdict HAVING n > 0
@@ -97,6 +139,8 @@ _CASE_SCORES = """
     ORDER BY place, format, question_type, case_key"""
 
 
+_REPEATS = """
+    SELECT model, format, question_type, case_key, count(*) FROM repeats GROUP BY ALL"""
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")
 
 
@@ -109,7 +153,7 @@ def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection
     """
     select(cursor, selection)
     sql = f"""
-        WITH {_LAST}
+        WITH {_LAST.format(trials="chosen")}
         SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
         FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
     return _table(cursor, sql, {})
@@ -153,21 +197,22 @@ _LAST = f"""last AS (
             USING (trial_id, position)
         GROUP BY trial_id
     ), held AS (
-        SELECT chosen.*, trial, end_reason, doctor_turns, split_part(chosen.case_key, '/', 1) AS case_set,
+        SELECT talks.*, trial, end_reason, doctor_turns, split_part(talks.case_key, '/', 1) AS case_set,
             coalesce(concluded, false) AS concluded
-        FROM chosen JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
+        FROM {{trials}} AS talks JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
     )"""
+"""Queries up to ``held``: how each of the ``trials`` ended, all that are ``selected`` or those that are ``chosen``."""
 
 _HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
 _BY_RULE = f"""
-    WITH {OUTCOMES}, {_LAST}, judged_by AS (
+    WITH {OUTCOMES}, {_LAST.format(trials="selected")}, judged_by AS (
         SELECT trial_id, format, question_type, model, place,
             any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_strict') AS loose,
             any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_loose') AS strict
         FROM outcomes GROUP BY ALL
     ), by_rule AS (SELECT {_HELD}, 1 AS n FROM judged_by JOIN held USING (trial_id))"""
 _TALLIED_BY_RULE = f"""
-    WITH {{tallied}}, {_LAST}, by_rule AS (
+    WITH {{tallied}}, {_LAST.format(trials="selected")}, by_rule AS (
         SELECT {_HELD}, n FROM tallied WHERE NOT staffed
         UNION ALL
         SELECT {_HELD}, 1 FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)

@@ -99,7 +99,7 @@ _WRONG = f"""
         whole.verdict AS on_vignette
     FROM outcomes AS verdicts
     JOIN trials USING (trial_id)
-    JOIN chosen USING (trial_id)
+    JOIN selected USING (trial_id)
     LEFT JOIN answers USING (trial_id, format, question_type)
     LEFT JOIN praised USING (trial_id, format, question_type)
     LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type, model)

@@ -98,7 +98,9 @@ _HELD = f"""
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),
         max(graded_at)
     FROM grades AS verdicts
-    JOIN chosen USING (trial_id) JOIN seated USING (run_id)
+    JOIN selected USING (trial_id) JOIN seated USING (run_id)
+    ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
+        AND repeats.question_type = verdicts.question_type AND repeats.whole
     WHERE list_contains($free, rule) AND verdict <> 'provider_error' AND {IN_ARMS}
     GROUP BY verdicts.grader ORDER BY 2 DESC, verdicts.grader"""
 _COUNTS = f"""
@@ -113,7 +115,9 @@ _COUNTS = f"""
     SELECT model, verdicts.format, verdicts.question_type, case_key, dataset, specialty,
         invalid, count(*) {{said}}
     FROM asked AS verdicts
-    JOIN chosen USING (trial_id) JOIN seated USING (run_id)
+    JOIN selected USING (trial_id) JOIN seated USING (run_id)
+    ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
+        AND repeats.question_type = verdicts.question_type AND repeats.whole
     LEFT JOIN newest ON newest.trial_id = verdicts.trial_id AND newest.format = verdicts.format
         AND newest.question_type = verdicts.question_type
     WHERE list_contains($free, verdicts.question_type) AND {IN_ARMS}
@@ -248,12 +252,14 @@ _BY_NAME = f"""
 _CHOSEN = f""", paired AS ({_TWO}
         WHERE f.verdict <> s.verdict AND list_contains($counted, f.verdict) AND list_contains($counted, s.verdict)
     ), differing AS (
-        SELECT verdicts.*, model, trials.trial, chosen.case_key, cases.answer,
+        SELECT verdicts.*, model, trials.trial, selected.case_key, cases.answer,
             CASE WHEN first_verdict = 'correct' THEN 'first' WHEN second_verdict = 'correct' THEN 'second'
                  ELSE 'kind' END AS direction
-        FROM paired AS verdicts JOIN trials USING (trial_id) JOIN chosen USING (trial_id)
+        FROM paired AS verdicts JOIN trials USING (trial_id) JOIN selected USING (trial_id)
         JOIN seated ON seated.run_id = trials.run_id
-        LEFT JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
+            AND repeats.question_type = verdicts.question_type AND repeats.whole
+        LEFT JOIN cases ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
         WHERE {IN_ARMS} AND ($directions::VARCHAR[] IS NULL OR list_contains($directions, direction))
     )"""
 _PAIRED = {True: _IN_TURN + _CHOSEN, False: _BY_NAME + _CHOSEN}

@@ -178,6 +178,6 @@ _READ_BEFORE = f"""
 
 _COUNT_READ_BEFORE = f"""
     WITH newest AS ({_STRICT.format(where="WHERE")})
-    SELECT count(*) FROM newest AS verdicts JOIN chosen USING (trial_id) JOIN seated USING (run_id)
+    SELECT count(*) FROM newest AS verdicts JOIN selected USING (trial_id) JOIN seated USING (run_id)
     JOIN answers USING (trial_id, format, question_type)
     WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL AND {IN_ARMS}"""

@@ -188,7 +188,10 @@ _SPOKEN = """
 
 
 def results(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pa.Table:
-    """Return a row for each answer and rule, with all that tells rows apart: ready for CSV or Parquet."""
+    """Return a row for each answer and rule, with all that tells rows apart: ready for CSV or Parquet.
+
+    ``repeat``: figures leave the answer out, because the case was played with the same seed in an earlier run.
+    """
     chosen = selection or Selection()
     select(cursor, chosen)
     table: pa.Table = cursor.sql(_RESULTS, params=chosen.parameters(_RESULTS)).to_arrow_table()
@@ -212,17 +215,20 @@ def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool =
 _RESULTS = f"""
     SELECT runs.run_id, runs.doctor AS model, seated.model AS condition,
         runs.patient, runs.grader AS run_grader, runs.summariser, runs.protocol,
-        runs.prompt_pack, runs.prompt_hash, runs.source, chosen.dataset, chosen.specialty, trials.case_key,
+        runs.prompt_pack, runs.prompt_hash, runs.source, selected.dataset, selected.specialty, trials.case_key,
         trials.content_hash, trials.trial_id, trials.trial, trials.status, trials.end_reason, trials.doctor_turns,
         verdicts.format, verdicts.question_type, verdicts.rule, answers.response, cases.answer,
-        verdicts.grader, verdicts.extracted, verdicts.verdict, answers.detail, trials.finished_at
+        verdicts.grader, verdicts.extracted, verdicts.verdict, answers.detail, trials.finished_at,
+        repeats.trial_id IS NOT NULL AS repeat
     FROM verdicts
     JOIN answers USING (trial_id, format, question_type)
     JOIN trials ON trials.trial_id = verdicts.trial_id
-    JOIN chosen ON chosen.trial_id = trials.trial_id
+    JOIN selected ON selected.trial_id = trials.trial_id
     JOIN runs ON runs.run_id = trials.run_id
     JOIN seated ON seated.run_id = trials.run_id
-    LEFT JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+    LEFT JOIN cases ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
+    LEFT JOIN (FROM repeats WHERE whole) AS repeats ON repeats.trial_id = verdicts.trial_id
+        AND repeats.format = verdicts.format AND repeats.question_type = verdicts.question_type
     WHERE {IN_ARMS}
     ORDER BY runs.run_id, trials.case_key, trials.trial, verdicts.format, verdicts.question_type, verdicts.rule"""
 

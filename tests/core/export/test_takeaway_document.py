@@ -11,10 +11,11 @@ import pytest
 from core.errors import UsageError
 from core.events import COUNTED, Event, Token
 from core.export import reading
-from core.export.document import document_of, document_of_events, without_credentials
+from core.export.document import document_of, document_of_events
 from core.export.forms import FORMS, file_name, to_json
 from core.export.page import to_html, to_markdown
 from core.export.plot import plot_of
+from core.frameworks.settings import without_credentials
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.export.talks import fill, read_back

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.provenance import differing, side_by_side
+from core.measures.provenance import Side, differing, side_by_side, side_of_run
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.runs import CAMPAIGNS, Run, run_records
@@ -48,7 +48,9 @@ def test_casts_are_the_campaigns_newest_first(stored: dict[str, Run]) -> None:
 
 
 def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> None:
-    found = {s.name: s.values for s in differing(side_by_side([[stored["one"]], [stored["two"]]]))}
+    found = {
+        s.name: s.values for s in differing(side_by_side([side_of_run(stored["one"]), side_of_run(stored["two"])]))
+    }
     assert found == {
         "Prompts (name and hash)": ("default h", "default gggggggg"),
         "Patient": ("openai/p", "openai/other"),
@@ -59,14 +61,15 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> N
 
 
 def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
-    found = side_by_side([[stored["one"]], [stored["three"]]])
+    found = side_by_side([side_of_run(stored["one"]), side_of_run(stored["three"])])
     assert [s.name for s in differing(found)] == ["Trials of a case"]
     assert {s.name for s in found if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
 
 
 def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:
-    (side,) = [s for s in side_by_side([list(stored.values()), []]) if s.name == "Patient"]
-    assert side.values == ("openai/p / openai/other", "no run")
+    settings = side_by_side([Side(list(stored.values())), Side([])])
+    (side,) = [setting for setting in settings if setting.name == "Cap of the conversation"]
+    assert side.values == ("30 messages / none", "no run")
     assert not side.same
 
 

@@ -177,7 +177,7 @@ def test_an_older_partial_grading_is_history_once_all_is_graded_again(store: Sto
 
 def test_runs_are_told_apart_by_the_grader_that_counts(store: Store) -> None:
     store_run(store, "r", ["correct", "incorrect"])
-    store_run(store, "s", ["correct", "incorrect"])
+    store_run(store, "s", ["correct", "incorrect"], seed=21)
     assert means(store) == {"openai/a": (0.5, 4)}
     regrade(store, {"r/0": "correct", "r/1": "correct"}, at=20.0)
     assert means(store) == {"openai/a · grader g": (0.5, 2), "openai/a · grader h": (1.0, 2)}

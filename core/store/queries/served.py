@@ -1,0 +1,65 @@
+"""Which served model the doctor of a trial was, and since when each has been seen.
+
+Counts of calls by served model (``core.store.tallies``) say under which names a run was served. Calls themselves are
+read only of runs that were served under several, to tell their trials apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from core.frameworks.base import frameworks
+from core.store.conditions import DOCTOR, Condition
+from core.store.selection import Selection, select
+from core.store.tables import arrow_table, schema_of
+
+
+def several_served(conditions: Sequence[Condition]) -> list[Condition]:
+    """Return the conditions whose doctor was served under several names."""
+    return [condition for condition in conditions if len(condition.served.get(DOCTOR, ())) > 1]
+
+
+def find_served_trials(cursor: duckdb.DuckDBPyConnection, conditions: Sequence[Condition]) -> None:
+    """Put ``served_trials`` beside the tables: the selected trials of these conditions, with the doctor's served model.
+
+    Columns: those of ``selected``, and ``served``: several names in one trial are joined by " + ", and it is NULL where
+    the provider gave none. Needs ``select`` before it.
+    """
+    runs = sorted({run_id for condition in conditions for run_id in condition.runs})
+    cursor.register("split_runs", arrow_table(schema_of("run_id:text"), [(run_id,) for run_id in runs]))
+    tested = [(name, known.tested.role) for name, known in frameworks().items()]
+    cursor.register("tested_roles", arrow_table(schema_of("protocol:text role:text"), tested))
+    cursor.execute(_SERVED_TRIALS)
+
+
+def served_since(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None
+) -> dict[tuple[str, str | None], float]:
+    """Return (condition, served model of its doctor) → when its first trial began, in seconds since 1970."""
+    conditions = select(cursor, selection)
+    several = several_served(conditions)
+    find_served_trials(cursor, several)
+    since = {(model, served): at for model, served, at in cursor.execute(_SINCE_SERVED).fetchall()}
+    began = dict(cursor.execute(_SINCE).fetchall())
+    for condition in conditions:
+        if condition not in several and condition.name in began:
+            since[condition.name, next(iter(condition.served.get(DOCTOR, ())), None)] = began[condition.name]
+    return since
+
+
+_SERVED_TRIALS = """
+    CREATE OR REPLACE TEMP TABLE served_trials AS
+    SELECT selected.*, served
+    FROM selected SEMI JOIN split_runs USING (run_id) LEFT JOIN (
+        SELECT calls.trial_id, string_agg(DISTINCT served_by, ' + ' ORDER BY served_by) AS served
+        FROM calls JOIN split_runs ON split_runs.run_id = calls.run_id JOIN runs ON runs.run_id = calls.run_id
+        JOIN tested_roles ON tested_roles.protocol = runs.protocol AND tested_roles.role = calls.role
+        WHERE served_by <> '' GROUP BY calls.trial_id
+    ) AS doctors USING (trial_id)"""
+_BEGAN = "min(coalesce(trials.started_at, trials.finished_at))"
+_SINCE_SERVED = f"""
+    SELECT model, served, {_BEGAN}
+    FROM served_trials JOIN seated USING (run_id) JOIN trials USING (trial_id) GROUP BY model, served"""
+_SINCE = f"SELECT model, {_BEGAN} FROM selected JOIN seated USING (run_id) JOIN trials USING (trial_id) GROUP BY model"
