@@ -40,14 +40,17 @@ Verdict = Literal[
     "no_diagnosis",
     "multiple",
     "refused_in_words",
+    "empty",
     "ungradable",
     "refused",
+    "cut",
     "provider_error",
     "not_applicable",
 ]
 """``refused_in_words``: the doctor's own reply declines to answer, as the grader quotes it; ``refused``: there is no
-reply, for the provider's filter withheld it."""
-COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words")
+reply, for the provider's filter withheld it. ``empty``: the reply is blank, though the provider reports a normal end;
+``cut``: the answer, or the summary that it was to rest on, was stopped at the limit of its length."""
+COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words", "empty")
 """Verdicts that count in an accuracy; all others are excluded and shown with their number."""
 Rule = Literal["mcq_loose", "mcq_strict", "frq", "frq_top3"]
 
@@ -272,7 +275,7 @@ class Graded(_Event):
     prompt_hash: str = ""
     """Of the prompts under which a re-grading judged; empty where the run's own prompts did, or none."""
     rule_version: int = 1
-    """Of the hand-written rule that judged; 1 for a model's verdicts."""
+    """Of the hand-written rule that judged, or of how a model's words were read (``core.agents.grader``)."""
 
 
 class Failed(_Event):

@@ -52,8 +52,10 @@ VERDICT: dict[Verdict, str] = {
     "no_diagnosis": "No diagnosis",
     "multiple": "Several diagnoses",
     "refused_in_words": "Refused in words",
+    "empty": "Blank answer",
     "ungradable": "Ungradable, excluded",
     "refused": "Refused, excluded",
+    "cut": "Cut at its limit, excluded",
     "provider_error": "Provider error, excluded",
     "not_applicable": "Not applicable",
 }

@@ -37,6 +37,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.frameworks.answering import reason_of
 from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.journal import RunHeader
@@ -361,7 +362,7 @@ class _Reader:
         came: dict[str, Any] = {"response": call.response, "note": _UNRECORDED if parts and not call.parts else then}
         if call.error:
             came |= {
-                "reason": "refused" if call.error.startswith("refused") else "provider_error",
+                "reason": reason_of(call.error.partition(":")[0], answering=kind == "answer"),
                 "detail": call.error,
             }
         return self._add(kind, call.role, call.model, parts, call=call, **came | outcome)

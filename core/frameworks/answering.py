@@ -14,7 +14,7 @@ from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, 
 from core.agents.mcq import judge_loose, judge_strict
 from core.agents.memory import side_by_side
 from core.case import Case, Fact, Profile
-from core.errors import ProviderError
+from core.errors import FailureKind
 from core.events import (
     PASSING,
     Answered,
@@ -38,6 +38,9 @@ Answer = Callable[[Material, Question], AsyncIterator[Saying]]
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
+_CUT_SUMMARY = "cut: the summary was stopped at the limit of its length"
+_BLANK: tuple[FailureKind, ...] = ("blank", "unspoken")
+"""Failures that are the model's own reply: it ended normally and said nothing."""
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
 
@@ -59,14 +62,17 @@ async def answered(
                 try:
                     async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
                         if isinstance(item, Said):
-                            material = Material(format_, text=item.text)
                             yield Summarised(text=item.text, call_id=item.call_id)
+                            if item.cut:  # it leaves out what the patient said last
+                                invalid = ("cut", _CUT_SUMMARY)
+                            else:
+                                material = Material(format_, text=item.text)
                         else:
                             yield item
                 except CallFailed as failure:
                     yield failure.called
                     yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
-                    invalid = (_verdict_of(failure.error), str(failure.error))
+                    invalid = (reason_of(failure.error.kind, answering=False), str(failure.error))
             elif invalid is None:
                 material = shown(format_, trial.case, talk.dialogue)
             for arm in trial.arms:
@@ -212,11 +218,11 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
                 yield item
     except CallFailed as failure:
         yield failure.called
-        yield _invalid(arm, _verdict_of(failure.error), str(failure.error), failure.called.call.call_id)
+        yield _invalid(arm, reason_of(failure.error.kind), str(failure.error), failure.called.call.call_id)
         return
     response = said.text if said else ""
     if not response.strip():
-        yield _invalid(arm, "provider_error", "the reply was empty")
+        yield _invalid(arm, "empty", "the reply was blank", said.call_id if said else None)
         return
     given = Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
     grading = grade_answer(case, grader, arm, response, trial.many_choices)
@@ -229,7 +235,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
     if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]
-        given = _invalid(arm, "provider_error", _CUT, said.call_id)
+        given = _invalid(arm, "cut", _CUT, said.call_id)
     for event in (given, *graded):
         yield event
 
@@ -244,8 +250,15 @@ def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | 
     return ("refused" if broken.reason == "refusal" else "provider_error"), broken.detail
 
 
-def _verdict_of(error: ProviderError) -> Verdict:
-    return "refused" if error.kind == "refused" else "provider_error"
+def reason_of(kind: str, *, answering: bool = True) -> Verdict:
+    """Return the verdict where a call failed with a ``FailureKind``.
+
+    A doctor or solver that ends its answer normally and says nothing has answered with nothing, which is no fault of
+    its provider; of anybody who is not ``answering`` it is a failure like any other.
+    """
+    if kind == "refused":
+        return "refused"
+    return "empty" if answering and kind in _BLANK else "provider_error"
 
 
 def _invalid(arm: Arm, verdict: Verdict, detail: str, call_id: str | None = None) -> Answered:

@@ -105,7 +105,7 @@ class Progress:
                         log.warning("%s (%s)", self.trouble, event.grader)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
-                if event.reason in ("provider_error", "refused"):
+                if event.reason in ("provider_error", "refused", "cut", "empty"):
                     self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.agents.base import Grader
-from core.agents.grader import Memory
+from core.agents.grader import READING_VERSION, Memory
 from core.agents.memory import Memory as Replies
 from core.agents.memory import Unit
 from core.case import Case
@@ -91,6 +91,8 @@ class Judge:
         """Say whether the verdict that counts now is already this grader's under these prompts."""
         if answer.verdict in (None, "provider_error"):  # a provider's failure is no judgement
             return False
+        if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
+            return False  # what an earlier version could not read this one may
         under_these = answer.prompt_hash == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
         return under_these and (answer.grader or "").partition(" [")[0] == self.model
 
@@ -202,7 +204,7 @@ def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
     if not judge.prompt_hash:
         return Memory()
     with store.read() as cursor:
-        given = given_verdicts(cursor, judge.model, judge.prompt_hash)
+        given = given_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
     return Memory(
         {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
     )
@@ -346,6 +348,7 @@ class _Desk:
             verdict=said.verdict,
             call_ids=said.call_ids,
             prompt_hash=judge.prompt_hash,
+            rule_version=READING_VERSION if is_model(judge.model) else 1,
         )
         name = unit.unit_id if unit.paid else ""
         return [GradesLine(run_id=plan.header.run_id, trial_id=answer.trial_id, grades=[grade], unit=name)]

@@ -38,7 +38,8 @@ class AccuracyRow:
 
     Mean and bounds are ``None`` where no case counts; the normal theory gives one case no interval.
     ``n_trials`` counted; ``n_excluded`` did not, by verdict in ``excluded_by_reason`` (``ungraded``: no grade yet).
-    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words.
+    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words,
+    ``n_blank`` were blank.
     """
 
     model: str
@@ -54,6 +55,7 @@ class AccuracyRow:
     n_cases_excluded: int = 0
     excluded_by_reason: dict[str, int] = field(default_factory=dict)
     n_refused: int = 0
+    n_blank: int = 0
 
 
 def accuracy(
@@ -125,6 +127,7 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Accur
         n_cases_excluded=len(scores) - len(values),
         excluded_by_reason=dict(sorted(reasons.items())),
         n_refused=sum(s.refused_in_words for s in scores),
+        n_blank=sum(s.blank for s in scores),
     )
 
 
@@ -271,6 +274,7 @@ def report(
             {
                 "n_trials": row.n_trials,
                 "n_refused_in_words": row.n_refused,
+                "n_blank": row.n_blank,
                 "n_excluded": row.n_excluded,
                 "n_cases_excluded": row.n_cases_excluded,
             },

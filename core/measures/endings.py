@@ -108,8 +108,8 @@ class Rule:
     ``unconcluded`` concerns conversations whose last message holds no final diagnosis, ``ended_by`` those that ended
     for these reasons; ``becomes`` says what their answers count as. A rule without either concerns grading only.
     ``wrong`` are excluded answers that count as not correct: those refused, or all but those to a question that the
-    case does not allow (not applicable), which nobody could answer. ``without_refusals`` leaves out the counted answers
-    in which the doctor refused in words.
+    case does not allow (not applicable), which nobody could answer. ``without`` leaves out counted answers of a kind:
+    those in which the doctor refused in words, or blank ones.
     """
 
     key: str
@@ -121,7 +121,7 @@ class Rule:
     mcq_rule: McqRule = "mcq_loose"
     invalid: Literal["exclude", "zero"] = "exclude"
     wrong: Literal["", "refused", "excluded"] = ""
-    without_refusals: bool = False
+    without: Literal["", "refused_in_words", "blank"] = ""
 
     @property
     def on_endings(self) -> bool:
@@ -196,7 +196,14 @@ RULES: tuple[Rule, ...] = (
         "Refused in words: excluded",
         "Answers in which the doctor itself declines to answer, as the grader quotes it, are left out. By the standard "
         "rule, and the papers’, they count as not correct.",
-        without_refusals=True,
+        without="refused_in_words",
+    ),
+    Rule(
+        "blank_excluded",
+        "Blank: excluded",
+        "Blank answers, of which the provider reports a normal end, are left out. By the standard rule they count as "
+        "not correct: a model that says nothing has named nothing.",
+        without="blank",
     ),
     Rule(
         "excluded_wrong",
@@ -238,7 +245,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
             counted, scores = _cases(rows, case, rule)
             kept = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
             changed = _changed(rows, rule)
-            by_grade = rule.without_refusals or (rule.wrong and rule.mcq_rule == "mcq_loose")
+            by_grade = rule.without or (rule.wrong and rule.mcq_rule == "mcq_loose")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
             both = kept & (standard > 0)
             same, interval = _difference(scores[both], usual[both])
@@ -282,8 +289,8 @@ def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floa
         stays = ~_concerned(rows, rule)
         correct = correct * stays
         counted = counted * stays if rule.becomes == "excluded" else counted
-    if rule.without_refusals:
-        counted = counted - rows["refused_in_words"].to_numpy(dtype=np.float64)
+    if rule.without:
+        counted = counted - rows[rule.without].to_numpy(dtype=np.float64)
     if rule.wrong:
         counted = counted + rows[f"{prefix}{rule.wrong}"].to_numpy(dtype=np.float64)
     size = int(case.max()) + 1 if case.size else 0
@@ -299,8 +306,8 @@ def _changed(rows: pd.DataFrame, rule: Rule) -> int:
         return int(rows["differ"].sum())
     if rule.wrong:
         return int(rows[rule.wrong].sum())
-    if rule.without_refusals:
-        return int(rows["refused_in_words"].sum())
+    if rule.without:
+        return int(rows[rule.without].sum())
     if not rule.on_endings:  # whole cases come in
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
     return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())

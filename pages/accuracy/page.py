@@ -1,7 +1,7 @@
 """Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import Cell
+from core.measures.accuracy import AccuracyRow, Cell
 from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, format_p, stars
 from pages.accuracy.cases import draw_cases, take_bar
@@ -166,17 +166,18 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
                 left_out[model].update(row.excluded_by_reason)
         words = [f"{view.names[model]}: {excluded_in_words(why)}" for model, why in left_out.items() if why]
         st.caption(f"Excluded, and not counted as wrong: {'; '.join(words) or 'nothing'}.")
-        refused = {model: sum(row.n_refused for row in rows) for model, rows in own.items()}
-        words = [
-            f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in own[model]):,} answers"
-            for model, n in refused.items()
-            if n
-        ]
-        if words:
-            st.caption(
-                f"Refused in words, and counted as not correct as in the papers: {'; '.join(words)}. *Endings and "
-                "what-if* has the accuracy without them."
-            )
+        not_given: dict[str, Callable[[AccuracyRow], int]] = {
+            "Refused in words, and counted as not correct as in the papers": lambda row: row.n_refused,
+            "Blank, and counted as not correct": lambda row: row.n_blank,
+        }
+        for kind, count in not_given.items():
+            words = [
+                f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in rows):,} answers"
+                for model, rows in own.items()
+                if (n := sum(map(count, rows)))
+            ]
+            if words:
+                st.caption(f"{kind}: {'; '.join(words)}. *Endings and what-if* has the accuracy without them.")
     most = {model: max(row.n_cases for row in rows) for model, rows in own.items()}
     if len(most) > 1 and max(most.values()) > 1.05 * min(most.values()) and not any(c.group for c in cells):
         asked = ", ".join(f"{view.names[model]} {n:,}" for model, n in most.items())
@@ -231,12 +232,13 @@ def _draw_tables(
                 "Cases": c.own.n_cases if c.own else None,
                 "Trials": c.own.n_trials if c.own else None,
                 "Refused in words": c.own.n_refused if c.own else None,
+                "Blank": c.own.n_blank if c.own else None,
                 "Excluded": c.own.n_excluded if c.own else None,
                 "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
                 "From": "this database" if c.own else f"published, supplementary table {c.table}",
             }
             for c in cells
-        ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Excluded"), "Int64"))
+        ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Blank", "Excluded"), "Int64"))
         draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):

@@ -31,8 +31,10 @@ _MARKS: dict[Verdict, tuple[str, str]] = {
     "no_diagnosis": ("orange", ":material/help:"),
     "multiple": ("orange", ":material/stacks:"),
     "refused_in_words": ("orange", ":material/front_hand:"),
+    "empty": ("orange", ":material/check_box_outline_blank:"),
     "ungradable": ("gray", ":material/block:"),
     "refused": ("gray", ":material/block:"),
+    "cut": ("gray", ":material/content_cut:"),
     "provider_error": ("gray", ":material/cloud_off:"),
     "not_applicable": ("gray", ":material/remove:"),
 }

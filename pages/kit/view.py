@@ -59,6 +59,8 @@ class View:
     correction: Correction = "holm"
     pooled: bool = False
     """Whether a doctor's conditions are put together on purpose."""
+    without_blank: bool = False
+    """Whether blank answers are left out; they count as not correct."""
     names: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
     """Condition → its name as this page shows it, of all on offer."""
 

@@ -79,6 +79,7 @@ class CraftMD(Framework):
     """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
+    version = 2
     source = "Johri et al., Nature Medicine 2025"
     about = (
         "The doctor questions a patient and then answers itself, in every format and question type that is asked "

@@ -19,7 +19,7 @@ from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.frameworks.base import publisher
 from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
-from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care
+from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care, without_blank
 from core.models.registry import load_registry
 from core.store.queries.care import CareQuestion, failures, ratings
 from core.store.queries.cases import newest_profiles
@@ -181,12 +181,17 @@ def report(
         "The four parts with both accuracies; kinds of failures, or each; habits; ratings with their words; parts "
         "normalised over data sets; static against conversational accuracy.",
     ] = "parts",
+    blank: Annotated[
+        Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is left out."
+    ] = "failed",
 ) -> Iterator[Listed]:
     """Report accuracy, conversational efficiency and strategy, empathy and robustness where staff answers, too.
 
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
     """
     trials = read_care(asked.store, question_type, asked.selection)
+    if blank == "excluded":
+        trials = without_blank(trials)
     if trials.empty:
         raise AnamnesisError(
             f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python -m "

@@ -17,7 +17,7 @@ from core.store.tables import shared_texts
 class CaseScore(NamedTuple):
     """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded.
 
-    ``refused_in_words`` of those counted were answered by a refusal.
+    ``refused_in_words`` of those counted were answered by a refusal, and ``blank`` by nothing.
     """
 
     model: str
@@ -30,6 +30,7 @@ class CaseScore(NamedTuple):
     counted: int
     excluded: dict[Verdict | Literal["ungraded"], int]
     refused_in_words: int = 0
+    blank: int = 0
 
     @property
     def score(self) -> float | None:
@@ -62,7 +63,8 @@ def case_scores(
     for row, reasons in zip(np.flatnonzero(lost), found["excluded"].drop_null().to_pylist(), strict=True):
         excluded[row] = dict(reasons)
     numbers = (found[name].to_pylist() for name in ("correct", "counted"))
-    return list(map(CaseScore, *texts, *numbers, excluded, found["refused_in_words"].to_pylist()))
+    named = (found[name].to_pylist() for name in ("refused_in_words", "blank"))
+    return list(map(CaseScore, *texts, *numbers, excluded, *named))
 
 
 _COUNTS = f"""
@@ -91,6 +93,7 @@ _CASE_SCORES = """
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
         coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
+        coalesce(sum(n) FILTER (verdict = 'empty'), 0)::BIGINT AS blank,
         map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
     FROM counts
     GROUP BY model, place, format, question_type, case_key
@@ -122,7 +125,8 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     in all, ``counted`` and ``correct`` by the loose multiple-choice rule, ``strict_counted`` and ``strict_correct`` by
     the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule. Of those
     that do not count, ``excluded`` are all to questions that the case allows, ``refused`` among them, and the same by
-    the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals.
+    the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals, and
+    ``blank`` were blank.
     """
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
     chosen, values = selection or Selection(), {"rules": rules, "counting": list(COUNTED)}
@@ -186,6 +190,7 @@ _OUTCOMES = """
         coalesce(sum(n) FILTER (loose = 'refused'), 0)::BIGINT AS refused,
         coalesce(sum(n) FILTER (strict = 'refused_in_words' AND loose IN ('incorrect', strict)), 0)::BIGINT
             AS refused_in_words,
+        coalesce(sum(n) FILTER (loose = 'empty'), 0)::BIGINT AS blank,
         coalesce(sum(n) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable'), 0)::BIGINT
             AS strict_excluded,
         coalesce(sum(n) FILTER (strict = 'refused'), 0)::BIGINT AS strict_refused

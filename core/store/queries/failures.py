@@ -14,7 +14,7 @@ from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select
 from core.store.tables import records
 
-FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "ungradable")
+FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "cut", "ungradable")
 """Verdicts that do not count because somebody else than the doctor failed."""
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""

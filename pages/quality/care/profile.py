@@ -14,7 +14,7 @@ from core.figures.radar import radar
 from core.figures.scatter import Line, Spot, scatter
 from core.figures.style import GREY, PALETTE, Axis
 from core.measures.care import across
-from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care, without_blank
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.care import CareQuestion
@@ -64,7 +64,8 @@ def stored_trials(question: CareQuestion) -> pd.DataFrame:
 @cached_query()
 def trials(view: View) -> pd.DataFrame:
     """Return the trials that are looked at."""
-    return view.rows(stored_trials(view.questions[0]))  # type: ignore[arg-type]
+    found = view.rows(stored_trials(view.questions[0]))  # type: ignore[arg-type]
+    return without_blank(found) if view.without_blank else found
 
 
 @cached_query("Computing intervals…", entries=32)
