@@ -24,7 +24,6 @@ from pages.kit.campaigns import (
     campaigns,
     cost_in_words,
     in_transcripts,
-    rule_of,
     run_title,
     state_of,
 )
@@ -201,7 +200,7 @@ def draw_going_on() -> None:
 def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
     st.subheader("Latest result", anchor=False)
-    if rows := accuracy_rows(run.run_id, rule_of(run.protocol)):
+    if rows := accuracy_rows(run.run_id):
         n = max(row.n_cases for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),

@@ -25,7 +25,7 @@ from core.cli.options import (
     run_id_of,
     with_options,
 )
-from core.datasets.select import answers_of, select
+from core.datasets.select import choices_of, select
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks
@@ -107,7 +107,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             cases=ready,
             case_set=cases if limit is None else f"{cases} (first {limit})",
             arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
-            many_choices=answers_of(cases),
+            many_choices=choices_of(cases),
             trials=given["trials"],
             seed=given["seed"],
             prompts=given["prompts"] or "",

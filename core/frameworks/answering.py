@@ -25,9 +25,9 @@ from core.events import (
     Format,
     Graded,
     QuestionType,
-    Rule,
     Summarised,
     Verdict,
+    grader_rule,
 )
 from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
@@ -158,7 +158,7 @@ def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[
     """Return the question of an arm; without choices, "which of the following" becomes "what"."""
     if question_type == "mcq":
         return Question(question_type, case.question, case.choices, case.asks_for)
-    if question_type == "mcq_many":
+    if question_type in ("mcq_many", "mcq_answers"):
         return Question(question_type, case.question, tuple(many_choices), case.asks_for)
     text = _OF_THE_FOLLOWING.sub("what", case.question)
     return Question(question_type, text[:1].upper() + text[1:], asks_for=case.asks_for)
@@ -170,11 +170,12 @@ async def grade_answer(
     """Yield the grader's calls and one ``Graded`` a rule that fits the question type; also for re-grading.
 
     Multiple choice is graded by both rules and needs no grader; one that can read is asked only where the strict rule
-    finds no choice, whether that is a refusal. Where the grader's provider fails, the verdict is ``provider_error``:
-    excluded until the answer is graded again; that of the rule stays as it is.
+    finds no choice, whether that is a refusal. Of many choices several are names of one disease, so that the grader
+    judges them as free responses, and beside it the substring rule. Where the grader's provider fails, the verdict is
+    ``provider_error``: excluded until the answer is graded again; that of a rule stays as it is.
     """
     format_, question_type = arm
-    if question_type in ("mcq", "mcq_many"):
+    if question_type in ("mcq", "mcq_answers"):
         lettered = question_type == "mcq"
         choices = case.choices if lettered else many_choices  # so many are shown without letters
         strict = judge_strict(response, case.answer, choices, lettered=lettered)
@@ -192,11 +193,14 @@ async def grade_answer(
         for judgement in (judge_loose(response, case.answer), strict):
             yield _graded(arm, "rule", judgement)
         return
-    rule: Rule = "frq" if question_type == "frq" else "frq_top3"
-    grading = grader.grade(case, response) if rule == "frq" else grader.grade_top3(case, response)
+    rule = grader_rule(question_type)
+    assert rule is not None, "what no rule judges a grader does"
+    if question_type == "mcq_many":
+        yield _graded(arm, "rule", judge_loose(response, case.answer))
+    grading = grader.grade_top3(case, response) if question_type == "frq_top3" else grader.grade(case, response)
     try:
         async for item in grading:
-            yield _graded(arm, grader.name, item) if isinstance(item, Judgement) else item
+            yield _graded(arm, grader.name, replace(item, rule=rule)) if isinstance(item, Judgement) else item
     except CallFailed as failure:
         yield failure.called
         yield Failed(where=f"grader {format_}:{question_type}", failure=failure.error.kind, message=str(failure.error))
@@ -206,7 +210,7 @@ async def grade_answer(
 
 async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grader: Grader) -> AsyncIterator[Event]:
     case = trial.case
-    if arm[1] == "mcq" and not case.choices:
+    if arm[1] in ("mcq", "mcq_many") and not case.choices:
         yield _invalid(arm, "not_applicable", "the case has no choices")
         return
     said: Said | None = None
@@ -304,9 +308,9 @@ GRADING_TOKENS = 220
 
 
 def graded(campaign: Campaign) -> tuple[int, float, float]:
-    """Return calls and tokens of the grader: two calls a free response, three for three diagnoses."""
+    """Return calls and tokens of the grader: two calls a free response or one of many choices, three for three."""
     trials = len(campaign.cases) * campaign.trials
-    free = sum(question_type == "frq" for _, question_type in campaign.arms)
+    free = sum(question_type in ("frq", "mcq_many") for _, question_type in campaign.arms)
     three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)
     calls = trials * (2 * free + 3 * three)
     return calls, calls * GRADING_TOKENS, calls * 4

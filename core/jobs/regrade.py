@@ -17,7 +17,7 @@ from core.agents.memory import Memory as Replies
 from core.agents.memory import Unit
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import Failed, Graded, QuestionType, Verdict
+from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
@@ -35,7 +35,7 @@ from core.store.queries.regrading import AnswerToGrade, answers_to_grade, cases_
 from core.store.runs import header_of
 from core.work import Work, work_at
 
-FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
+FREE = GRADED_TYPES
 """Question types that graders judge."""
 
 Key = tuple[QuestionType, str, str]
@@ -342,7 +342,7 @@ class _Desk:
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
-            rule="frq" if answer.question_type == "frq" else "frq_top3",
+            rule=grader_rule(answer.question_type) or "frq",
             grader=judge.stored_name,
             extracted=said.extracted,
             verdict=said.verdict,
@@ -362,7 +362,7 @@ class _Desk:
         async for event in grade_answer(plan.cases[answer.case], grader, arm, answer.response, ()):
             if isinstance(event, Failed):
                 self.progress.failures[event.message] += 1
-            elif isinstance(event, Graded) and event.verdict != "provider_error":
+            elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
                 said = Said(event.extracted, event.verdict, event.call_ids)
         return said
 

@@ -118,7 +118,7 @@ class Rule:
     unconcluded: bool = False
     ended_by: tuple[EndReason, ...] = ()
     becomes: Literal["excluded", "no_diagnosis"] = "excluded"
-    mcq_rule: McqRule = "mcq_loose"
+    mcq_rule: McqRule = "usual"
     invalid: Literal["exclude", "zero"] = "exclude"
     wrong: Literal["", "refused", "excluded"] = ""
     without: Literal["", "refused_in_words", "blank"] = ""
@@ -132,13 +132,16 @@ class Rule:
         """Say whether the rule can change anything in an arm."""
         if self.on_endings:
             return arm[0] in AFTER_CONVERSATION
-        return self.mcq_rule == "mcq_loose" or arm[1].startswith("mcq")
+        if self.mcq_rule == "mcq_strict":
+            return arm[1] in ("mcq", "mcq_answers")
+        return self.mcq_rule == "usual" or arm[1] == "mcq_many"
 
 
 STANDARD = Rule(
     "standard",
     "Standard rule",
-    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule. Answers that a filter "
+    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule, many choices by the "
+    "grader. Answers that a filter "
     "refused, that a provider failed to give or that are not graded are excluded, and so is a case without any answer "
     "that counts.",
 )
@@ -189,6 +192,13 @@ RULES: tuple[Rule, ...] = (
         "The strict rule, with a refusal to choose among the options counted as not correct, as the paper has it.",
         mcq_rule="mcq_strict",
         wrong="refused",
+    ),
+    Rule(
+        "substring",
+        "Many choices: substring",
+        "Of many choices, which the grader judges so that names of the same disease count, the right one has to stand "
+        "in the answer as the data set spells it.",
+        mcq_rule="mcq_loose",
     ),
     Rule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
     Rule(
@@ -245,7 +255,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
             counted, scores = _cases(rows, case, rule)
             kept = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
             changed = _changed(rows, rule)
-            by_grade = rule.without or (rule.wrong and rule.mcq_rule == "mcq_loose")
+            by_grade = rule.without or (rule.wrong and rule.mcq_rule == "usual")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
             both = kept & (standard > 0)
             same, interval = _difference(scores[both], usual[both])
@@ -271,7 +281,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
 def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
     """Return which rows fall under a rule."""
     if rule.invalid == "zero":
-        counted = rows.groupby("case_key", observed=True)["counted"].transform("sum")
+        counted = pd.Series(_by_rule(rows, rule, "counted")).groupby(rows["case_key"].to_numpy()).transform("sum")
         return np.asarray(counted == 0, dtype=bool)
     if not rule.on_endings:
         return np.full(len(rows), rule.key != STANDARD.key)
@@ -283,8 +293,7 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
 
 def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floats, Floats]:
     """Return how many answers to each case of an arm count, and its score, in one order for all rules."""
-    prefix = "strict_" if rule.mcq_rule == "mcq_strict" else ""
-    correct, counted = (rows[f"{prefix}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
+    correct, counted = _by_rule(rows, rule, "correct"), _by_rule(rows, rule, "counted")
     if rule.on_endings:
         stays = ~_concerned(rows, rule)
         correct = correct * stays
@@ -292,25 +301,32 @@ def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floa
     if rule.without:
         counted = counted - rows[rule.without].to_numpy(dtype=np.float64)
     if rule.wrong:
-        counted = counted + rows[f"{prefix}{rule.wrong}"].to_numpy(dtype=np.float64)
+        counted = counted + _by_rule(rows, rule, rule.wrong)
     size = int(case.max()) + 1 if case.size else 0
     right, held = (np.bincount(case, values, size).astype(np.float64) for values in (correct, counted))
     return held, right / np.maximum(held, 1)
+
+
+def _by_rule(rows: pd.DataFrame, rule: Rule, name: str) -> Floats:
+    """Return a count of answers by the multiple-choice rule that a rule goes by."""
+    by_strict = rows["by_strict"] if rule.mcq_rule == "usual" else rule.mcq_rule == "mcq_strict"
+    return np.where(by_strict, rows[f"strict_{name}"], rows[name]).astype(np.float64)
 
 
 def _changed(rows: pd.DataFrame, rule: Rule) -> int:
     """Return how many answers count otherwise than by the standard rule."""
     if rule.key == STANDARD.key:
         return 0
-    if rule.mcq_rule == "mcq_strict":
+    if rule.mcq_rule != "usual":
         return int(rows["differ"].sum())
     if rule.wrong:
-        return int(rows[rule.wrong].sum())
+        return int(_by_rule(rows, rule, rule.wrong).sum())
     if rule.without:
         return int(rows[rule.without].sum())
     if not rule.on_endings:  # whole cases come in
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
-    return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())
+    counts = _by_rule(rows, rule, "counted" if rule.becomes == "excluded" else "correct")
+    return int(counts[_concerned(rows, rule)].sum())
 
 
 def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]:

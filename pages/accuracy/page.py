@@ -11,10 +11,11 @@ import streamlit as st
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import AccuracyRow, Cell
+from core.measures.choice_rules import gaps_in_words
 from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, format_p, stars
 from pages.accuracy.cases import draw_cases, take_bar
-from pages.accuracy.data import SPLIT, figures, group_name, offers, read_before, splits_of
+from pages.accuracy.data import SPLIT, figures, gaps, group_name, offers, read_before, splits_of
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.figures import (
     DRAWN,
@@ -30,7 +31,7 @@ from pages.accuracy.figures import (
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import conditions
@@ -153,13 +154,17 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
     """Say what the figures rest on, what they leave out, and what else differs between their models."""
     own = {model: [c.own for c in cells if c.own and c.model == model] for model in view.names}
     own = {model: rows for model, rows in own.items() if rows}
-    if view.rule == "mcq_strict" and (outdated := read_before()):
+    if any("mcq_strict" in c.own.rule for c in cells if c.own) and (outdated := read_before()):
         st.warning(
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
             "`python -m core regrade all --rules` reads them anew, at no cost.",
             icon=":material/update:",
         )
     if own:
+        shown = {(c.model, c.format, c.question_type) for c in cells if c.own}
+        far = [gap for gap in gaps(view) if (gap.model, gap.format, gap.question_type) in shown]
+        for sentence in gaps_in_words(far, view.names):
+            st.warning(plain(sentence), icon=":material/rule:")
         left_out: dict[str, Counter[str]] = {model: Counter() for model in own}
         for model, rows in own.items():
             for row in rows:
@@ -235,6 +240,7 @@ def _draw_tables(
                 "Blank": c.own.n_blank if c.own else None,
                 "Excluded": c.own.n_excluded if c.own else None,
                 "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
+                "Rule": RULE.get(c.own.rule, c.own.rule) if c.own else "",
                 "From": "this database" if c.own else f"published, supplementary table {c.table}",
             }
             for c in cells

@@ -23,7 +23,6 @@ from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, money
 from pages.kit.tables import offer_csv
-from pages.kit.view import RULES
 from pages.kit.visitor import only
 
 _BENCH = re.compile(r"bench-[\w-]+")
@@ -219,10 +218,10 @@ def draw_matrix(shown: Shown) -> Cell | None:
             _draw_progress(shown.bench, shown.rows)
         choose_by_name(
             "Choices are judged by",
-            RULES,
+            tuple(_RULES),
             "rule",
             "debug_rule",
-            default=RULES[0],
+            default="mcq_loose",
             names=_RULES,
             shape="segments",
             on_change=_redraw,

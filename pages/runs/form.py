@@ -5,7 +5,7 @@ from collections import Counter
 import streamlit as st
 
 from core.case import Case
-from core.datasets.select import answers_of, cases_of, datasets, select
+from core.datasets.select import cases_of, choices_of, datasets, select
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
 from core.frameworks.casting import CastNames, is_model
@@ -193,7 +193,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     except AnamnesisError as error:
         return (), case_set, (), str(error)
     name = case_set if limit >= len(cases) else f"{case_set} (first {limit})"
-    return cases[:limit], name, answers_of(case_set), None
+    return cases[:limit], name, choices_of(case_set), None
 
 
 def left_out_words(found: Prepared) -> str:

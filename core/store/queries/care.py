@@ -115,8 +115,8 @@ def trial_rows(
     cursor.register("care_read", arrow_table(_READ, read))
     cursor.execute(_TALK)
     parameters = {
+        **chosen.parameters(_ROWS),
         "question_type": question_type,
-        "rules": [RULES[question_type]],
         "counting": list(COUNTED),
         "abrupt_turns": ABRUPT_TURNS,
     }

@@ -15,9 +15,11 @@ from core.figures.scatter import Line, Spot, scatter
 from core.figures.style import GREY, PALETTE, Axis
 from core.measures.care import across
 from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care, without_blank
+from core.measures.choice_rules import RULE_WORDS, RuleGap, gaps_in_words, rule_gaps
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.care import CareQuestion
+from core.store.queries.care import RULES, CareQuestion
+from core.store.selection import Selection, staffed
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
@@ -79,7 +81,14 @@ def rests(view: View) -> str:
     table = trials(view)
     sets = ", ".join(map(dataset_name, sorted(table["dataset"].dropna().unique())))
     chosen = f"; {', '.join(view.specialties)}" if view.specialties else ""
-    return f"{len(table):,} conversations on {table['case_key'].nunique():,} cases ({sets}{chosen})"
+    rule = RULE_WORDS.get(RULES[view.questions[0]])  # type: ignore[index]
+    by = f", choices by {rule}" if rule else ""
+    return f"{len(table):,} conversations on {table['case_key'].nunique():,} cases ({sets}{chosen}{by})"
+
+
+@cached_query(entries=4)
+def _gaps() -> list[RuleGap]:
+    return rule_gaps(Store(), Selection(frameworks=staffed()))
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,9 @@ def draw_profile(view: View) -> None:
     )
     answers = f" Answers to the whole question that are left out: {static}." if static else ""
     st.caption(f"Excluded, and not counted as wrong or failed: {excluded or 'nothing'}.{answers}")
+    if view.questions == ("mcq",):
+        for sentence in gaps_in_words([gap for gap in _gaps() if gap.model in names], names):
+            st.warning(plain(sentence), icon=":material/rule:")
     cases: dict[str, int] = {}
     for profile in found:
         cases[profile.seat] = cases.get(profile.seat, 0) + profile.items
