@@ -22,6 +22,7 @@ from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
     campaigns,
+    choices_by,
     cost_in_words,
     in_transcripts,
     run_title,
@@ -206,7 +207,8 @@ def draw_result(run: RunProgress) -> None:
             lambda dark: accuracy_chart(rows, dark=dark),
             f"home_{run.run_id}",
             run_title(run),
-            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % intervals; run {run.run_id}.",
+            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % "
+            f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))

@@ -147,7 +147,8 @@ def plans_of(store: Store, wanted: Regrading, registry: Registry, packs: Packs) 
     foreign = [name for name in wanted.question_types if name not in FREE]
     if foreign or not wanted.question_types:
         raise UsageError(
-            f"Graders judge free responses, so the types are {' and '.join(FREE)}, not {', '.join(foreign) or 'none'}."
+            f"Graders judge free responses and many choices, so the types are {', '.join(FREE)}, not "
+            f"{', '.join(foreign) or 'none'}."
         )
     if wanted.limit is not None and wanted.limit < 1:
         raise UsageError("--limit must be at least 1.")

@@ -71,6 +71,13 @@ class Comparison:
     equal: int
     first_alone: int
     second_alone: int
+    rules: tuple[str, ...] = ()
+    """By which the answers of both sides count; one where both count by the same."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the same kind of answer counts by another rule on each side, so that the difference may be theirs."""
+        return {"mcq_loose", "mcq_strict"} <= set(self.rules)
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,7 @@ def compare(first: Cases, second: Cases, interval: DifferenceInterval = "bootstr
         equal=changes.count(0),
         first_alone=sum(score.counted > 0 for score in first.values()) - len(pairs),
         second_alone=sum(score.counted > 0 for score in second.values()) - len(pairs),
+        rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
     )
 
 
@@ -304,6 +312,6 @@ def _difference(
         found.ci_low,
         found.ci_high,
         found.n,
-        more={"p": found.p, "p_adjusted": p, **counts, **more},
+        more={"p": found.p, "p_adjusted": p, **counts, **more, "rule": " and ".join(found.rules)},
         columns=_DIFFERENCE,
     )

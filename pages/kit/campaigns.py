@@ -11,6 +11,7 @@ from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
 from core.jobs.progress import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
+from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.fold import fold_if_free
@@ -110,6 +111,12 @@ def accuracy_rows(run_id: str) -> list[AccuracyRow]:
     rows = accuracy(Store(), selection=Selection(runs=[run_id]))
     # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
     return [row for row in rows if row.model == rows[0].model]
+
+
+def choices_by(rows: Iterable[AccuracyRow]) -> str:
+    """Return by which rule the choices of a run are counted, to follow what its figure rests on; empty without any."""
+    words = rules_in_words((QUESTION_TYPE[row.question_type].lower(), row.rule) for row in rows)
+    return f"; choices by {words}" if words else ""
 
 
 def accuracy_chart(rows: list[AccuracyRow], *, dark: bool = False) -> go.Figure:

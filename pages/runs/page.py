@@ -24,7 +24,6 @@ from core.jobs.progress import ask_to_stop, status
 from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import AccuracyRow
-from core.measures.choice_rules import rules_in_words
 from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
@@ -41,6 +40,7 @@ from pages.kit.campaigns import (
     accuracy_rows,
     campaigns,
     cases_of,
+    choices_by,
     cost_in_words,
     dataset_of,
     draw_label,
@@ -356,8 +356,8 @@ def _draw_accuracy(run: RunProgress) -> None:
             lambda dark: accuracy_chart(rows, dark=dark),
             f"accuracy_{run.run_id}",
             "Accuracy by format",
-            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % intervals; "
-            f"choices by {rules_in_words((run.doctor, row.rule) for row in rows) or 'none'}; run {run.run_id}.",
+            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % "
+            f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     if reasons := sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]()):
         st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
