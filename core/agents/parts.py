@@ -248,8 +248,12 @@ def question_part(pack: PromptPack, question: Question) -> Part:
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
     elif question.choices:
         values["choices"] = list(question.choices)
-    prompt = "answer_mcq_many" if question.question_type == "mcq_answers" else f"answer_{question.question_type}"
-    return prompt_part(pack, prompt, "user", "question", **values)
+    return prompt_part(pack, answer_prompt(question.question_type), "user", "question", **values)
+
+
+def answer_prompt(question_type: QuestionType) -> str:
+    """Return the prompt by which a question type is asked."""
+    return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
 def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue) -> list[Part]:

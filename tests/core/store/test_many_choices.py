@@ -10,8 +10,10 @@ from core.events import Answered, Event, Finished, Graded, Started
 from core.journal import RunHeader, TrialLine, read_lines
 from core.measures.accuracy import accuracy
 from core.measures.counterparts import printed_figures
+from core.measures.endings import RULES, rescore
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.accuracy import ending_outcomes
 from core.store.queries.transcripts import trial_events
 from core.store.runs import run
 from core.store.selection import Selection
@@ -93,6 +95,17 @@ def test_a_database_of_0_4_opens_with_its_answers_under_that_name(store: Store) 
         held = run(cursor, "old")
         assert held is not None
         assert held.arms == (("vignette", "mcq"), ("vignette", "mcq_answers"))
+
+
+def test_the_what_if_has_the_substring_rule_for_many_choices_and_the_strict_one_for_few(store: Store) -> None:
+    write_journal(store.journals, "new", *today())
+    fold(store)
+    for selection in (Selection(), Selection(trials=["new/1/0"])):  # counted beforehand, and answer by answer
+        with store.read() as cursor:
+            outcomes = ending_outcomes(cursor, selection)
+        rows = {row["rule"]: row for row in rescore(outcomes, RULES, [("vignette", "mcq_many")])}
+        assert (rows["standard"].estimate, rows["substring"].estimate, rows["substring"]["changed"]) == (1, 0, 1)
+        assert "strict" not in rows
 
 
 def test_what_the_preprint_printed_stands_beside_answers_of_today_only() -> None:
