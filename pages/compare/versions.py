@@ -63,8 +63,8 @@ def draw_versions() -> None:
         st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
         return
     cells = _accuracies(view, versions)
-    named = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
-    by = f"choices by {named}" if named else "no answer with choices"
+    rules = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
+    by = f"choices by {rules}" if rules else "no answer with choices"
     rests = f"{dataset_name(view.case_set)}; 95 % intervals by bootstrap over cases; {by}."
     draw_figure(
         lambda dark: versions_chart(cells, versions, dark=dark),
