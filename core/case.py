@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -193,6 +193,15 @@ def case_set_hash(cases: Sequence[Case]) -> str:
     """Return a hash of a set of cases that does not depend on their order."""
     joined = "\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases))
     return hashlib.sha256(joined.encode()).hexdigest()[:16]
+
+
+def distinct_choices(cases: Iterable[Case]) -> tuple[str, ...]:
+    """Return every choice of the cases once, as it is spelt first: case of letters and white space tell none apart."""
+    first: dict[str, str] = {}
+    for case in cases:
+        for choice in case.choices:
+            first.setdefault(" ".join(choice.casefold().split()), choice)
+    return tuple(first.values())
 
 
 def split_question(text: str) -> tuple[str, str]:

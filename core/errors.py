@@ -12,6 +12,7 @@ FailureKind = Literal[
     "connection",
     "malformed",
     "empty",
+    "blank",
     "auth",
     "bad_request",
     "cancelled",
@@ -33,10 +34,11 @@ class ProviderError(AnamnesisError):
     """A model's provider failed. It is never a wrong answer: what depended on it is excluded, with this reason.
 
     kind says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
-    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``auth`` (401/403),
-    ``bad_request`` (400 and other 4xx), ``cancelled``, ``picture`` (the file of a case's picture is gone or
-    changed, so nothing was sent), ``thinking`` (it ran out of tokens before it had thought to the end), ``unspoken``
-    (it thought and then said nothing). ``attempts`` counts the requests that were made.
+    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``blank`` (no text came, and the
+    provider reports a normal end: the model said nothing), ``auth`` (401/403), ``bad_request`` (400 and other 4xx),
+    ``cancelled``, ``picture`` (the file of a case's picture is gone or changed, so nothing was sent), ``thinking`` (it
+    ran out of tokens before it had thought to the end), ``unspoken`` (it thought and then said nothing). ``attempts``
+    counts the requests that were made.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:

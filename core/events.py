@@ -40,23 +40,34 @@ Verdict = Literal[
     "no_diagnosis",
     "multiple",
     "refused_in_words",
+    "empty",
     "ungradable",
     "refused",
+    "cut",
     "provider_error",
     "not_applicable",
 ]
 """``refused_in_words``: the doctor's own reply declines to answer, as the grader quotes it; ``refused``: there is no
-reply, for the provider's filter withheld it."""
-COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words")
+reply, for the provider's filter withheld it. ``empty``: the reply is blank, though the provider reports a normal end;
+``cut``: the answer, or the summary that it was to rest on, was stopped at the limit of its length."""
+COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words", "empty")
 """Verdicts that count in an accuracy; all others are excluded and shown with their number."""
-Rule = Literal["mcq_loose", "mcq_strict", "frq", "frq_top3"]
+Rule = Literal["mcq_loose", "mcq_strict", "mcq_many", "frq", "frq_top3"]
+"""A question type's name is the rule by which a grader judges it."""
 
 Format = Literal["vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"]
 FORMATS: tuple[Format, ...] = (
     "vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"
 )  # fmt: skip
-QuestionType = Literal["mcq", "mcq_many", "frq", "frq_top3"]
-QUESTION_TYPES: tuple[QuestionType, ...] = ("mcq", "mcq_many", "frq", "frq_top3")
+QuestionType = Literal["mcq", "mcq_many", "mcq_answers", "frq", "frq_top3"]
+"""``mcq_many`` offers every choice of every question of the data set. ``mcq_answers`` is what version 0.4 asked under
+that name: it offered the right answers alone, which is easier, and is asked in no new run."""
+QUESTION_TYPES: tuple[QuestionType, ...] = ("mcq", "mcq_many", "mcq_answers", "frq", "frq_top3")
+ASKED_TYPES: tuple[QuestionType, ...] = tuple(name for name in QUESTION_TYPES if name != "mcq_answers")
+"""The question types of new runs."""
+GradedType = Literal["mcq_many", "frq", "frq_top3"]
+GRADED_TYPES: tuple[GradedType, ...] = ("mcq_many", "frq", "frq_top3")
+"""Question types that a grader judges, each under the rule of its name."""
 
 
 class _Event(BaseModel):
@@ -272,7 +283,7 @@ class Graded(_Event):
     prompt_hash: str = ""
     """Of the prompts under which a re-grading judged; empty where the run's own prompts did, or none."""
     rule_version: int = 1
-    """Of the hand-written rule that judged; 1 for a model's verdicts."""
+    """Of the hand-written rule that judged, or of how a model's words were read (``core.agents.grader``)."""
 
 
 class Failed(_Event):
@@ -311,6 +322,11 @@ EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discr
 
 PASSING = (Token, Waiting)
 """Events that matter only while they happen and are not journaled."""
+
+
+def grader_rule(question_type: QuestionType | None) -> GradedType | None:
+    """Return the rule by which a grader judges a question type; ``None`` where no grader does."""
+    return next((name for name in GRADED_TYPES if name == question_type), None)
 
 
 def reasoning_of(events: Iterable[Event]) -> dict[str, str]:

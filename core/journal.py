@@ -50,6 +50,11 @@ class Edit(_Line):
     case_key: str
 
 
+SCHEMA = 2
+"""Of the lines of runs, trials and grades. In those of version 1, which do not say it, ``mcq_many`` is what is called
+``mcq_answers`` by now."""
+
+
 class RunHeader(_Line):
     """Who plays, under which rules, on which cases: the first line of a journal."""
 
@@ -73,11 +78,12 @@ class RunHeader(_Line):
     source: Literal["local", "live", "release", "replay", "bench", "fork"] = "local"
     created_at: float
     many_choices: list[str] = Field(default_factory=list)
-    """The choices of ``mcq_many``: every answer of the whole data set, also where only some of its cases run."""
+    """The choices of ``mcq_many``: all of the whole data set, also where only some of its cases run."""
     cases: list[Case] = Field(default_factory=list)
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
     fork: Fork | None = None
     edited: Edit | None = None
+    schema_version: int = SCHEMA
     visitor: str = ""
     """Who began it on a server where people sign in; empty for whoever was at this machine."""
     data_set_hash: str = ""
@@ -102,6 +108,7 @@ class TrialLine(_Line):
     seed: int
     events: list[Annotated[Event, Field(discriminator="kind")]]
     finished_at: float
+    schema_version: int = SCHEMA
     paid: frozenset[str] = Field(default=frozenset(), exclude=True)
     """Ids of the calls whose records are reply lines of this journal: here they are written by their ids only.
 
@@ -137,6 +144,7 @@ class GradesLine(_Line):
     calls: list[CallRecord] = Field(default_factory=list)
     unit: str = ""
     """The piece of work that this line ends: its replies are used up."""
+    schema_version: int = SCHEMA
 
 
 class DeletedLine(_Line):
@@ -459,6 +467,8 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                 continue
             try:
                 fields = orjson.loads(raw)
+                if isinstance(fields, dict) and fields.get("type") in ("run", "trial", "grades"):
+                    fields = _up_to_date(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":
                     fields = _with_calls(fields, paid)
                 line = _LINE.validate_python(fields)
@@ -470,6 +480,20 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
             if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
                 paid[line.call.call_id] = line.call
             yield offset, line
+
+
+def _up_to_date(line: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line as the present schema has them."""
+    if line.get("schema_version", 1) >= SCHEMA:
+        return line
+
+    def renamed(held: dict[str, Any]) -> dict[str, Any]:
+        return {**held, "question_type": "mcq_answers"} if held.get("question_type") == "mcq_many" else held
+
+    line = {**line, "schema_version": SCHEMA}
+    if "arms" in line:
+        line["arms"] = [[f, "mcq_answers" if q == "mcq_many" else q] for f, q in line["arms"]]
+    return line | {name: list(map(renamed, line[name])) for name in ("events", "grades") if name in line}
 
 
 def _with_calls(trial: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ FORMAT: dict[Format, str] = {
 QUESTION_TYPE: dict[QuestionType, str] = {
     "mcq": "Multiple choice",
     "mcq_many": "Many choices",
+    "mcq_answers": "Many answers (0.4)",
     "frq": "Free response",
     "frq_top3": "Top three",
 }
@@ -33,7 +34,8 @@ _ANSWERED_FROM: dict[Format, str] = {
 }
 _ANSWERED_WITH: dict[QuestionType, str] = {
     "mcq": "one of the choices",
-    "mcq_many": "one of many choices",
+    "mcq_many": "one of all choices of the data set",
+    "mcq_answers": "one of all right answers of the data set",
     "frq": "a diagnosis in words of one’s own",
     "frq_top3": "up to three diagnoses, the likeliest first",
 }
@@ -52,8 +54,10 @@ VERDICT: dict[Verdict, str] = {
     "no_diagnosis": "No diagnosis",
     "multiple": "Several diagnoses",
     "refused_in_words": "Refused in words",
+    "empty": "Blank answer",
     "ungradable": "Ungradable, excluded",
     "refused": "Refused, excluded",
+    "cut": "Cut at its limit, excluded",
     "provider_error": "Provider error, excluded",
     "not_applicable": "Not applicable",
 }

@@ -22,9 +22,9 @@ from pages.kit.campaigns import (
     accuracy_chart,
     accuracy_rows,
     campaigns,
+    choices_by,
     cost_in_words,
     in_transcripts,
-    rule_of,
     run_title,
     state_of,
 )
@@ -201,13 +201,14 @@ def draw_going_on() -> None:
 def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
     st.subheader("Latest result", anchor=False)
-    if rows := accuracy_rows(run.run_id, rule_of(run.protocol)):
+    if rows := accuracy_rows(run.run_id):
         n = max(row.n_cases for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),
             f"home_{run.run_id}",
             run_title(run),
-            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % intervals; run {run.run_id}.",
+            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % "
+            f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     with st.container(horizontal=True):
         link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))

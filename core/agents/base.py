@@ -154,7 +154,7 @@ def what_patient_holds(case: Case) -> Held:
 class Judgement:
     """A grader's last word: the diagnosis it extracted and its verdict, with the calls that led there.
 
-    ``rule_version`` is that of a rule by hand; 1 for a model's verdicts.
+    ``rule_version`` is that of a rule by hand, or of how a model's words were read.
     """
 
     rule: Rule

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -36,14 +36,43 @@ _LEAD_IN = re.compile(
     re.IGNORECASE,
 )
 _TRIM = " \t\n.*\"'`:-"
-_REFUSED = re.compile(r"^refus(?:ed|al)\b[\s:*–—-]*", re.IGNORECASE)
-_OF_ITS_OWN = re.compile(
-    r"^(?:i['’]m|i (?:am|can|cannot|can['’]t|will|won['’]t|do|don['’]t|must|apologi[sz]e)|as an? (?:ai|language model)"
-    r"|(?:i['’]?m )?sorry)\b",
+READING_VERSION = 2
+"""Of how the extraction step is read; 1 called a refusal that the grader repeated in the first person ungradable."""
+_REFUSED = re.compile(
+    r"^(?:(?:the )?(?:doctor|response|reply|text|answer|model|ai|it|this|he|she)\b[\w ]{0,30}?\b)?"
+    r"(?:refus(?:ed|es|al|ing)|declin(?:ed|es|ing))\b(?:[\w ]{0,60}:)?[\s:*–—-]*",
     re.IGNORECASE,
 )
+_OF_ITS_OWN = re.compile(
+    r"^(?:i['’]m|i (?:am|can|cannot|can['’]t|will|won['’]t|do|don['’]t|must|apologi[sz]e)|as an? (?:ai|language model)"
+    r"|(?:i['’]?m )?sorry|unfortunately|my apologies)\b",
+    re.IGNORECASE,
+)
+_UNWILLING = (
+    r"can(?:not|['’]t| not)|(?:am |are |be )?(?:unable|not able)|won['’]t|will not|may not|must not|do(?:n['’]t| not)"
+    r"|not (?:allowed|permitted|comfortable|authori[sz]ed|qualified)|(?:have to|must) (?:decline|refuse)|decline|refuse"
+)
+_TO_ANSWER = (
+    "help|assist|provide|giv(?:e|ing)|offer(?:ing)?|diagnos(?:e|ing)|advise|comply|continue|answer|mak(?:e|ing)|name"
+    "|do (?:that|this|so)|engage|discuss|respond|choose|select|decline|refuse"
+)
+_DECLINES = re.compile(
+    rf"\b(?:i|we)(?:['’]m| am| are|['’]re)? (?:[a-z]+ ){{0,2}}?(?:{_UNWILLING})(?: to)?"
+    rf"(?: [a-z]+){{0,3}}? ?\b(?:{_TO_ANSWER})\b",
+    re.IGNORECASE,
+)
+"""What declines in a doctor's sentence; not "I cannot rule out gout", nor "I do not know".
+
+Of 45 sentences drawn from the 461 that it finds in the answers of the CRAFT-MD release, 42 decline (read by hand); the
+others caution beside a diagnosis. It decides nothing alone: the grader has to say that the answer declines.
+"""
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_WORD = re.compile(r"[a-z]+")
+_IN_COMMON = 0.5
+"""Share of a refusal's words that a grader writes who repeats it in words of its own."""
 _WITHIN = re.compile(r"\s*(?:→|⇒|[-=]+>|\||\s)\s*")
 """What the second step's line is made of, which no name holds."""
+_DECLINES_ITSELF = "it declines in words of yourself"
 _LONGEST = 300
 """Characters that a name has at most, lists of diseases that are there together among them."""
 _NAME_WANTED = "only the name, or one of the words Multiple and None, or Refused: with the words that refuse"
@@ -114,7 +143,7 @@ class LLMGrader(ModelAgent):
     async def read(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract alone; yields the calls and what the response names, ``ungradable`` where that is to be compared."""
         key = hashlib.sha256(f"{case.asks_for}\n{response}".encode(errors="surrogatepass")).digest()
-        read = Judgement("frq", None, "ungradable")
+        read = Judgement("frq", None, "ungradable", rule_version=READING_VERSION)
         async with self._read.turn(key) as asking:
             if asking:
                 prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
@@ -130,8 +159,13 @@ class LLMGrader(ModelAgent):
                     if not isinstance(item, Asked):
                         yield item
                         continue
-                    verdict = None if item.value is None else settled(item.value)
-                    read = replace(read, extracted=item.value, verdict=verdict or "ungradable")
+                    extracted = item.value
+                    if extracted is None and item.fault.startswith(_DECLINES_ITSELF):
+                        # asked again it goes on to decline, in words of its own: so does the response, in others
+                        words = next(_refusals(response), None)
+                        extracted = f"Refused: “{words}”" if words else None
+                    verdict = None if extracted is None else settled(extracted)
+                    read = replace(read, extracted=extracted, verdict=verdict or "ungradable")
                     read = self._read.known[key] = replace(read, call_ids=item.call_ids)
             else:
                 read = self._read.known[key]
@@ -160,7 +194,7 @@ class LLMGrader(ModelAgent):
                     yield item
             if verdict == "correct":
                 break
-        yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls))
+        yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls), READING_VERSION)
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
         pair = (case.asks_for, case.answer.lower(), extracted.lower())
@@ -212,17 +246,41 @@ def read_extracted(text: str) -> str:
 def read_name(text: str, response: str) -> str:
     """Return what the extraction step wrote; a refusal as ``Refused: “…”``, in the words of the response, or as none.
 
-    Raises ``ValueError`` for what is no name: what the grader says of itself, or too much.
+    A grader that is asked to name what a refusal names often says the refusal again in place of the word for it: that
+    is a refusal, too, where the response holds it. Raises ``ValueError`` for what is no name: what the grader says of
+    itself, or too much.
     """
     name = read_extracted(text)
     if found := _REFUSED.match(name):
-        words = quotation(name[found.end() :], response)
+        words = quotation(name[found.end() :], response) or next(_refusals(response), None)
         return "None" if words is None else f"Refused: “{words}”"
     if _OF_ITS_OWN.match(name):
-        raise ValueError("it speaks of yourself, where a name was to be found in the doctor's text")
+        if (words := _repeated(name, response)) is not None:
+            return f"Refused: “{words}”"
+        does = _DECLINES_ITSELF if _DECLINES.search(name) else "it speaks of yourself"
+        raise ValueError(f"{does}, where a name was to be found in the doctor's text")
     if len(name) > _LONGEST:
         raise ValueError(f"it is {len(name):,} characters long, and no name")
     return name
+
+
+def _refusals(response: str) -> Iterator[str]:
+    """Yield the sentences of a response in which it declines."""
+    for sentence in _SENTENCE.findall(response):
+        if _DECLINES.search(sentence):
+            yield " ".join(sentence.split())
+
+
+def _repeated(said: str, response: str) -> str | None:
+    """Return the refusal of a response that a grader says again, word for word or nearly; ``None``: it says its own."""
+    if not _DECLINES.search(said):
+        return None
+    spoken = set(_WORD.findall(said.lower()))
+    for sentence in _refusals(response):
+        words = set(_WORD.findall(sentence.lower()))
+        if len(words & spoken) >= _IN_COMMON * min(len(words), len(spoken)):
+            return sentence
+    return quotation(said, response)
 
 
 def settled(extracted: str) -> Verdict | None:

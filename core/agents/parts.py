@@ -246,9 +246,14 @@ def question_part(pack: PromptPack, question: Question) -> Part:
     values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
-    elif question.question_type == "mcq_many":
+    elif question.choices:
         values["choices"] = list(question.choices)
-    return prompt_part(pack, f"answer_{question.question_type}", "user", "question", **values)
+    return prompt_part(pack, answer_prompt(question.question_type), "user", "question", **values)
+
+
+def answer_prompt(question_type: QuestionType) -> str:
+    """Return the prompt by which a question type is asked."""
+    return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
 def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue) -> list[Part]:

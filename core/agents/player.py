@@ -14,6 +14,7 @@ from core.agents.base import Agent, Dialogue, Held, Material, Question, Said, Sa
 from core.agents.calls import ModelAgent, Voice, call
 from core.agents.parts import (
     answer_parts,
+    answer_prompt,
     consultation_parts,
     dialogue_parts,
     patient_parts,
@@ -169,7 +170,7 @@ class LLMDoctor(ModelAgent):
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer after the dialogue or the written case."""
         parts = answer_parts(self._pack, scene, material, question)
-        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        voice = self._voice.within(self._pack.prompts[answer_prompt(question.question_type)])
         return call(voice, parts, "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:

@@ -52,8 +52,13 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
         None,
     ),
     "mcq_rule": (
-        Annotated[McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")],
-        "mcq_loose",
+        Annotated[
+            McqRule,
+            typer.Option(
+                help="Rule for choices: each framework's own, the paper's substring rule, or exactly one named."
+            ),
+        ],
+        "usual",
     ),
 }
 """Filter → its option with the default."""
@@ -144,7 +149,7 @@ def _selection(store: Store, given: dict[str, Any]) -> Selection:
     return replace(
         selected(store, given.get("run"), given.get("models"), given.get("cases")),
         asks_for=None if asked is None else [kind for kind in ASKS_FOR if kind in asked],
-        mcq_rule=given.get("mcq_rule") or "mcq_loose",
+        mcq_rule=given.get("mcq_rule") or "usual",
         pooled=bool(given.get("pool")),
     )
 

@@ -27,7 +27,7 @@ from core.cli.options import (
     run_id_of,
     with_options,
 )
-from core.datasets.select import SAMPLE_SEED, answers_of, choose, whole_of
+from core.datasets.select import SAMPLE_SEED, choices_of, choose, whole_of
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks
@@ -114,7 +114,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             data_set_hash=whole.hash,
             data_set_cases=whole.cases,
             arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
-            many_choices=answers_of(cases),
+            many_choices=choices_of(cases),
             trials=given["trials"],
             seed=given["seed"],
             prompts=given["prompts"] or "",

@@ -91,6 +91,7 @@ Fault = Literal[
     "missing_field",
     "unknown_disease",
     "repeated_choice",
+    "answer_in_other_choice",
     "bare_question",
     "missing_picture",
 ]
@@ -122,6 +123,12 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
         yield Finding(key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice")
     if len(set(lowered)) < len(lowered):
         yield Finding(key, "repeated_choice", "a choice stands there twice")
+    answer = case.answer.lower()
+    if answer in lowered:
+        for choice in case.choices:
+            if answer in choice.lower() and answer != choice.lower():
+                both = f"the answer {case.answer!r} is part of the choice {choice!r}"
+                yield Finding(key, "answer_in_other_choice", f"{both}: by the substring rule that is right, too", False)
     if not case.choices:
         yield Finding(key, "missing_field", "there are no choices: mcq cannot be asked", False)
     if case.vignette == case.question:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import orjson
 
 from core import access
-from core.case import SPECIALTIES, Case, case_set_hash, data_set_of
+from core.case import SPECIALTIES, Case, case_set_hash, data_set_of, distinct_choices
 from core.datasets import imported
 from core.datasets.library import library
 from core.errors import UsageError
@@ -45,9 +45,9 @@ def cases_of(dataset: str) -> list[Case]:
     )
 
 
-def answers_of(selection: str) -> tuple[str, ...]:
-    """Return every answer of the whole data set that a selection is made from: the choices of ``mcq_many``."""
-    return tuple(dict.fromkeys(case.answer for case in cases_of(selection.partition(":")[0])))
+def choices_of(selection: str) -> tuple[str, ...]:
+    """Return every choice of every question of the data set that a selection is made from: those of ``mcq_many``."""
+    return distinct_choices(cases_of(selection.partition(":")[0]))
 
 
 class CaseSet(NamedTuple):

@@ -33,6 +33,7 @@ from core.events import (
     QuestionType,
     Rule,
     Verdict,
+    grader_rule,
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
@@ -250,8 +251,7 @@ class Cell:
 
     def verdict(self, mcq_rule: Rule = "mcq_loose") -> Verdict | None:
         """Return the one verdict to show: of the question type's rule, or the reason of an excluded answer."""
-        chosen = self.question_type in ("mcq", "mcq_many")
-        rule: Rule = mcq_rule if chosen else "frq" if self.question_type == "frq" else "frq_top3"
+        rule = grader_rule(self.question_type) or mcq_rule
         return self.reason or self.verdicts.get(rule)
 
 

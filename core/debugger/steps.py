@@ -17,6 +17,7 @@ from core.agents.parts import Part, Rules, dialogue_parts, parts_of, sent_messag
 from core.case import Case
 from core.errors import UsageError
 from core.events import (
+    GRADED_TYPES,
     Answered,
     Called,
     CallRecord,
@@ -36,7 +37,9 @@ from core.events import (
     Summarised,
     Utterance,
     Verdict,
+    grader_rule,
 )
+from core.frameworks.answering import reason_of
 from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.journal import RunHeader
@@ -198,7 +201,7 @@ class _Reader:
                         step = self._called("judge", call, about=self._arm)
                         if self._arm is not None:
                             named = step.messages[0].values.get("extracted") if step.messages else None
-                            rule: Rule = "frq_top3" if self._arm.question_type == "frq_top3" else "frq"
+                            rule: Rule = grader_rule(self._arm.question_type) or "frq"
                             read = (
                                 ((rule, read_yes_no(call.response) or "ungradable"),)
                                 if call.response is not None
@@ -278,7 +281,7 @@ class _Reader:
 
     def _graded(self, event: Graded) -> None:
         about, arm = self._arm, f"{event.format}:{event.question_type}"
-        free = event.rule in ("frq", "frq_top3")
+        free = event.rule in GRADED_TYPES
         for number, step in enumerate(self.steps):
             if step.key == f"answer:{arm}":
                 extracted = event.extracted if free else step.extracted
@@ -289,11 +292,11 @@ class _Reader:
         special = settled(event.extracted) if event.extracted is not None else None
         read: dict[str, Any] = {"extracted": event.extracted, "verdicts": ((event.rule, special),) if special else ()}
         here = (event.format, event.question_type)
-        if event.rule == "frq" and not self._change(
+        if event.rule != "frq_top3" and not self._change(
             lambda s: s.kind == "extract" and (s.format, s.question_type) == here, **read
         ):
             self._by_rule("extract", "grader", about=about, model=event.grader, response=event.extracted, **read)
-        names = [event.extracted or ""] if event.rule == "frq" else named_in_list(about.response or "")
+        names = [event.extracted or ""] if event.rule != "frq_top3" else named_in_list(about.response or "")
         names = [name for name in names if settled(name) is None]
         judged = [s for s in self.steps if s.kind == "judge" and (s.format, s.question_type) == here]
         for step in judged if names else ():
@@ -361,7 +364,7 @@ class _Reader:
         came: dict[str, Any] = {"response": call.response, "note": _UNRECORDED if parts and not call.parts else then}
         if call.error:
             came |= {
-                "reason": "refused" if call.error.startswith("refused") else "provider_error",
+                "reason": reason_of(call.error.partition(":")[0], answering=kind == "answer"),
                 "detail": call.error,
             }
         return self._add(kind, call.role, call.model, parts, call=call, **came | outcome)

@@ -17,8 +17,8 @@ from core.agents.parts import Part, sent_messages
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
-from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
-from core.frameworks.answering import grade_answer
+from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, grader_rule
+from core.frameworks.answering import grade_answer, reason_of
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import Casting, full_name, is_model
 from core.images import contents
@@ -154,7 +154,7 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
     step, trial = player.step, player.trial
     kept = tuple(message for message in messages if message.content.strip())
     variant = Variant(trial.trial_id, step.key, kept, player.model)
-    free = step.kind == "answer" and step.question_type not in ("mcq", "mcq_many")
+    free = step.kind == "answer" and grader_rule(step.question_type) is not None
     # a missing key shows before a call is paid for
     judge = player.grader(grader or trial.header.grader if free else "reference")
     try:
@@ -164,13 +164,15 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
                 yield item
     except CallFailed as failure:
         yield failure.called
-        reason: Verdict = "refused" if failure.error.kind == "refused" else "provider_error"
+        reason = reason_of(failure.error.kind, answering=step.kind == "answer")
         yield replace(_with(variant, failure.called), reason=reason, detail=str(failure.error))
         return
     said = variant.response
-    rule: Rule = "frq_top3" if step.question_type == "frq_top3" else "frq"
+    rule: Rule = grader_rule(step.question_type) or "frq"
     if said is None:
-        variant = replace(variant, reason="provider_error", detail="the reply was empty")
+        variant = replace(
+            variant, reason="empty" if step.kind == "answer" else "provider_error", detail="the reply was blank"
+        )
     elif step.kind == "extract":
         asked = step.messages[0].values.get("response") if step.messages else None
         try:

@@ -39,7 +39,13 @@ from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended, misused, 
 
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
-_RULE: dict[Rule, str] = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
+_RULE: dict[Rule, str] = {
+    "mcq_loose": "paper’s rule",
+    "mcq_strict": "strict rule",
+    "mcq_many": "",
+    "frq": "",
+    "frq_top3": "",
+}
 RULES_EXPLAINED = (
     "Paper’s rule: the right answer occurs in the response. Strict rule: exactly one choice is named, and it is the "
     "right one. Free responses are compared by the grader; of the top three, any may be right. An excluded answer is "

@@ -32,7 +32,7 @@ def report_of(store: Store, run_id: str) -> str:
     if run is None:
         raise UsageError(f"There is no run {run_id}: `python -m core runs` lists them.")
     known = frameworks().get(run.protocol)
-    rows = accuracy(store, selection=Selection(runs=[run_id]), mcq_rule=known.mcq_rule if known else "mcq_loose")
+    rows = accuracy(store, selection=Selection(runs=[run_id]), mcq_rule="usual")
     cast = {role: getattr(run, role) for role in STORED_SEATS}
     if known is not None:
         names = names_of(known, cast, run.settings)

@@ -14,7 +14,7 @@ from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, 
 from core.agents.mcq import judge_loose, judge_strict
 from core.agents.memory import side_by_side
 from core.case import Case, Fact, Profile
-from core.errors import ProviderError
+from core.errors import FailureKind
 from core.events import (
     PASSING,
     Answered,
@@ -25,9 +25,9 @@ from core.events import (
     Format,
     Graded,
     QuestionType,
-    Rule,
     Summarised,
     Verdict,
+    grader_rule,
 )
 from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
@@ -38,6 +38,9 @@ Answer = Callable[[Material, Question], AsyncIterator[Saying]]
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
+_CUT_SUMMARY = "cut: the summary was stopped at the limit of its length"
+_BLANK: tuple[FailureKind, ...] = ("blank", "unspoken")
+"""Failures that are the model's own reply: it ended normally and said nothing."""
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
 
@@ -59,14 +62,17 @@ async def answered(
                 try:
                     async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
                         if isinstance(item, Said):
-                            material = Material(format_, text=item.text)
                             yield Summarised(text=item.text, call_id=item.call_id)
+                            if item.cut:  # it leaves out what the patient said last
+                                invalid = ("cut", _CUT_SUMMARY)
+                            else:
+                                material = Material(format_, text=item.text)
                         else:
                             yield item
                 except CallFailed as failure:
                     yield failure.called
                     yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
-                    invalid = (_verdict_of(failure.error), str(failure.error))
+                    invalid = (reason_of(failure.error.kind, answering=False), str(failure.error))
             elif invalid is None:
                 material = shown(format_, trial.case, talk.dialogue)
             for arm in trial.arms:
@@ -152,7 +158,7 @@ def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[
     """Return the question of an arm; without choices, "which of the following" becomes "what"."""
     if question_type == "mcq":
         return Question(question_type, case.question, case.choices, case.asks_for)
-    if question_type == "mcq_many":
+    if question_type in ("mcq_many", "mcq_answers"):
         return Question(question_type, case.question, tuple(many_choices), case.asks_for)
     text = _OF_THE_FOLLOWING.sub("what", case.question)
     return Question(question_type, text[:1].upper() + text[1:], asks_for=case.asks_for)
@@ -164,11 +170,12 @@ async def grade_answer(
     """Yield the grader's calls and one ``Graded`` a rule that fits the question type; also for re-grading.
 
     Multiple choice is graded by both rules and needs no grader; one that can read is asked only where the strict rule
-    finds no choice, whether that is a refusal. Where the grader's provider fails, the verdict is ``provider_error``:
-    excluded until the answer is graded again; that of the rule stays as it is.
+    finds no choice, whether that is a refusal. Of many choices several are names of one disease, so that the grader
+    judges them as free responses, and beside it the substring rule. Where the grader's provider fails, the verdict is
+    ``provider_error``: excluded until the answer is graded again; that of a rule stays as it is.
     """
     format_, question_type = arm
-    if question_type in ("mcq", "mcq_many"):
+    if question_type in ("mcq", "mcq_answers"):
         lettered = question_type == "mcq"
         choices = case.choices if lettered else many_choices  # so many are shown without letters
         strict = judge_strict(response, case.answer, choices, lettered=lettered)
@@ -186,11 +193,14 @@ async def grade_answer(
         for judgement in (judge_loose(response, case.answer), strict):
             yield _graded(arm, "rule", judgement)
         return
-    rule: Rule = "frq" if question_type == "frq" else "frq_top3"
-    grading = grader.grade(case, response) if rule == "frq" else grader.grade_top3(case, response)
+    rule = grader_rule(question_type)
+    assert rule is not None, "what no rule judges a grader does"
+    if question_type == "mcq_many":
+        yield _graded(arm, "rule", judge_loose(response, case.answer))
+    grading = grader.grade_top3(case, response) if question_type == "frq_top3" else grader.grade(case, response)
     try:
         async for item in grading:
-            yield _graded(arm, grader.name, item) if isinstance(item, Judgement) else item
+            yield _graded(arm, grader.name, replace(item, rule=rule)) if isinstance(item, Judgement) else item
     except CallFailed as failure:
         yield failure.called
         yield Failed(where=f"grader {format_}:{question_type}", failure=failure.error.kind, message=str(failure.error))
@@ -200,7 +210,7 @@ async def grade_answer(
 
 async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grader: Grader) -> AsyncIterator[Event]:
     case = trial.case
-    if arm[1] == "mcq" and not case.choices:
+    if arm[1] in ("mcq", "mcq_many") and not case.choices:
         yield _invalid(arm, "not_applicable", "the case has no choices")
         return
     said: Said | None = None
@@ -212,11 +222,11 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
                 yield item
     except CallFailed as failure:
         yield failure.called
-        yield _invalid(arm, _verdict_of(failure.error), str(failure.error), failure.called.call.call_id)
+        yield _invalid(arm, reason_of(failure.error.kind), str(failure.error), failure.called.call.call_id)
         return
     response = said.text if said else ""
     if not response.strip():
-        yield _invalid(arm, "provider_error", "the reply was empty")
+        yield _invalid(arm, "empty", "the reply was blank", said.call_id if said else None)
         return
     given = Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
     grading = grade_answer(case, grader, arm, response, trial.many_choices)
@@ -229,7 +239,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
     if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]
-        given = _invalid(arm, "provider_error", _CUT, said.call_id)
+        given = _invalid(arm, "cut", _CUT, said.call_id)
     for event in (given, *graded):
         yield event
 
@@ -244,8 +254,15 @@ def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | 
     return ("refused" if broken.reason == "refusal" else "provider_error"), broken.detail
 
 
-def _verdict_of(error: ProviderError) -> Verdict:
-    return "refused" if error.kind == "refused" else "provider_error"
+def reason_of(kind: str, *, answering: bool = True) -> Verdict:
+    """Return the verdict where a call failed with a ``FailureKind``.
+
+    A doctor or solver that ends its answer normally and says nothing has answered with nothing, which is no fault of
+    its provider; of anybody who is not ``answering`` it is a failure like any other.
+    """
+    if kind == "refused":
+        return "refused"
+    return "empty" if answering and kind in _BLANK else "provider_error"
 
 
 def _invalid(arm: Arm, verdict: Verdict, detail: str, call_id: str | None = None) -> Answered:
@@ -291,9 +308,9 @@ GRADING_TOKENS = 220
 
 
 def graded(campaign: Campaign) -> tuple[int, float, float]:
-    """Return calls and tokens of the grader: two calls a free response, three for three diagnoses."""
+    """Return calls and tokens of the grader: two calls a free response or one of many choices, three for three."""
     trials = len(campaign.cases) * campaign.trials
-    free = sum(question_type == "frq" for _, question_type in campaign.arms)
+    free = sum(question_type in ("frq", "mcq_many") for _, question_type in campaign.arms)
     three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)
     calls = trials * (2 * free + 3 * three)
     return calls, calls * GRADING_TOKENS, calls * 4

@@ -20,9 +20,9 @@ from pydantic.fields import FieldInfo
 from core.agents.base import Dialogue
 from core.agents.parts import Rules, check_picture_prompt
 from core.agents.player import Rule
-from core.case import Case, Profile
+from core.case import Case, Profile, distinct_choices
 from core.errors import UsageError
-from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
+from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
 from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, StudyCast, Why, full_name, is_model, seated
 from core.frameworks.release import Release
 from core.frameworks.settings import FrameworkSettings, flag_of, in_words, options_of
@@ -33,9 +33,8 @@ from core.prompts import PromptPack, load_pack
 from core.text.profiles import CaseId, Generated, Prepared
 
 Arm = tuple[Format, QuestionType]
-ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES)
+ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES)
 McqRule = Literal["mcq_loose", "mcq_strict"]
-_GRADED = {"frq", "frq_top3"}
 _WITHOUT_TALK = {"vignette", "exam_only"}
 
 
@@ -43,7 +42,7 @@ _WITHOUT_TALK = {"vignette", "exam_only"}
 class Trial:
     """One repetition of a case: ``number`` counts from 0, ``seed`` drives everything random in it.
 
-    ``arms`` are what is asked in it; ``many_choices`` those of ``mcq_many``: every answer of the case set.
+    ``arms`` are what is asked in it; ``many_choices`` those of ``mcq_many``: every choice of the data set.
     """
 
     trial_id: str
@@ -68,7 +67,7 @@ class Branch:
 class Campaign:
     """A whole campaign as asked for: cast × cases × trials × arms.
 
-    ``many_choices`` are the choices of ``mcq_many``, the answers of the whole data set; empty for those of ``cases``.
+    ``many_choices`` are the choices of ``mcq_many``, all those of the whole data set; empty for those of ``cases``.
     """
 
     names: CastNames
@@ -133,10 +132,9 @@ class Campaign:
 
     def choices_of_many(self) -> list[str]:
         """Return the choices of ``mcq_many``, or none where no arm asks it."""
-        if not any(question_type == "mcq_many" for _, question_type in self.arms):
+        if not {"mcq_many", "mcq_answers"} & {question_type for _, question_type in self.arms}:
             return []
-        answers = self.many_choices or tuple(case.answer for case in self.cases)
-        return sorted(dict.fromkeys(answers), key=str.lower)
+        return sorted(self.many_choices or distinct_choices(self.cases), key=str.lower)
 
 
 @dataclass(frozen=True)
@@ -288,7 +286,7 @@ class Framework(ABC):
         asked = set(arms)
         idle = set() if self.talks(tested, asked) else set(self.talking)
         idle |= set() if any(format_ == "summarized" for format_, _ in asked) else {"summariser"}
-        idle |= set() if {question_type for _, question_type in asked} & _GRADED else {"grader"}
+        idle |= set() if {question_type for _, question_type in asked} & set(GRADED_TYPES) else {"grader"}
         return tuple(seat.role for seat in self.others if seat.role not in idle)
 
     @property

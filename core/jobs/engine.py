@@ -43,7 +43,7 @@ GIVE_UP = 20
 """So many failures of the provider in a row end a job: it is down."""
 REGRADING = "regrading "
 """Begins the names of units that grade stored answers again: what they cost is not the campaign's."""
-_ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
+_ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty", "blank")
 """Failures that say nothing of whether the provider is up."""
 _IN_A_BATCH = 50_000
 """Pieces of work under way at once where their calls wait for a batch; it takes no more."""

@@ -20,7 +20,7 @@ from core.agents.base import Turn
 from core.agents.parts import check_picture_prompt
 from core.case import Case, case_set_hash, data_set_of
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES
+from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework, seating
 from core.frameworks.casting import (
     REFERENCE,
@@ -61,11 +61,11 @@ def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         format_, _, question_type = part.partition(":")
         formats = [f for f in FORMATS if f == format_ or format_ == "*"]
-        types = [q for q in QUESTION_TYPES if q == question_type or question_type in ("", "*")]
+        types = [q for q in ASKED_TYPES if q == question_type or question_type in ("", "*")]
         if not formats or not types:
             raise UsageError(
                 f"{part!r} is no arm: write format:question_type with a format of {', '.join(FORMATS)} and a question "
-                f"type of {', '.join(QUESTION_TYPES)}; or all, or paper."
+                f"type of {', '.join(ASKED_TYPES)}; or all, or paper."
             )
         arms += [(f, q) for f in formats for q in types]
     if not arms:
@@ -79,7 +79,8 @@ def in_full(campaign: Campaign, registry: Registry, study: StudyCast | None = No
     A campaign that is in full already stays as it is, whatever the defaults and the ``study`` (``study_cast``) are now.
     """
     known, study = campaign.framework, study or {}
-    foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.arms]
+    # a run of version 0.4 that is resumed goes on with what it asked
+    foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, "mcq_many" if q == "mcq_answers" else q) not in known.arms]
     if foreign:
         asked = ", ".join(f"{f}:{q}" for f, q in known.arms)
         raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
@@ -345,6 +346,12 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             f"{campaign.framework.title} plays cases with a profile, and {len(without)} have none, {without[0]} the "
             "first: prepare them before the run."
         )
+    many = campaign.choices_of_many()
+    if not many and any(question_type == "mcq_many" for _, question_type in campaign.arms):
+        raise UsageError(
+            f"No question of {campaign.case_set} has choices, so that there are none to offer under mcq_many: leave it "
+            "out of the arms."
+        )
     created = time.time() if now is None else now
     # all that makes a campaign what it is; what changes none of its results is left out
     names = campaign.names
@@ -359,7 +366,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         "case_set": campaign.case_set,
         "case_set_hash": case_set_hash(list(campaign.cases)),
         "arms": [list(arm) for arm in campaign.arms],
-        "many_choices": campaign.choices_of_many(),
+        "many_choices": many,
         "trials": campaign.trials,
         "seed": campaign.seed,
         # a cap of messages is said of every framework, also where it has none
@@ -382,7 +389,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
 
 def _grading(campaign: Campaign) -> dict[str, str]:
     """Return the hash of the prompts of grading where a model grades under others than the campaign's own."""
-    free = any(question_type == "frq" for _, question_type in campaign.arms)
+    free = any(question_type in GRADED_TYPES for _, question_type in campaign.arms)
     if campaign.framework.grades_itself or not free or not is_model(campaign.names.grader):
         return {}
     return {"grading_prompts": default_pack().hash}

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from core import access, paths, work
 from core.agents.memory import Replies, Took, Unit
 from core.errors import AnamnesisError
-from core.events import Answered, CallRecord, Event, Failed, Graded
+from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
 from core.models.limits import Concurrency
 from core.models.thinking import looks_like_thought
@@ -103,14 +103,14 @@ class Progress:
         for event in events:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
-                if event.rule in ("frq", "frq_top3") and event.verdict != "provider_error":
+                if event.rule in GRADED_TYPES and event.verdict != "provider_error":
                     told = bool(self.trouble)
                     self.read[event.verdict != "ungradable"] += 1
                     if self.trouble and not told:
                         log.warning("%s (%s)", self.trouble, event.grader)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
-                if event.reason in ("provider_error", "refused"):
+                if event.reason in ("provider_error", "refused", "cut", "empty"):
                     self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.agents.base import Grader
-from core.agents.grader import Memory
+from core.agents.grader import READING_VERSION, Memory
 from core.agents.memory import Memory as Replies
 from core.agents.memory import Unit
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import Failed, Graded, QuestionType, Verdict
+from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
@@ -35,7 +35,7 @@ from core.store.queries.regrading import AnswerToGrade, answers_to_grade, cases_
 from core.store.runs import header_of
 from core.work import Work, work_at
 
-FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
+FREE = GRADED_TYPES
 """Question types that graders judge."""
 
 Key = tuple[QuestionType, str, str]
@@ -91,6 +91,8 @@ class Judge:
         """Say whether the verdict that counts now is already this grader's under these prompts."""
         if answer.verdict in (None, "provider_error"):  # a provider's failure is no judgement
             return False
+        if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
+            return False  # what an earlier version could not read this one may
         under_these = answer.prompt_hash == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
         return under_these and (answer.grader or "").partition(" [")[0] == self.model
 
@@ -145,7 +147,8 @@ def plans_of(store: Store, wanted: Regrading, registry: Registry, packs: Packs) 
     foreign = [name for name in wanted.question_types if name not in FREE]
     if foreign or not wanted.question_types:
         raise UsageError(
-            f"Graders judge free responses, so the types are {' and '.join(FREE)}, not {', '.join(foreign) or 'none'}."
+            f"Graders judge free responses and many choices, so the types are {', '.join(FREE)}, not "
+            f"{', '.join(foreign) or 'none'}."
         )
     if wanted.limit is not None and wanted.limit < 1:
         raise UsageError("--limit must be at least 1.")
@@ -202,7 +205,7 @@ def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
     if not judge.prompt_hash:
         return Memory()
     with store.read() as cursor:
-        given = given_verdicts(cursor, judge.model, judge.prompt_hash)
+        given = given_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
     return Memory(
         {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
     )
@@ -340,12 +343,13 @@ class _Desk:
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
-            rule="frq" if answer.question_type == "frq" else "frq_top3",
+            rule=grader_rule(answer.question_type) or "frq",
             grader=judge.stored_name,
             extracted=said.extracted,
             verdict=said.verdict,
             call_ids=said.call_ids,
             prompt_hash=judge.prompt_hash,
+            rule_version=READING_VERSION if is_model(judge.model) else 1,
         )
         name = unit.unit_id if unit.paid else ""
         return [GradesLine(run_id=plan.header.run_id, trial_id=answer.trial_id, grades=[grade], unit=name)]
@@ -359,7 +363,7 @@ class _Desk:
         async for event in grade_answer(plan.cases[answer.case], grader, arm, answer.response, ()):
             if isinstance(event, Failed):
                 self.progress.failures[event.message] += 1
-            elif isinstance(event, Graded) and event.verdict != "provider_error":
+            elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
                 said = Said(event.extracted, event.verdict, event.call_ids)
         return said
 

@@ -84,7 +84,7 @@ def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
             cases = cases_answered(cursor, run_id) if answers else {}
         if not answers:
             return 0, 0
-        many = _many_choices(header) if any(answer.question_type == "mcq_many" for answer in answers) else ()
+        many = _many_choices(header) if any(answer.question_type == "mcq_answers" for answer in answers) else ()
         known: dict[tuple[CaseKey, str, str], Judgement] = {}
         changed = 0
         lines: list[RunHeader | GradesLine] = []
@@ -94,9 +94,9 @@ def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
                 key = (answer.case, answer.question_type, answer.response)
                 judged = known.get(key)
                 if judged is None:
-                    # read an answer as it was read where it was given: neither a release nor ``mcq_many`` shows letters
+                    # as it was read where it was given: neither a release nor ``mcq_answers`` shows letters
                     case = cases[answer.case]
-                    if answer.question_type == "mcq_many":
+                    if answer.question_type == "mcq_answers":
                         judged = known[key] = judge_strict(answer.response, case.answer, many, lettered=False)
                     else:
                         judged = known[key] = judge_strict(
@@ -123,7 +123,7 @@ def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
 
 
 def _many_choices(header: RunHeader) -> list[str]:
-    """Return the choices of ``mcq_many``, which only the journal has."""
+    """Return the choices of ``mcq_answers``, which only the journal has."""
     path = journal_path(header.run_id)
     if not path.exists():
         raise UsageError(f"The journal of run {header.run_id} is gone, and the choices with it: restore {path} first.")

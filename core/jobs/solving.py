@@ -18,7 +18,7 @@ from core.agents.base import Dialogue, Material, Question, Said, Saying
 from core.agents.memory import Unit
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import Answered, Failed, Graded, Verdict
+from core.events import COUNTED, Answered, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Trial, default_pack, frameworks
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
@@ -235,7 +235,7 @@ def solve(
             rows.append({**came[messages], **of, "share": share, "messages": messages})
         broken = any(row["verdict"] == "provider_error" for row in came.values())
         solved.update(failed=broken, solved=not broken)
-        excluded.update(row["verdict"] for row in rows if row["verdict"] in ("refused", "ungradable", "provider_error"))
+        excluded.update(row["verdict"] for row in rows if row["verdict"] not in (None, *COUNTED))
         # an answer that a provider broke is asked for again: what came to the others is not used up then
         ends = "" if broken else unit.unit_id
         return [RowLine(table="prefix_answers", row=row, unit=ends) for row in rows]

@@ -162,7 +162,7 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
 
 
 def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) -> Campaign:
-    if any(question_type == "mcq_many" for _, question_type in plan.arms):
+    if any(question_type in ("mcq_many", "mcq_answers") for _, question_type in plan.arms):
         raise UsageError("A branch cannot be asked with many choices, which are the answers of a whole data set.")
     if not plan.arms:
         raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")

@@ -21,6 +21,7 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
+from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.extent import note_extents, on_shared_cases
 from core.measures.provenance import note_conditions
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
@@ -42,8 +43,9 @@ class AccuracyRow:
 
     Mean and bounds are ``None`` where no case counts; the normal theory gives one case no interval.
     ``n_trials`` counted; ``n_excluded`` did not, by verdict in ``excluded_by_reason`` (``ungraded``: no grade yet).
-    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words.
-    ``n_repeats`` trials were left out because their cases were played with the same seed before.
+    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words,
+    ``n_blank`` were blank. ``n_repeats`` trials were left out because their cases were played with the same seed
+    before. ``rule`` is the one by which answers count.
     """
 
     model: str
@@ -60,6 +62,8 @@ class AccuracyRow:
     excluded_by_reason: dict[str, int] = field(default_factory=dict)
     n_refused: int = 0
     n_repeats: int = 0
+    n_blank: int = 0
+    rule: str = ""
 
 
 def accuracy(
@@ -68,7 +72,7 @@ def accuracy(
     selection: Selection | None = None,
     *,
     interval: IntervalKind = "bootstrap",
-    mcq_rule: McqRule = "mcq_loose",
+    mcq_rule: McqRule = "usual",
 ) -> list[AccuracyRow]:
     """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
 
@@ -132,6 +136,8 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Accur
         excluded_by_reason=dict(sorted(reasons.items())),
         n_refused=sum(s.refused_in_words for s in scores),
         n_repeats=sum(s.repeats for s in scores),
+        n_blank=sum(s.blank for s in scores),
+        rule=" + ".join(sorted({s.rule for s in scores if s.rule})),
     )
 
 
@@ -141,7 +147,7 @@ def group_of_score(score: CaseScore, by: Group | None) -> str | None:
 
 
 def read_scores(
-    store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose", *, by_served: bool = False
+    store: Store, selection: Selection | None = None, mcq_rule: McqRule = "usual", *, by_served: bool = False
 ) -> list[CaseScore]:
     """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
@@ -278,6 +284,7 @@ def report(
                 "format": row.format,
                 "question_type": row.question_type,
                 **({"group": row.group or "?"} if by else {}),
+                "rule": row.rule,
             },
             row.mean,
             row.ci_low,
@@ -287,6 +294,7 @@ def report(
             {
                 "n_trials": row.n_trials,
                 "n_refused_in_words": row.n_refused,
+                "n_blank": row.n_blank,
                 "n_excluded": row.n_excluded,
                 "n_cases_excluded": row.n_cases_excluded,
                 "n_repeats": row.n_repeats,
@@ -296,7 +304,10 @@ def report(
         )
     note_extents(asked)
     note_conditions(asked)
-    if wanted.mcq_rule == "mcq_strict":
+    if any(row.question_type.startswith("mcq") for row in rows):
+        for sentence in gaps_in_words(rule_gaps(asked.store, wanted)):
+            asked.note(sentence)
+    if any("mcq_strict" in row.rule for row in rows):
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)
         if outdated:

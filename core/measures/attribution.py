@@ -7,7 +7,7 @@
 3. *grader*: the verdict is disputed. Another rule or grader, or an earlier verdict, called the same answer correct; or
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
-4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes.
+4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes, or its answer was blank.
 5. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
    (``core.jobs.judges``) says that it invented something, or withheld a fact that it was asked for. The latter
    two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
@@ -208,6 +208,8 @@ def _right_names(case: Case, answer: WrongAnswer) -> str | None:
 
 def _refused(evidence: Evidence) -> _Found | None:
     answer = evidence.answer
+    if answer.verdict == "empty":
+        return "doctor_refused", "The doctor's answer was blank.", None
     if answer.verdict != "refused_in_words":
         return None
     words = (answer.extracted or "").removeprefix("Refused: ")

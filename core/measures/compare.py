@@ -76,6 +76,13 @@ class Comparison:
     equal: int
     first_alone: int
     second_alone: int
+    rules: tuple[str, ...] = ()
+    """By which the answers of both sides count; one where both count by the same."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the same kind of answer counts by another rule on each side, so that the difference may be theirs."""
+        return {"mcq_loose", "mcq_strict"} <= set(self.rules)
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,7 @@ def compare(first: Cases, second: Cases, interval: DifferenceInterval = "bootstr
         equal=changes.count(0),
         first_alone=sum(score.counted > 0 for score in first.values()) - len(pairs),
         second_alone=sum(score.counted > 0 for score in second.values()) - len(pairs),
+        rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
     )
 
 
@@ -363,6 +371,8 @@ def _sum_of(first: CaseScore, second: CaseScore) -> CaseScore:
         counted=first.counted + second.counted,
         excluded={reason: first.excluded.get(reason, 0) + second.excluded.get(reason, 0) for reason in reasons},
         refused_in_words=first.refused_in_words + second.refused_in_words,
+        blank=first.blank + second.blank,
+        rule=" + ".join(sorted({rule for score in (first, second) for rule in score.rule.split(" + ") if rule})),
         repeats=first.repeats + second.repeats,
     )
 
@@ -420,6 +430,6 @@ def _difference(
         found.ci_low,
         found.ci_high,
         found.n,
-        more={"p": found.p, "p_adjusted": p, **counts, **more},
+        more={"p": found.p, "p_adjusted": p, **counts, **more, "rule": " and ".join(found.rules)},
         columns=_DIFFERENCE,
     )

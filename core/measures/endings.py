@@ -108,8 +108,8 @@ class Rule:
     ``unconcluded`` concerns conversations whose last message holds no final diagnosis, ``ended_by`` those that ended
     for these reasons; ``becomes`` says what their answers count as. A rule without either concerns grading only.
     ``wrong`` are excluded answers that count as not correct: those refused, or all but those to a question that the
-    case does not allow (not applicable), which nobody could answer. ``without_refusals`` leaves out the counted answers
-    in which the doctor refused in words.
+    case does not allow (not applicable), which nobody could answer. ``without`` leaves out counted answers of a kind:
+    those in which the doctor refused in words, or blank ones.
     """
 
     key: str
@@ -118,10 +118,10 @@ class Rule:
     unconcluded: bool = False
     ended_by: tuple[EndReason, ...] = ()
     becomes: Literal["excluded", "no_diagnosis"] = "excluded"
-    mcq_rule: McqRule = "mcq_loose"
+    mcq_rule: McqRule = "usual"
     invalid: Literal["exclude", "zero"] = "exclude"
     wrong: Literal["", "refused", "excluded"] = ""
-    without_refusals: bool = False
+    without: Literal["", "refused_in_words", "blank"] = ""
 
     @property
     def on_endings(self) -> bool:
@@ -132,13 +132,16 @@ class Rule:
         """Say whether the rule can change anything in an arm."""
         if self.on_endings:
             return arm[0] in AFTER_CONVERSATION
-        return self.mcq_rule == "mcq_loose" or arm[1].startswith("mcq")
+        if self.mcq_rule == "mcq_strict":
+            return arm[1] in ("mcq", "mcq_answers")
+        return self.mcq_rule == "usual" or arm[1] == "mcq_many"
 
 
 STANDARD = Rule(
     "standard",
     "Standard rule",
-    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule. Answers that a filter "
+    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule, many choices by the "
+    "grader. Answers that a filter "
     "refused, that a provider failed to give or that are not graded are excluded, and so is a case without any answer "
     "that counts.",
 )
@@ -190,13 +193,27 @@ RULES: tuple[Rule, ...] = (
         mcq_rule="mcq_strict",
         wrong="refused",
     ),
+    Rule(
+        "substring",
+        "Many choices: substring",
+        "Of many choices, which the grader judges so that names of the same disease count, the right one has to stand "
+        "in the answer as the data set spells it.",
+        mcq_rule="mcq_loose",
+    ),
     Rule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
     Rule(
         "in_words_excluded",
         "Refused in words: excluded",
         "Answers in which the doctor itself declines to answer, as the grader quotes it, are left out. By the standard "
         "rule, and the papers’, they count as not correct.",
-        without_refusals=True,
+        without="refused_in_words",
+    ),
+    Rule(
+        "blank_excluded",
+        "Blank: excluded",
+        "Blank answers, of which the provider reports a normal end, are left out. By the standard rule they count as "
+        "not correct: a model that says nothing has named nothing.",
+        without="blank",
     ),
     Rule(
         "excluded_wrong",
@@ -238,7 +255,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
             counted, scores = _cases(rows, case, rule)
             kept = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
             changed = _changed(rows, rule)
-            by_grade = rule.without_refusals or (rule.wrong and rule.mcq_rule == "mcq_loose")
+            by_grade = rule.without or (rule.wrong and rule.mcq_rule == "usual")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
             both = kept & (standard > 0)
             same, interval = _difference(scores[both], usual[both])
@@ -264,7 +281,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
 def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
     """Return which rows fall under a rule."""
     if rule.invalid == "zero":
-        counted = rows.groupby("case_key", observed=True)["counted"].transform("sum")
+        counted = pd.Series(_by_rule(rows, rule, "counted")).groupby(rows["case_key"].to_numpy()).transform("sum")
         return np.asarray(counted == 0, dtype=bool)
     if not rule.on_endings:
         return np.full(len(rows), rule.key != STANDARD.key)
@@ -276,34 +293,40 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
 
 def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floats, Floats]:
     """Return how many answers to each case of an arm count, and its score, in one order for all rules."""
-    prefix = "strict_" if rule.mcq_rule == "mcq_strict" else ""
-    correct, counted = (rows[f"{prefix}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
+    correct, counted = _by_rule(rows, rule, "correct"), _by_rule(rows, rule, "counted")
     if rule.on_endings:
         stays = ~_concerned(rows, rule)
         correct = correct * stays
         counted = counted * stays if rule.becomes == "excluded" else counted
-    if rule.without_refusals:
-        counted = counted - rows["refused_in_words"].to_numpy(dtype=np.float64)
+    if rule.without:
+        counted = counted - rows[rule.without].to_numpy(dtype=np.float64)
     if rule.wrong:
-        counted = counted + rows[f"{prefix}{rule.wrong}"].to_numpy(dtype=np.float64)
+        counted = counted + _by_rule(rows, rule, rule.wrong)
     size = int(case.max()) + 1 if case.size else 0
     right, held = (np.bincount(case, values, size).astype(np.float64) for values in (correct, counted))
     return held, right / np.maximum(held, 1)
+
+
+def _by_rule(rows: pd.DataFrame, rule: Rule, name: str) -> Floats:
+    """Return a count of answers by the multiple-choice rule that a rule goes by."""
+    by_strict = rows["by_strict"] if rule.mcq_rule == "usual" else rule.mcq_rule == "mcq_strict"
+    return np.where(by_strict, rows[f"strict_{name}"], rows[name]).astype(np.float64)
 
 
 def _changed(rows: pd.DataFrame, rule: Rule) -> int:
     """Return how many answers count otherwise than by the standard rule."""
     if rule.key == STANDARD.key:
         return 0
-    if rule.mcq_rule == "mcq_strict":
+    if rule.mcq_rule != "usual":
         return int(rows["differ"].sum())
     if rule.wrong:
-        return int(rows[rule.wrong].sum())
-    if rule.without_refusals:
-        return int(rows["refused_in_words"].sum())
+        return int(_by_rule(rows, rule, rule.wrong).sum())
+    if rule.without:
+        return int(rows[rule.without].sum())
     if not rule.on_endings:  # whole cases come in
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
-    return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())
+    counts = _by_rule(rows, rule, "counted" if rule.becomes == "excluded" else "correct")
+    return int(counts[_concerned(rows, rule)].sum())
 
 
 def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]:

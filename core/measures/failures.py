@@ -48,7 +48,7 @@ class WrongAnswers(Rows):
         self,
         store: Store,
         selection: Selection | None = None,
-        mcq_rule: McqRule = "mcq_loose",
+        mcq_rule: McqRule = "usual",
         *,
         marked_only: bool = False,
         judge: Judge | None = None,

@@ -59,11 +59,18 @@ def malformed(what: str) -> Failure:
     return Failure("malformed", what, advice, retry=True)
 
 
+_NORMAL_ENDS = frozenset({"stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"})
+"""Finish reasons by which providers report that a model ended its reply by itself."""
+
+
 def empty(finish_reason: str) -> Failure:
-    """Describe a reply without any text."""
+    """Describe a reply without any text: ``blank`` where the model itself ended it, else the provider's fault."""
     if finish_reason == "length":
         return Failure("empty", "it used up its tokens before any text came", "raise max_tokens", retry=True)
-    return Failure("empty", "the reply had no text", "look at the prompt, or try another model", retry=True)
+    if finish_reason.lower() in _NORMAL_ENDS:
+        return Failure("blank", "the reply had no text", "look at the prompt, or try another model", retry=True)
+    what = f"the reply had no text and ended with {finish_reason!r}"
+    return Failure("empty", what, "try again, or try another model", retry=True)
 
 
 def only_thought(finish_reason: str, limit: object) -> Failure:
@@ -72,6 +79,8 @@ def only_thought(finish_reason: str, limit: object) -> Failure:
         told = f"limit {limit}" if limit else "limit not set here"
         advice = "raise max_tokens, or ask for less reasoning effort"
         return Failure("thinking", f"it ran out of tokens while thinking ({told})", advice)
+    if finish_reason.lower() not in _NORMAL_ENDS:
+        return empty(finish_reason)
     return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)
 
 
@@ -118,7 +127,7 @@ class Retries:
         times, waited_s = self.waits.get(limited, (0, 0.0))
         if not failure.retry or times >= (self.policy.attempts - 1) * (self.policy.patience if limited else 1):
             return None
-        if failure.kind in ("empty", "unspoken"):
+        if failure.kind in ("empty", "blank", "unspoken"):
             self.empty += 1
             if self.empty > 1:
                 return None

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from core.errors import AnamnesisError
-from core.events import Rule
+from core.events import GRADED_TYPES, Rule
 from core.frameworks.base import framework, frameworks, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
@@ -56,8 +56,8 @@ Part = Literal[
 SEPARATOR = " · "
 """Stands between the doctor and what tells its conditions apart."""
 PARTS: tuple[Part, ...] = get_args(Part)
-FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
-"""Rules by which graders judge free responses."""
+FREE_RULES: tuple[Rule, ...] = GRADED_TYPES
+"""Rules by which graders judge, each of the question type of its name."""
 JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
 """Rules whose judges may change; the paper's for choices is one for ever."""
 DOCTOR = "doctor"

@@ -23,7 +23,6 @@ from core.events import EndReason, Format, QuestionType, Rule, Speaker
 from core.frameworks.base import frameworks
 from core.questions import AsksFor
 from core.store.conditions import (
-    FREE_RULES,
     JUDGED,
     Condition,
     Judge,
@@ -43,7 +42,10 @@ from core.store.runs import CAMPAIGNS, Run, run_records
 from core.store.tables import Row, arrow_table, schema_of
 from core.store.tallies import TALLY_COLUMNS, count_repeats
 
-McqRule = Literal["mcq_loose", "mcq_strict"]
+McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
+"""By which rule answers with choices count. ``usual``: each framework's own (``Framework.mcq_rule``), and of many
+choices the grader's verdict; else one for all, where many choices, which the strict rule does not judge, keep the
+grader's under ``mcq_strict``."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Selection:
 
     ``formats`` and ``question_types`` restrict the answers, never which conversations are looked at. ``verdicts`` keep
     the trials with these in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm
-    is right by one of the two multiple-choice rules only. ``mcq_rule`` judges choices. ``pooled`` puts a doctor's
-    conditions on one data set together on purpose, under a name that says so.
+    is right by one of the two multiple-choice rules only. ``mcq_rule`` judges choices, by default each framework's own.
+    ``pooled`` puts a doctor's conditions on one data set together on purpose, under a name that says so.
     """
 
     runs: Sequence[str] | None = None
@@ -78,7 +80,7 @@ class Selection:
     single_diagnosis: bool | None = None
     asks_for: Sequence[AsksFor] | None = None
     sources: Sequence[str] | None = None
-    mcq_rule: McqRule = "mcq_loose"
+    mcq_rule: McqRule = "usual"
     pooled: bool = False
     patients: Sequence[str] | None = None
     personas: Sequence[str] | None = None
@@ -94,11 +96,6 @@ class Selection:
     verdicts: Sequence[str] | None = None
     arm: str = "multi_turn:frq"
     rules_differ: bool = False
-
-    @property
-    def rules(self) -> list[Rule]:
-        """The rules whose verdicts count."""
-        return [self.mcq_rule, *FREE_RULES]
 
     @property
     def counted(self) -> Selection:
@@ -136,7 +133,7 @@ class Selection:
     def parameters(self, sql: str) -> dict[str, Any]:
         """Return the values of this selection that a query names."""
         format_, _, question_type = self.arm.partition(":")
-        values = {**vars(self), "format": format_, "question_type": question_type}
+        values = {**vars(self), "format": format_, "question_type": question_type, "strictly": strictly()}
         named = {name: values[name] for name in _PARAMETER.findall(sql) if name in values}
         return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in named.items()}
 
@@ -146,6 +143,16 @@ _TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
 # a pattern with every special character escaped: ignores case at a third of the price of lower()
 SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 """The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""
+BY_STRICT = """CASE $mcq_rule WHEN 'mcq_loose' THEN false WHEN 'mcq_strict' THEN true
+            ELSE question_type = 'mcq_many' OR list_contains($strictly, runs.protocol) END"""
+"""Whether an answer counts by the second of a question type's rules, on a row with ``runs`` and ``question_type``.
+
+That is the strict rule, or the grader's where there are many choices. Needs ``Selection.parameters``.
+"""
+COUNTED_RULE = f"""(CASE WHEN NOT starts_with(question_type, 'mcq') THEN question_type
+            WHEN NOT ({BY_STRICT}) THEN 'mcq_loose'
+            WHEN question_type = 'mcq_many' THEN question_type ELSE 'mcq_strict' END)"""
+"""The rule by which an answer counts, on the same row."""
 _ARM = "format = $format AND question_type = $question_type"
 _IS_CASE = "lower($case) IN (lower(case_key), lower(split_part(case_key, '/', 2)))"
 _FILTERS = {
@@ -176,8 +183,8 @@ _FILTERS = {
             NOT EXISTS (FROM cases WHERE {_IS_CASE})
             AND (contains(lower(case_key), lower($case)) OR contains(lower(answer), lower($case)))))""",
     "verdicts": f"""trials.trial_id IN (
-        SELECT trial_id FROM verdicts WHERE {_ARM} AND (NOT starts_with(rule, 'mcq') OR rule = $mcq_rule)
-            AND list_contains($verdicts, verdict))""",
+        SELECT trial_id FROM verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
+        WHERE {_ARM} AND rule = {COUNTED_RULE} AND list_contains($verdicts, verdict))""",
     "rules_differ": f"""trials.trial_id IN (
         SELECT trial_id FROM verdicts WHERE {_ARM} GROUP BY trial_id
         HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct'))""",
@@ -226,8 +233,7 @@ def select(
 def tally(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
     """Do what ``select`` does, with only those trials in ``selected`` whose graders share a run; return ``TALLIED``.
 
-    Its values are those that ``Selection.parameters`` finds in it, ``rules`` and ``staffed``. Needs a selection
-    ``of_cases``.
+    Its values are those that ``Selection.parameters`` finds in it, and ``staffed``. Needs a selection ``of_cases``.
     """
     found, named, judges = _found(cursor, selection, frozenset())
     _register(cursor, found, named, judges)
@@ -256,6 +262,11 @@ def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, 
     sql = _CHOOSE.format(where=selection.where(), more=more)
     cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()})
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW chosen AS FROM selected {without_repeats}")
+
+
+def strictly() -> list[str]:
+    """Return the frameworks whose answers with choices count by the strict rule unless another one is asked for."""
+    return [name for name, known in frameworks().items() if known.mcq_rule == "mcq_strict"]
 
 
 def staffed() -> list[str]:
@@ -485,7 +496,7 @@ SHARED = f"""said AS (
             said.grader, said.extracted, shared.model, shared.place
         FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
             AND (answers.question_type = shared.rule
-                OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_many'))
+                OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_answers'))
         LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
             AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
         ANTI JOIN repeats ON repeats.trial_id = answers.trial_id AND repeats.format = answers.format
@@ -494,37 +505,44 @@ SHARED = f"""said AS (
     )"""
 """Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
 
-OUTCOMES = f"""{UNANSWERED}, {SHARED}, outcomes AS (
+_OUTCOMES = f"""{UNANSWERED}, {SHARED}, outcomes AS (
         FROM (
-            SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
-            FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
+            SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, verdicts.grader, extracted,
+                model, place
+            FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id) JOIN runs USING (run_id)
             ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
-            WHERE list_contains($rules, verdicts.rule)
+            WHERE {{by}}
             UNION ALL
             SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
             FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
         ) ANTI JOIN repeats USING (trial_id, format, question_type, model)
         UNION ALL
-        SELECT * FROM of_shared
+        SELECT verdicts.* FROM of_shared AS verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
+        WHERE {{by}}
     )"""
-"""Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts under ``$rules``.
+OUTCOMES = _OUTCOMES.format(by=f"verdicts.rule = {COUNTED_RULE}")
+"""Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts.
 
-Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` with the same
-rules before it. Where graders share a run, each answer stands once for each condition whose grader judged it.
+Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` before it,
+and the values that ``Selection.parameters`` finds in it. Where graders share a run, each answer stands once for each
+condition whose grader judged it.
 """
+BY_EVERY_RULE = _OUTCOMES.format(by="true")
+"""The same with a row for each rule that judges an answer."""
 
 TALLIED = f"""{SHARED}, tallied AS (
         SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
-            trials.end_reason, concluded, format, question_type, loose, strict, n
+            trials.end_reason, concluded, format, question_type, loose, strict,
+            {BY_STRICT} AS by_strict,
+            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
         {TRIALS.replace("FROM trials", "FROM {counts} AS trials")}
         JOIN seated ON seated.run_id = trials.run_id
-        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered
-            AND list_contains($rules, shared.rule)
-            AND (shared.rule = question_type OR shared.rule = 'mcq_strict' AND starts_with(question_type, 'mcq'))
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND shared.rule = {COUNTED_RULE}
         WHERE {{where}}
     )"""
 """Queries up to ``tallied``: what ``OUTCOMES`` says of all but ``of_shared``, counted, with the verdicts of both rules.
 
 Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
-``loose`` and ``strict``, n, which is negative for repeats. Needs ``tally`` before it.
+``loose`` and ``strict`` and the one that counts (``verdict``; by its ``rule``, ``by_strict``), n, which is negative
+for repeats. Needs ``tally`` before it.
 """

@@ -153,11 +153,11 @@ _TALLY = f"""
         WHERE true {{answers}}
     ), verdict AS (
         SELECT trial_id, format, question_type,
-            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule <> 'mcq_strict') AS loose,
-            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule = 'mcq_strict') AS strict
+            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule NOT IN ('mcq_strict', 'mcq_many')) AS loose,
+            arg_max(verdict, ROW(graded_at, grades.rowid)) FILTER (rule IN ('mcq_strict', 'mcq_many')) AS strict
         FROM grades SEMI JOIN mine USING (trial_id)
-        WHERE rule = if(starts_with(question_type, 'mcq'), if(rule = 'mcq_strict', rule, 'mcq_loose'), question_type)
-            {{grades}}
+        WHERE (rule = question_type OR starts_with(question_type, 'mcq') AND rule = 'mcq_loose'
+            OR question_type IN ('mcq', 'mcq_answers') AND rule = 'mcq_strict') {{grades}}
         GROUP BY trial_id, format, question_type
     ), outcome AS (
         SELECT trial_id, format, question_type, true AS answered,

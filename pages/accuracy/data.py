@@ -1,9 +1,12 @@
 """Figures of the Accuracy page: cells and pairs, read once for each state of the store."""
 
+from dataclasses import replace
+
 from core.datasets.published import inferred_single_diagnosis, printed_sets
 from core.frameworks.base import released
 from core.jobs.reread import count_outdated
 from core.measures.accuracy import Cell, Split, group_of, own_cells, published_cells, scores_of, with_published
+from core.measures.choice_rules import RuleGap, gaps_of
 from core.measures.compare import FormatPair, format_pairs
 from core.measures.extent import on_shared_cases
 from core.store.conditions import SEPARATOR
@@ -78,6 +81,17 @@ def _figures(view: View, split: Split) -> tuple[list[Cell], list[FormatPair]]:
     published = [] if view.asks_for else published_cells(view.case_set, split)
     cells = with_published(own_cells(held, split, view.interval), published, label_of)
     return cells, format_pairs(held, group_of(split), view.interval)
+
+
+def gaps(view: View) -> list[RuleGap]:
+    """Return where the two rules for choices are far apart, over the cases of a view that are not split."""
+    return _gaps(View(view.case_set, asks_for=view.asks_for, pooled=view.pooled))
+
+
+@cached_query(entries=16)
+def _gaps(view: View) -> list[RuleGap]:
+    loose, strict = (viewed_scores(replace(view, rule=rule), "all") for rule in ("mcq_loose", "mcq_strict"))
+    return gaps_of(loose, strict)
 
 
 @cached_query(entries=4)

@@ -12,12 +12,13 @@ from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import Axis
 from core.measures.accuracy import Cell
+from core.measures.choice_rules import rules_in_words
 from core.measures.compare import FormatPair
 from core.stats.corrections import LABELS
 from pages.accuracy.cases import take_bar
 from pages.accuracy.data import SPLIT, group_name
 from pages.kit.figures import draw_figure
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, plain
+from pages.kit.look import FORMAT, QUESTION_TYPE, plain
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, View, in_order
@@ -124,7 +125,7 @@ def rests_on(view: View, cells: Sequence[Cell]) -> str:
         f"{dataset_name(view.case_set)}. Accuracy: mean over a case’s counted trials, then over cases",
         f"n = {n} cases a mark, 95 % intervals by {INTERVALS[view.interval].lower()} over cases" if own else "",
         f"stars: against the same model’s vignette, p corrected by {LABELS[view.correction]}" if own else "",
-        f"choices by: {RULE[view.rule].lower()}" if any(c.question_type.startswith("mcq") for c in cells) else "",
+        f"choices by {by}" if (by := rules_in_words((view.names.get(r.model, r.model), r.rule) for r in own)) else "",
         "hatched or open: published" if len(own) < len(cells) else "",
     ]
     return "; ".join(filter(None, words)) + "."

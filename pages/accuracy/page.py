@@ -1,7 +1,7 @@
 """Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,14 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import Cell
+from core.measures.accuracy import AccuracyRow, Cell
+from core.measures.choice_rules import gaps_in_words
 from core.measures.compare import FormatPair, adjusted_p
 from core.measures.extent import on_different_cases
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.queries.extent import Extent
 from pages.accuracy.cases import draw_cases, take_bar
-from pages.accuracy.data import SPLIT, figures, group_name, offers, read_before, splits_of
+from pages.accuracy.data import SPLIT, figures, gaps, group_name, offers, read_before, splits_of
 from pages.accuracy.endings import draw_endings
 from pages.accuracy.figures import (
     DRAWN,
@@ -32,7 +33,7 @@ from pages.accuracy.figures import (
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import conditions, extents_on
@@ -172,32 +173,37 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
     """Say what the figures rest on, what they leave out, and what else differs between their models."""
     own = {model: [c.own for c in cells if c.own and c.model == model] for model in view.names}
     own = {model: rows for model, rows in own.items() if rows}
-    if view.rule == "mcq_strict" and (outdated := read_before()):
+    if any("mcq_strict" in c.own.rule for c in cells if c.own) and (outdated := read_before()):
         st.warning(
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
             "`python -m core regrade all --rules` reads them anew, at no cost.",
             icon=":material/update:",
         )
     if own:
+        shown = {(c.model, c.format, c.question_type) for c in cells if c.own}
+        far = [gap for gap in gaps(view) if (gap.model, gap.format, gap.question_type) in shown]
+        for sentence in gaps_in_words(far, view.names):
+            st.warning(plain(sentence), icon=":material/rule:")
         left_out: dict[str, Counter[str]] = {model: Counter() for model in own}
         for model, rows in own.items():
             for row in rows:
                 left_out[model].update(row.excluded_by_reason)
         words = [f"{view.names[model]}: {excluded_in_words(why)}" for model, why in left_out.items() if why]
         st.caption(f"Excluded, and not counted as wrong: {'; '.join(words) or 'nothing'}.")
-        refused = {model: sum(row.n_refused for row in rows) for model, rows in own.items()}
-        words = [
-            f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in own[model]):,} answers"
-            for model, n in refused.items()
-            if n
-        ]
-        if words:
-            st.caption(
-                f"Refused in words, and counted as not correct as in the papers: {'; '.join(words)}. *Endings and "
-                "what-if* has the accuracy without them."
-            )
-    shown = {cell.model for cell in cells if cell.own}
-    draw_extents([extent for extent in _extents(view) if extent.model in shown], view.names)
+        not_given: dict[str, Callable[[AccuracyRow], int]] = {
+            "Refused in words, and counted as not correct as in the papers": lambda row: row.n_refused,
+            "Blank, and counted as not correct": lambda row: row.n_blank,
+        }
+        for kind, count in not_given.items():
+            words = [
+                f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in rows):,} answers"
+                for model, rows in own.items()
+                if (n := sum(map(count, rows)))
+            ]
+            if words:
+                st.caption(f"{kind}: {'; '.join(words)}. *Endings and what-if* has the accuracy without them.")
+    own_models = {cell.model for cell in cells if cell.own}
+    draw_extents([extent for extent in _extents(view) if extent.model in own_models], view.names)
     if view.shared_cases:
         st.caption("Shown on the cases that all of these models were asked, arm by arm.")
     if view.asks_for:
@@ -251,12 +257,14 @@ def _draw_tables(
                 "Cases": c.own.n_cases if c.own else None,
                 "Trials": c.own.n_trials if c.own else None,
                 "Refused in words": c.own.n_refused if c.own else None,
+                "Blank": c.own.n_blank if c.own else None,
                 "Excluded": c.own.n_excluded if c.own else None,
                 "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
+                "Rule": RULE.get(c.own.rule, c.own.rule) if c.own else "",
                 "From": "this database" if c.own else f"published, supplementary table {c.table}",
             }
             for c in cells
-        ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Excluded"), "Int64"))
+        ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Blank", "Excluded"), "Int64"))
         draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):

@@ -86,7 +86,7 @@ def _draw_side(side: Side, case_key: str, key: str, view: View, *, right: bool) 
     if not talks:
         st.caption("No trial of this case is stored.")
         return
-    marks = trial_marks(talks, side, marked=view.rule == "mcq_loose")
+    marks = trial_marks(talks, side, marked=view.rule == "usual")
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
     trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
     events = events_of(trial)
@@ -109,7 +109,7 @@ def _draw_side(side: Side, case_key: str, key: str, view: View, *, right: bool) 
 
 
 def trial_marks(talks: Sequence[Conversation], side: Side, *, marked: bool) -> dict[str, str]:
-    """Return trial → its number with what the arm's answer came to; verdicts of choices are by the paper's rule."""
+    """Return trial → its number with what the arm's answer came to; verdicts of choices are by the usual rule."""
     name = f"{side.arm[0]}:{side.arm[1]}"
     show = marked or not side.arm[1].startswith("mcq")
     marks = [{"correct": " ✓", None: " –"}.get(talk.verdicts.get(name), " ✗") if show else "" for talk in talks]

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.figures.marks import Mark, dots
 from core.figures.style import FALL, RISE, Axis
+from core.measures.choice_rules import rules_in_words
 from core.measures.compare import LEVEL, Comparison
 from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, side_of
 from core.stats.corrections import LABELS, Correction, format_p, stars
@@ -36,12 +37,20 @@ def draw_overview(
     what = f"{heads[1]} minus {heads[0]}"
     where = f"{dataset_name(view.case_set)}" + (f" ({', '.join(view.specialties)})" if view.specialties else "")
     n = [result.n for result in found.values() if result.n]
+    named = rules_in_words((name, rule) for name, result in found.items() for rule in result.rules)
+    by = f"; choices by {named}" if named else ""
+    if mixed := [name for name, result in found.items() if result.mixed]:
+        st.warning(
+            f"The two sides count choices by different rules, their frameworks’ own, in: {plain(', '.join(mixed))}. "
+            "Choose one rule for both under Statistics.",
+            icon=":material/rule:",
+        )
     draw_figure(
         lambda dark: difference_chart(found, adjusted, dark=dark),
         "comparison_differences",
         f"Difference in accuracy: {what}",
         f"{where}, {min(n, default=0):,} to {max(n, default=0):,} cases a row, paired by case; 95 % intervals: "
-        f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}).",
+        f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}){by}.",
         on_point=lambda data: on_row(data[1]),
     )
     table = pd.DataFrame(

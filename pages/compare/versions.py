@@ -12,6 +12,7 @@ from core.events import FORMATS
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, Axis
 from core.measures.accuracy import Cell, accuracy_of, read_scores
+from core.measures.choice_rules import rules_in_words
 from core.measures.compare import Step, published_versions, recorrected, served_versions, steps, without_shared_cases
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import DOCTOR, doctor_of
@@ -25,7 +26,7 @@ from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
-from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
+from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.stored import conditions, extents_on, known_case_sets, runs_behind, scores
@@ -74,7 +75,8 @@ def draw_versions() -> None:
         st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
         return
     cells = _accuracies(view, versions, split=split)
-    by = f"choices by: {RULE[view.rule].lower()}"
+    rules = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
+    by = f"choices by {rules}" if rules else "no answer with choices"
     rests = f"{dataset_name(view.case_set)}; 95 % intervals by bootstrap over cases; {by}."
     draw_figure(
         lambda dark: versions_chart(cells, versions, dark=dark),
@@ -217,7 +219,7 @@ def lineages(known: Mapping[str, str]) -> list[list[str]]:
     ]
 
 
-def _held(case_set: str, rule: McqRule = "mcq_loose") -> list[str]:
+def _held(case_set: str, rule: McqRule = "usual") -> list[str]:
     """Return the conditions that have answers on a case set, by doctor, the newest first."""
     return list(dict.fromkeys(score.model for score in scores(rule, case_set)))
 

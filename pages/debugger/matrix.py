@@ -12,7 +12,7 @@ from core.case import Case
 from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import load_bench, load_record
-from core.events import Called, Event, Rule, Verdict
+from core.events import COUNTED, Called, Event, Rule, Verdict
 from core.frameworks.base import Arm
 from core.jobs.plan import trials_of
 from core.jobs.progress import is_running
@@ -23,7 +23,6 @@ from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, money
 from pages.kit.tables import offer_csv
-from pages.kit.view import RULES
 from pages.kit.visitor import only
 
 _BENCH = re.compile(r"bench-[\w-]+")
@@ -124,8 +123,8 @@ _REDRAW_S = 0.7
 _ROW_PX = 31
 MARK: dict[Verdict, str] = {
     "correct": "✓ Correct", "incorrect": "✗ Incorrect", "no_diagnosis": "? No diagnosis", "multiple": "≡ Several",
-    "refused_in_words": "✋ Refused in words",
-    "ungradable": "– Ungradable", "refused": "– Refused", "provider_error": "– Provider failed",
+    "refused_in_words": "✋ Refused in words", "empty": "□ Blank",
+    "ungradable": "– Ungradable", "refused": "– Refused", "cut": "– Cut", "provider_error": "– Provider failed",
     "not_applicable": "– Not applicable",
 }  # fmt: skip
 """Verdicts as short words with a mark, so that colour is never needed to read them."""
@@ -136,7 +135,7 @@ _INK = {
 }  # fmt: skip
 """Colour of a verdict on a light and on a dark page."""
 _RULES = {"mcq_loose": "Paper’s rule", "mcq_strict": "Strict rule"}
-_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", "refused_in_words")
+_WRONG: tuple[Verdict, ...] = tuple(verdict for verdict in COUNTED if verdict != "correct")
 
 
 def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
@@ -219,10 +218,10 @@ def draw_matrix(shown: Shown) -> Cell | None:
             _draw_progress(shown.bench, shown.rows)
         choose_by_name(
             "Choices are judged by",
-            RULES,
+            tuple(_RULES),
             "rule",
             "debug_rule",
-            default=RULES[0],
+            default="mcq_loose",
             names=_RULES,
             shape="segments",
             on_change=_redraw,

@@ -9,7 +9,7 @@ import streamlit as st
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
-from core.datasets.select import answers_of, datasets
+from core.datasets.select import choices_of, datasets
 from core.debugger.paste import LONGEST_TITLE, case_of, read_pasted, title_of
 from core.debugger.paste_layouts import ROWS_OF
 from core.debugger.run import CALLS_AT_ONCE, start_bench
@@ -141,9 +141,9 @@ def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign
         case_set=case.case_key.replace("/", ":", 1) if case else "",
         arms=arms,
         # a pasted case has no data set, so the library's answers stand in for it
-        many_choices=answers_of(data_set)
+        many_choices=choices_of(data_set)
         if case is None or data_set in datasets()
-        else (*answers_of(LIBRARY), case.answer),
+        else (*choices_of(LIBRARY), case.answer),
         trials=int(trials),
         seed=int(seed),
         prompts=prompts,

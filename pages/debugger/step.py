@@ -8,7 +8,7 @@ import streamlit as st
 from core.agents.parts import Part
 from core.debugger.run import Cell
 from core.debugger.steps import Step, TrialRecord
-from core.events import CallRecord, Rule, Verdict
+from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
 from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.models.base import Role
@@ -125,7 +125,7 @@ def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
         st.markdown(f"{badge(verdict)} {RULE[rule]}")
     if cell.extracted:
         st.markdown(f"Read out of the answer: **{plain(cell.extracted)}**")
-    if cell.question_type in ("mcq", "mcq_many"):
+    if cell.question_type not in GRADED_TYPES:
         st.caption("Answers with choices are judged by two stated rules; no grader is asked.")
         return
     if cell.grader:

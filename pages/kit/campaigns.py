@@ -7,18 +7,18 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.marks import Mark, bars
-from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
 from core.jobs.progress import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
+from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.conversations import Offer, offer
 from core.store.queries.labels import Label, label_run, labels
 from core.store.runs import WATCHED, RunProgress, runs
-from core.store.selection import McqRule, Selection
+from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
 from pages.kit.names import dataset_name, model_name, unique_names
@@ -100,17 +100,17 @@ def draw_label(run_id: str, usual: str) -> None:
 
 
 @cached_query(entries=32)
-def accuracy_rows(run_id: str, rule: McqRule) -> list[AccuracyRow]:
-    """Return the accuracy of every arm of a run, choices by a rule."""
-    rows = accuracy(Store(), selection=Selection(runs=[run_id]), mcq_rule=rule)
+def accuracy_rows(run_id: str) -> list[AccuracyRow]:
+    """Return the accuracy of every arm of a run, choices by its framework's rule."""
+    rows = accuracy(Store(), selection=Selection(runs=[run_id]))
     # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
     return [row for row in rows if row.model == rows[0].model]
 
 
-def rule_of(protocol: str) -> McqRule:
-    """Return the rule by which a framework counts answers with choices; the paper's where it is not here any more."""
-    known = frameworks().get(protocol)
-    return known.mcq_rule if known else "mcq_loose"
+def choices_by(rows: Iterable[AccuracyRow]) -> str:
+    """Return by which rule the choices of a run are counted, to follow what its figure rests on; empty without any."""
+    words = rules_in_words((QUESTION_TYPE[row.question_type].lower(), row.rule) for row in rows)
+    return f"; choices by {words}" if words else ""
 
 
 def accuracy_chart(rows: list[AccuracyRow], *, dark: bool = False) -> go.Figure:

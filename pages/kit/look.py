@@ -17,22 +17,32 @@ from pages.kit.names import model_name
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
-QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
+QUESTION_COLOUR: dict[str, str] = {
+    "mcq": "#0072B2", "mcq_many": "#56B4E9", "mcq_answers": "#009E73", "frq": "#D55E00",
+    "frq_top3": "#E69F00",
+}  # fmt: skip
 RULE = {
+    "usual": "Each framework’s own",
     "mcq_loose": "Substring rule of the paper",
     "mcq_strict": "Exactly one choice named",
+    "mcq_many": "Same diagnosis, by the grader",
     "frq": "Same diagnosis",
     "frq_top3": "Any of three",
 }
-RULE_SHORT = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
+RULE_SHORT = {
+    "usual": "framework’s rule", "mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "mcq_many": "grader",
+    "frq": "", "frq_top3": "",
+}  # fmt: skip
 _MARKS: dict[Verdict, tuple[str, str]] = {
     "correct": ("green", ":material/check_circle:"),
     "incorrect": ("red", ":material/cancel:"),
     "no_diagnosis": ("orange", ":material/help:"),
     "multiple": ("orange", ":material/stacks:"),
     "refused_in_words": ("orange", ":material/front_hand:"),
+    "empty": ("orange", ":material/check_box_outline_blank:"),
     "ungradable": ("gray", ":material/block:"),
     "refused": ("gray", ":material/block:"),
+    "cut": ("gray", ":material/content_cut:"),
     "provider_error": ("gray", ":material/cloud_off:"),
     "not_applicable": ("gray", ":material/remove:"),
 }
@@ -86,6 +96,7 @@ FAULT: dict[str, str] = {
     "missing_field": "Something is missing",
     "unknown_disease": "Unknown disease",
     "repeated_choice": "Choice stands twice",
+    "answer_in_other_choice": "Answer is part of another choice",
     "bare_question": "Bare question, no patient",
     "missing_picture": "Picture is missing",
 }

@@ -407,7 +407,7 @@ def ask_pairs(page: str, known: Framework, offered: Sequence[Arm], usual: Sequen
 
 def single_arms(known: Framework) -> list[Arm]:
     """Return what one case alone can be asked: many choices are the answers of a whole data set."""
-    return [one for one in known.arms if one[1] != "mcq_many"]
+    return [one for one in known.arms if one[1] not in ("mcq_many", "mcq_answers")]
 
 
 def ask_options(

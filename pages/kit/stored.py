@@ -43,7 +43,7 @@ class Reading:
 
 @cached_query("Reading the answers…", entries=4)
 def scores(
-    mcq_rule: McqRule = "mcq_loose",
+    mcq_rule: McqRule = "usual",
     case_set: str | None = None,
     asks_for: tuple[AsksFor, ...] = (),
     *,

@@ -20,9 +20,13 @@ from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, unique_names
 
 Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "statistics", "pooled"]
-RULES: tuple[McqRule, ...] = ("mcq_loose", "mcq_strict")
+RULES: tuple[McqRule, ...] = ("usual", "mcq_loose", "mcq_strict")
 INTERVALS: dict[DifferenceInterval, str] = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
-_RULE_HELP = "The paper’s rule: the answer occurs in the response, which also counts a response that lists all."
+_RULE_HELP = (
+    "Each framework’s own: the paper’s rule for CRAFT-MD and Consultation, exactly one choice named for AutoMedic; "
+    "many choices by the grader. The paper’s rule: the answer occurs in the response, which also counts a response "
+    "that lists all."
+)
 _CHOSEN = "_chosen"
 _WIDTH = 224
 """Pixels of a control: four stand beside one another."""
@@ -54,13 +58,15 @@ class View:
     datasets: tuple[str, ...] = ()
     specialties: tuple[str, ...] = ()
     asks_for: tuple[AsksFor, ...] = ()
-    rule: McqRule = "mcq_loose"
+    rule: McqRule = "usual"
     interval: DifferenceInterval = "bootstrap"
     correction: Correction = "holm"
     pooled: bool = False
     """Whether a doctor's conditions are put together on purpose."""
     shared_cases: bool = False
     """Whether figures of several conditions stand on the cases that all of ``models`` were asked."""
+    without_blank: bool = False
+    """Whether blank answers are left out; they count as not correct."""
     names: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
     """Condition → its name as this page shows it, of all on offer."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from core.case import Case
-from core.datasets.select import SAMPLE_SEED, answers_of, cases_of, datasets, whole_of
+from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, whole_of
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
@@ -220,7 +220,7 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
         found = select_part(case_set, **{part: int(number)}, seed=seed)
     except AnamnesisError as error:
         return (), case_set, (), str(error)
-    return found.cases, found.name, answers_of(case_set), None
+    return found.cases, found.name, choices_of(case_set), None
 
 
 def _study(known: Framework, case_set: str, tested: str) -> StudyCast:

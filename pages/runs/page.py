@@ -32,7 +32,7 @@ from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.labels import delete_run, held_by
 from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RoleUse, RunProgress
-from core.store.selection import McqRule, Selection
+from core.store.selection import Selection
 from core.words import CARE_FAILURE
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import (
@@ -40,11 +40,11 @@ from pages.kit.campaigns import (
     accuracy_rows,
     campaigns,
     cases_of,
+    choices_by,
     cost_in_words,
     draw_label,
     in_transcripts,
     label_of_run,
-    rule_of,
     run_title,
     state_of,
     unpriced,
@@ -344,7 +344,7 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
 
 def _draw_accuracy(run: RunProgress) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
-    if not (rows := accuracy_rows(run.run_id, rule_of(run.protocol))):
+    if not (rows := accuracy_rows(run.run_id)):
         return
     known = frameworks().get(run.protocol)
     if known is not None and len(known.arms) <= _FEW:
@@ -355,7 +355,8 @@ def _draw_accuracy(run: RunProgress) -> None:
             lambda dark: accuracy_chart(rows, dark=dark),
             f"accuracy_{run.run_id}",
             "Accuracy by format",
-            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % intervals; run {run.run_id}.",
+            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % "
+            f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
     if reasons := sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]()):
         st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
@@ -375,6 +376,7 @@ def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
                 "Cases": row.n_cases,
                 "Trials": row.n_trials,
                 "Excluded": row.n_excluded,
+                "Rule": RULE.get(row.rule, row.rule),
             }
             for row in rows
         ]
@@ -388,7 +390,7 @@ def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
             when = " on paper" if row.format == "vignette" else " after the conversation" if on_paper else ""
-            what = RULE[rule_of(run.protocol)] if row.question_type == "mcq" else "Judged by the grader"
+            what = RULE.get(row.rule, "Judged by the grader") if row.question_type == "mcq" else "Judged by the grader"
             rests_on = f"{row.n_cases} cases, {row.n_trials} trials, {row.n_excluded} excluded"
             if row.ci_low is not None and row.ci_high is not None:
                 rests_on = f"95 % interval {row.ci_low:.3f}–{row.ci_high:.3f}  \n{rests_on}"
@@ -409,10 +411,10 @@ def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
 
 
 @cached_query(entries=32)
-def run_conversations(run_id: str, rule: McqRule, page: int) -> list[Conversation]:
+def run_conversations(run_id: str, page: int) -> list[Conversation]:
     """Return one page (from 0) of a run's conversations."""
     with Store().read() as cursor:
-        return conversations(cursor, Selection(runs=[run_id], mcq_rule=rule), limit=_PAGE, offset=page * _PAGE)
+        return conversations(cursor, Selection(runs=[run_id]), limit=_PAGE, offset=page * _PAGE)
 
 
 @cached_query(entries=32)
@@ -430,7 +432,7 @@ def tagged_failures(run_id: str) -> dict[str, str]:
 def _draw_conversations(run: RunProgress) -> None:
     st.subheader("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
-    found = run_conversations(run.run_id, rule_of(run.protocol), (page or 1) - 1)
+    found = run_conversations(run.run_id, (page or 1) - 1)
     if not found:
         st.caption("None is finished yet.")
         return

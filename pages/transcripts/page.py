@@ -23,7 +23,7 @@ from core.store.queries.conversations import (
     offer,
 )
 from core.store.queries.forks import family_sizes
-from core.store.selection import Selection
+from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in
 from pages.kit.case.facts import draw_facts_ledger
@@ -53,7 +53,8 @@ _PAGE = 50
 """Conversations on one page of the list."""
 _PAGE_NAME = "transcripts_page"
 """Where the page of the list stands in the address."""
-_BY = {"mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
+_BY = {"usual": "Usual", "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ"}
+_RULE: dict[str, McqRule] = {"usual": "usual", "mcq_loose": "mcq_loose", "mcq_strict": "mcq_strict", "differ": "usual"}
 _SAYS = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
 _VERDICTS = {**{str(verdict): words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
 _MOST_TRIALS = 300
@@ -146,7 +147,7 @@ def ask_filter(held: Offer) -> Selection:
             on_change=anew,
         )
     arms = [name for name in ARMS if name in held.arms]
-    asked, by, verdicts = "multi_turn:frq", "mcq_loose", None
+    asked, by, verdicts = "multi_turn:frq", "usual", None
     with low[1]:
         if arms:
             asked = choose(
@@ -182,7 +183,7 @@ def ask_filter(held: Offer) -> Selection:
         text=text,
         speaker=None if speaker == "anyone" else speaker,
         arm=asked,
-        mcq_rule="mcq_strict" if by == "mcq_strict" else "mcq_loose",
+        mcq_rule=_RULE[by],
         rules_differ=by == "differ",
         verdicts=tuple(verdicts or ()) or None,
         datasets=several(low[2], "Data sets", "datasets", held.datasets, dataset_name),

@@ -279,3 +279,25 @@ def test_ratings_are_shown_with_the_raters_words_and_the_wording_that_was_asked(
     assert any("One two three four five six seven eight?" in element.value for element in app.markdown)
     app.multiselect(key="care_ratings_given").set_value(["4"]).run()
     assert list(table(app, "The rater’s words").index) == [4, 4]
+
+
+def test_blank_answers_fail_and_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_page: Open
+) -> None:
+    store = Store()
+    lines = [a_consultation(1, CLEAN, rating=5), a_consultation(2, CLEAN, conv="empty", rating=5)]
+    write_journal(store.journals, "run", automedic(prompt_hash=load_pack("automedic").hash), *lines)
+    fold(store)
+    app = open_page("care")
+    assert table(app, "Robustness")["Robustness"].tolist()[0] == 0.5
+    app.toggle(key="care_without_blank").set_value(True).run()
+    row = table(app, "Robustness").iloc[0]
+    assert (row["Robustness"], row["After the conversation"], row["Excluded"]) == (1, 1, 1)
+    assert "1 blank answer" in text(app)
+    assert not trouble(app)
+
+
+def test_the_rules_for_choices_are_named_and_their_distance_told(open_care: Open) -> None:
+    app = open_care()
+    assert "the strict rule" in text(app)
+    assert "0.500 in Multi-turn · Multiple choice" in text(app)

@@ -79,7 +79,7 @@ def test_a_missing_key_is_named_and_the_seats_beside_a_model_are_its_own_and_cou
     assert has_button(app, RUN)
     # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
     said = words(app).replace("\\", "")
-    assert f"About {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
+    assert f"About {3 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)} calls" in said
     assert "openai/mine grades itself" in said
     app.selectbox(key="debug_patient").set_value("reference/profile").run()
     assert "rules play the patient" in words(app)

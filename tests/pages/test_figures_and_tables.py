@@ -73,7 +73,8 @@ def test_error_bars_stand_out_from_a_dark_page() -> None:
 
 def test_the_table_has_plain_heads_and_every_row() -> None:
     table = run_view.accuracy_table(ROWS)
-    assert list(table.columns) == ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded"]
+    heads = ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded", "Rule"]
+    assert list(table.columns) == heads
     assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]
     assert list(table["Excluded"]) == [2, 0, 0, 0]
 

@@ -97,4 +97,4 @@ def test_duration(seconds: float, words: str) -> None:
 def test_every_verdict_ending_and_rule_has_its_words() -> None:
     assert set(look.VERDICT) == set(Verdict.__args__)
     assert set(look.END) == set(look.END_SHORT) == set(EndReason.__args__)
-    assert set(look.RULE) == set(look.RULE_SHORT) == set(Rule.__args__)
+    assert set(look.RULE) == set(look.RULE_SHORT) == {"usual", *Rule.__args__}

@@ -95,8 +95,9 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(
     assert "Note that" not in words(app)
     full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
     assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
-    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses in 2 steps, 6 of three in 3; a summary
-    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)}"
+    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses and 6 of many choices in 2 steps, 6 of
+    # three in 3; a summary
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 12 * 2 + 6 * 3 + 1)}"
     assert "Note that openai/gpt-4o grades itself." in words(app).replace("\\", "")
     before = int(metrics(app)["Model calls"])
     app.toggle(key="runs_probe").set_value(True).run()

@@ -88,7 +88,7 @@ class ReferenceDoctor:
     def _verdict(self, scene: Scene, evidence: Evidence, question: Question) -> str:
         specialty = scene.specialty or None
         weights = disease_model().log_weights(evidence, specialty)
-        if question.question_type in ("mcq", "mcq_many"):
+        if question.choices:
             return f"**Final Diagnosis:** {self._choose(scene, weights, evidence, question.choices)}"
         order = np.argsort(-weights, kind="stable")
         names = [disease_model().diseases[i].name for i in order[:3]]

@@ -92,6 +92,7 @@ class AutoMedic(Framework):
     """A doctor between a patient and the clinical staff."""
 
     name, title, rank = "automedic", "AutoMedic", 2
+    version = 2
     source = "Oh, Park, Kim, arXiv 2512.10195"
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "

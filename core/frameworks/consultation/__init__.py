@@ -83,6 +83,7 @@ class Consultation(Framework):
     """History taking, and what a solver makes of it."""
 
     name, title, rank = "consultation", "Consultation", 1
+    version = 2
     source = "Liao et al., arXiv 2309.02077"
     about = (
         "The patient opens with a request, the doctor only takes the history, and a solver who saw nothing else "

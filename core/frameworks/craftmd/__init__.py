@@ -79,6 +79,7 @@ class CraftMD(Framework):
     """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
+    version = 2
     source = "Johri et al., Nature Medicine 2025"
     about = (
         "The doctor questions a patient and then answers itself, in every format and question type that is asked "
@@ -168,7 +169,7 @@ class CraftMD(Framework):
         answers = trials * len(arms)
         summaries = talks if any(arm[0] == "summarized" for arm in arms) else 0
         material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
-        many = len(campaign.choices_of_many()) * 5 * trials * sum(arm[1] == "mcq_many" for arm in arms)
+        many = len(campaign.choices_of_many()) * 5 * trials * sum(arm[1] in ("mcq_many", "mcq_answers") for arm in arms)
         seats: dict[str, tuple[int, float, float]] = {
             "doctor": (
                 talks * n + answers,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -17,12 +17,15 @@ import numpy as np
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
+from core.events import Rule
 from core.frameworks.base import publisher
 from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
-from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care
+from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care, without_blank
+from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.models.registry import load_registry
-from core.store.queries.care import CareQuestion, failures, ratings
+from core.store.queries.care import RULES, CareQuestion, failures, ratings
 from core.store.queries.cases import newest_profiles
+from core.store.selection import staffed
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
@@ -181,21 +184,30 @@ def report(
         "The four parts with both accuracies; kinds of failures, or each; habits; ratings with their words; parts "
         "normalised over data sets; static against conversational accuracy.",
     ] = "parts",
+    blank: Annotated[
+        Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is left out."
+    ] = "failed",
 ) -> Iterator[Listed]:
     """Report accuracy, conversational efficiency and strategy, empathy and robustness where staff answers, too.
 
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
     """
     trials = read_care(asked.store, question_type, asked.selection)
+    if blank == "excluded":
+        trials = without_blank(trials)
     if trials.empty:
         raise AnamnesisError(
             f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python -m "
             f"core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
             "--question-type."
         )
+    if question_type == "mcq":
+        for sentence in gaps_in_words(rule_gaps(asked.store, replace(asked.selection, frameworks=staffed()))):
+            asked.note(sentence)
     slice_: Slice | None = "dataset" if by == "dataset" else None
     if part == "parts":
-        yield from (row for one in profiles(trials, slice_) for row in _part_rows(one))
+        rule = RULES[question_type]
+        yield from (row for one in profiles(trials, slice_) for row in _part_rows(one, rule))
     elif part == "kinds":
         for profile in profiles(trials, slice_):
             counted = profile.trials - sum(profile.excluded.values())
@@ -255,7 +267,7 @@ def _head(seat: str, group: str | None) -> dict[str, str]:
     return {"model": seat, "dataset": "all" if group is None else group}
 
 
-def _part_rows(profile: CareProfile) -> Iterator[Row]:
+def _part_rows(profile: CareProfile, rule: Rule) -> Iterator[Row]:
     found = {name: profile.part(name) for name in PARTS}
     for name, one in (*found.items(), ("acc_conv", profile.acc_conv), ("acc_static", profile.acc_static)):
         yield Row(
@@ -265,6 +277,7 @@ def _part_rows(profile: CareProfile) -> Iterator[Row]:
             one.high,
             one.n,
             more={
+                "rule": rule,
                 "n_without": profile.items - one.n,
                 "trials": profile.trials,
                 "excluded": counts_in_words(profile.excluded),

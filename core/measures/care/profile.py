@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import COUNTED, EndReason, TagMisuse
+from core.events import EndReason, TagMisuse
 from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, column_intervals, resampled_interval
 from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
 from core.stats.ratios import percentiles
@@ -34,6 +34,21 @@ def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Sele
         table = trial_rows(cursor, selection, question_type)
     names = table["model"].astype(str)
     return table.assign(seat=pd.Categorical(names, categories=list(dict.fromkeys(names))))
+
+
+def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return ``read_care``'s table with blank answers left out: they are excluded, and their trials are no failures.
+
+    As the table comes, a blank answer is an invalid one: it is not correct, and its trial has failed.
+    """
+    blank = trials["conv"] == "empty"
+    return trials.assign(
+        counted=trials["counted"] & ~blank,
+        static_counted=trials["static_counted"] & (trials["static"] != "empty"),
+        role_breaking=trials["role_breaking"] & ~blank,
+        abrupt=trials["abrupt"].mask(blank),
+        invalid=trials["invalid"].mask(blank),
+    )
 
 
 def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
@@ -54,7 +69,7 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     figures = pd.DataFrame(
         {
             "conv": right.where(counted),
-            "static": (trials["static"] == "correct").astype(float).where(trials["static"].isin(COUNTED)),
+            "static": (trials["static"] == "correct").astype(float).where(trials["static_counted"]),
             "per_word": per_word.where(counted),
             "efficiency": (right * per_word).where(counted),
             "empathy": trials["rating"].astype(float) / BEST_RATING,
@@ -75,8 +90,8 @@ PARTS: tuple[Part, ...] = get_args(Part)
 Slice = Literal["dataset", "specialty"]
 PER_CENT = 100
 USED = [
-    "seat", "model", "case_key", "dataset", "specialty", "whole", "counted", "conv", "static", "turns", "words",
-    "rating", "role_breaking", "abrupt", "invalid",
+    "seat", "model", "case_key", "dataset", "specialty", "whole", "counted", "conv", "static",
+    "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid",
 ]  # fmt: skip
 """The columns of the trials that items and profiles are made of: fewer are quicker to divide."""
 _FEW_SEATS = 4
@@ -233,7 +248,7 @@ def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, effic
         unrated=int((trials["whole"] & trials["rating"].isna()).sum()),
         failed=int(failed.sum()),
         excluded=_by_verdict(trials.loc[~trials["counted"], "conv"]),
-        excluded_static=_by_verdict(trials.loc[~trials["static"].isin(COUNTED), "static"]),
+        excluded_static=_by_verdict(trials.loc[~trials["static_counted"], "static"]),
         causes={(kind, cause): found[cause] for kind, causes in CAUSES.items() for cause in causes},
     )
 

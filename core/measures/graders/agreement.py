@@ -27,8 +27,11 @@ from core.store.selection import Selection
 
 NOT_JUDGED = -1
 """Code of an answer that a grader has not judged, or not with a verdict that counts."""
-KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict != "refused_in_words")
-"""As graders are compared: who reads a refusal and who reads no diagnosis agree, and people are asked for neither."""
+KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict not in ("refused_in_words", "empty"))
+"""As graders are compared: who reads a refusal and who reads no diagnosis agree, and people are asked for neither.
+
+A blank answer is given to no grader.
+"""
 _CODE: dict[Verdict, int] = {verdict: code for code, verdict in enumerate(KINDS_OF_VERDICT)}
 _CODE["refused_in_words"] = _CODE["no_diagnosis"]
 

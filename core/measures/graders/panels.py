@@ -96,7 +96,7 @@ def judge_scores(judged: Judged, verdict_of: Callable[[Verdicts], Verdict | None
         else:
             reason: Verdict | Literal["ungraded"] = verdict or "ungraded"
             excluded = {**excluded, reason: excluded.get(reason, 0) + one.n}
-        found[key] = CaseScore(*key, one.dataset, one.specialty, correct, counted, excluded)
+        found[key] = CaseScore(*key, one.dataset, one.specialty, correct, counted, excluded, rule=one.question_type)
     return list(found.values())
 
 

@@ -87,7 +87,7 @@ def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.
 
 @functools.lru_cache(maxsize=65_536)
 def _read_choice(response: str, answer: str, choices: Sequence[str], rule: McqRule) -> Verdict:
-    judged = judge_loose(response, answer) if rule == "mcq_loose" else judge_strict(response, answer, choices)
+    judged = judge_loose(response, answer) if rule != "mcq_strict" else judge_strict(response, answer, choices)
     return judged.verdict
 
 

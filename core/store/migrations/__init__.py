@@ -27,6 +27,8 @@ _BEFORE: dict[str, str] = {
 """What leads to each version of the time before ``migrations`` from the one before it; the last is what 0001 makes."""
 _ASKS_FOR = "before_0001/to_8"
 """Brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
+_MANY_CHOICES = "0013_many_choices"
+"""Gave another name to a question type, under which its answers are counted anew."""
 _TALLIES = "0009_tallies"
 """Brought the tallies, which count what is there already."""
 
@@ -65,7 +67,8 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
                 "WHERE cases.question = read.question",
                 [questions, kinds],
             )
-        if name == _TALLIES:
+        renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
+        if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
             count_anew(connection)
         connection.execute(_RECORD, [name, time.time(), __version__])
     connection.execute(_RECORD, [next(iter(MIGRATIONS)), time.time(), __version__])  # what older ones came to by steps

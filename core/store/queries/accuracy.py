@@ -9,19 +9,31 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Rule, Verdict
+from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Verdict
 from core.store.conditions import DOCTOR
 from core.store.queries.served import find_served_trials, several_served
-from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select, staffed, tally
+from core.store.selection import (
+    BY_EVERY_RULE,
+    BY_STRICT,
+    COUNTED_RULE,
+    IN_ARMS,
+    OUTCOMES,
+    McqRule,
+    Selection,
+    select,
+    staffed,
+    tally,
+)
 from core.store.tables import shared_texts
 
 
 class CaseScore(NamedTuple):
     """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded.
 
-    ``refused_in_words`` of those counted were answered by a refusal. ``repeats`` are trials that are left out because
-    the case was played with the same seed before. ``served`` is the name under which the doctor's model was served in
-    these trials, where scores are split by it.
+    ``refused_in_words`` of those counted were answered by a refusal, and ``blank`` by nothing. ``rule``
+    is the one by which the answers count; several of pooled conditions are joined by " + ". ``repeats`` are trials that
+    are left out because the case was played with the same seed before. ``served`` is the name under which the doctor's
+    model was served in these trials, where scores are split by it.
     """
 
     model: str
@@ -34,6 +46,8 @@ class CaseScore(NamedTuple):
     counted: int
     excluded: dict[Verdict | Literal["ungraded"], int]
     refused_in_words: int = 0
+    blank: int = 0
+    rule: str = ""
     repeats: int = 0
     served: str | None = None
 
@@ -46,7 +60,7 @@ class CaseScore(NamedTuple):
 def case_scores(
     cursor: duckdb.DuckDBPyConnection,
     selection: Selection | None = None,
-    mcq_rule: McqRule = "mcq_loose",
+    mcq_rule: McqRule = "usual",
     *,
     by_served: bool = False,
 ) -> list[CaseScore]:
@@ -58,9 +72,7 @@ def case_scores(
     if by_served:
         return _split_by_served(cursor, chosen)
     if chosen.of_cases:
-        counts = _TALLIED_COUNTS.format(
-            tallied=tally(cursor, chosen), by="strict" if mcq_rule == "mcq_strict" else "loose"
-        )
+        counts = _TALLIED_COUNTS.format(tallied=tally(cursor, chosen))
     else:
         select(cursor, chosen)
         counts = _COUNTS.format(trials="selected")
@@ -69,7 +81,7 @@ def case_scores(
 
 def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str, **more: str | None) -> list[CaseScore]:
     sql = f"{counts} {_CASE_SCORES}"
-    values = {"rules": chosen.rules, "counting": list(COUNTED), "staffed": staffed(), **more}
+    values = {"counting": list(COUNTED), "staffed": staffed(), **more}
     parameters = {**chosen.parameters(sql), **{name: value for name, value in values.items() if f"${name}" in sql}}
     found = cursor.sql(sql, params=parameters).to_arrow_table()
     texts = (shared_texts(found[name]) for name in CaseScore._fields[:6])
@@ -78,7 +90,9 @@ def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str, **m
     for row, reasons in zip(np.flatnonzero(lost), found["excluded"].drop_null().to_pylist(), strict=True):
         excluded[row] = dict(reasons)
     numbers = (found[name].to_pylist() for name in ("correct", "counted"))
-    return list(map(CaseScore, *texts, *numbers, excluded, found["refused_in_words"].to_pylist()))
+    named = (found[name].to_pylist() for name in ("refused_in_words", "blank"))
+    rules = shared_texts(found["rule"])
+    return list(map(CaseScore, *texts, *numbers, excluded, *named, rules))
 
 
 def _with_repeats(cursor: duckdb.DuckDBPyConnection, scores: list[CaseScore]) -> list[CaseScore]:
@@ -110,7 +124,8 @@ def _split_by_served(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> li
 _COUNTS = f"""
     WITH {OUTCOMES}, counts AS (
         SELECT model, place, verdicts.format, verdicts.question_type, case_key,
-            any_value(dataset) AS dataset, any_value(specialty) AS specialty, verdict, count(*) AS n
+            any_value(dataset) AS dataset, any_value(specialty) AS specialty, rule, verdict,
+            count(*) AS n
         FROM outcomes AS verdicts JOIN {{trials}} AS selected USING (trial_id)
         WHERE {IN_ARMS}
         GROUP BY ALL
@@ -118,21 +133,24 @@ _COUNTS = f"""
 _TALLIED_COUNTS = f"""
     WITH {{tallied}}, counts AS (
         SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
-            any_value(specialty) AS specialty, verdict, sum(n)::BIGINT AS n
+            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n
         FROM (
-            SELECT model, place, format, question_type, case_key, dataset, specialty, {{by}} AS verdict, n FROM tallied
+            SELECT model, place, format, question_type, case_key, dataset, specialty, rule, verdict, n FROM tallied
             UNION ALL
-            SELECT model, place, format, question_type, case_key, dataset, specialty, verdict, 1
-            FROM of_shared JOIN selected USING (trial_id) WHERE list_contains($rules, rule)
+            SELECT model, place, format, question_type, selected.case_key, dataset, specialty, rule, verdict, 1
+            FROM of_shared JOIN selected USING (trial_id) JOIN runs ON runs.run_id = selected.run_id
+            WHERE rule = {COUNTED_RULE}
         ) AS verdicts
         WHERE {IN_ARMS}
-        GROUP BY model, place, format, question_type, case_key, verdict HAVING n > 0
+        GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
     )"""
 _CASE_SCORES = """
     SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
         coalesce(sum(n) FILTER (verdict = 'refused_in_words'), 0)::BIGINT AS refused_in_words,
+        coalesce(sum(n) FILTER (verdict = 'empty'), 0)::BIGINT AS blank,
+        coalesce(if(min(rule) = max(rule), min(rule), min(rule) || ' + ' || max(rule)), '') AS rule,
         map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
     FROM counts
     GROUP BY model, place, format, question_type, case_key
@@ -163,21 +181,23 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     """Return how often each case was right in each arm, apart by how its conversations ended.
 
     Columns: those of ``conversation_endings`` but the turns, format, question_type, and numbers of answers: ``answers``
-    in all, ``counted`` and ``correct`` by the loose multiple-choice rule, ``strict_counted`` and ``strict_correct`` by
-    the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule. Of those
+    in all, ``counted`` and ``correct`` by the substring rule, ``strict_counted`` and ``strict_correct`` by the strict
+    one, or by the grader where there are many choices, ``differ`` where just one of these rules says correct. Other
+    question types have one rule. ``by_strict`` says by which of both a row counts, by the selection's rule. Of answers
     that do not count, ``excluded`` are all to questions that the case allows, ``refused`` among them, and the same by
-    the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals.
+    the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals, and
+    ``blank`` were blank.
     """
-    rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
-    chosen, values = selection or Selection(), {"rules": rules, "counting": list(COUNTED)}
+    chosen, values = selection or Selection(), {"counting": list(COUNTED)}
     if chosen.of_cases:
         by_rule = _TALLIED_BY_RULE.format(tallied=tally(cursor, chosen))
-        shared = cursor.execute("SELECT 1 FROM judging WHERE rule = 'mcq_strict' LIMIT 1").fetchall()
+        shared = cursor.execute("SELECT 1 FROM judging WHERE rule IN ('mcq_strict', 'mcq_many') LIMIT 1").fetchall()
         if not shared:  # else one answer's two verdicts come from two places
             sql = f"{by_rule} {_OUTCOMES}"
             return _table(cursor, sql, {**chosen.parameters(sql), **values, "staffed": staffed()})
     select(cursor, chosen)
-    return _table(cursor, f"{_BY_RULE} {_OUTCOMES}", values)
+    sql = f"{_BY_RULE} {_OUTCOMES}"
+    return _table(cursor, sql, {**chosen.parameters(sql), **values})
 
 
 def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:
@@ -205,21 +225,25 @@ _LAST = f"""last AS (
 
 _HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
 _BY_RULE = f"""
-    WITH {OUTCOMES}, {_LAST.format(trials="selected")}, judged_by AS (
+    WITH {BY_EVERY_RULE}, {_LAST.format(trials="selected")}, judged_by AS (
         SELECT trial_id, format, question_type, model, place,
-            any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_strict') AS loose,
+            any_value(verdict) FILTER (coalesce(rule, '') NOT IN ('mcq_strict', 'mcq_many')) AS loose,
             any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_loose') AS strict
         FROM outcomes GROUP BY ALL
-    ), by_rule AS (SELECT {_HELD}, 1 AS n FROM judged_by JOIN held USING (trial_id))"""
+    ), by_rule AS (
+        SELECT {_HELD}, {BY_STRICT} AS by_strict, 1 AS n
+        FROM judged_by JOIN held USING (trial_id) JOIN runs ON runs.run_id = held.run_id
+    )"""
 _TALLIED_BY_RULE = f"""
     WITH {{tallied}}, {_LAST.format(trials="selected")}, by_rule AS (
-        SELECT {_HELD}, n FROM tallied WHERE NOT staffed
+        SELECT {_HELD}, by_strict, n FROM tallied WHERE NOT staffed
         UNION ALL
-        SELECT {_HELD}, 1 FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)
+        SELECT {_HELD}, false, 1
+        FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)
     )"""
 _OUTCOMES = """
     SELECT model, format, question_type, split_part(case_key, '/', 1) AS case_set, case_key,
-        any_value(dataset) AS dataset, any_value(specialty) AS specialty, end_reason, concluded,
+        any_value(dataset) AS dataset, any_value(specialty) AS specialty, end_reason, concluded, by_strict,
         sum(n)::BIGINT AS answers,
         coalesce(sum(n) FILTER (list_contains($counting, loose)), 0)::BIGINT AS counted,
         coalesce(sum(n) FILTER (loose = 'correct'), 0)::BIGINT AS correct,
@@ -229,13 +253,14 @@ _OUTCOMES = """
         coalesce(sum(n) FILTER (NOT list_contains($counting, loose) AND loose <> 'not_applicable'), 0)::BIGINT
             AS excluded,
         coalesce(sum(n) FILTER (loose = 'refused'), 0)::BIGINT AS refused,
-        coalesce(sum(n) FILTER (strict = 'refused_in_words' AND loose IN ('incorrect', strict)), 0)::BIGINT
-            AS refused_in_words,
+        coalesce(sum(n) FILTER (strict = 'refused_in_words' AND (by_strict OR loose IN ('incorrect', strict))),
+            0)::BIGINT AS refused_in_words,
+        coalesce(sum(n) FILTER (loose = 'empty'), 0)::BIGINT AS blank,
         coalesce(sum(n) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable'), 0)::BIGINT
             AS strict_excluded,
         coalesce(sum(n) FILTER (strict = 'refused'), 0)::BIGINT AS strict_refused
     FROM by_rule
-    GROUP BY model, place, format, question_type, case_key, end_reason, concluded HAVING answers > 0
+    GROUP BY model, place, format, question_type, case_key, end_reason, concluded, by_strict HAVING answers > 0
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
 
 

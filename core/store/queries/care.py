@@ -27,12 +27,12 @@ MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
 FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
 FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
 Cause = Literal[
-    "speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple", "refused_in_words"
+    "speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple", "refused_in_words", "empty"
 ]
 CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
     "role_breaking": ("speaks_for_others",),
     "abrupt_termination": ("no_tag", "misplaced_end", "early_end"),
-    "invalid_answer": ("no_diagnosis", "multiple", "refused_in_words"),
+    "invalid_answer": ("no_diagnosis", "multiple", "refused_in_words", "empty"),
 }
 """What each kind of failure can come from (Oh et al., CARE, robustness)."""
 
@@ -85,6 +85,7 @@ def trial_rows(
     the run does not ask it (``ungraded`` where nobody has judged it; a conversation that broke off is
     ``provider_error`` or ``refused``);
     ``counted``: the conversation is whole and its answer counts: efficiency and robustness rest on these trials;
+    ``static_counted``: the answer to the whole question counts;
     ``turns``: queries that were answered, ``to_staff`` of them by the clinical staff, ``repeated`` of them asked before
     (same addressee, same words but for case, white space, full stops and question marks), ``words`` of the messages
     that held them, all but reasoning;
@@ -114,8 +115,8 @@ def trial_rows(
     cursor.register("care_read", arrow_table(_READ, read))
     cursor.execute(_TALK)
     parameters = {
+        **chosen.parameters(_ROWS),
         "question_type": question_type,
-        "rules": [RULES[question_type]],
         "counting": list(COUNTED),
         "abrupt_turns": ABRUPT_TURNS,
     }
@@ -242,12 +243,13 @@ _ROWS = f"""
         LEFT JOIN misused USING (trial_id) LEFT JOIN rated USING (trial_id)
     )
     SELECT * EXCLUDE (place), coalesce(whole AND list_contains($counting, conv), false) AS counted,
+        coalesce(list_contains($counting, static), false) AS static_counted,
         counted AND misused_speaks_for_others > 0 AS role_breaking,
         CASE WHEN NOT counted OR turns > $abrupt_turns THEN NULL
             WHEN end_reason = 'no_tag' THEN 'no_tag'
             WHEN end_reason = 'end_tag' AND misused_end_with_query > 0 THEN 'misplaced_end'
             WHEN end_reason = 'end_tag' THEN 'early_end' END AS abrupt,
-        CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple', 'refused_in_words') THEN conv END AS invalid
+        CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple', 'refused_in_words', 'empty') THEN conv END AS invalid
     FROM told ORDER BY place, case_key, trial, trial_id"""
 
 _SHOWN = """

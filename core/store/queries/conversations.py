@@ -9,7 +9,7 @@ import duckdb
 
 from core.events import EndReason, Speaker, Verdict
 from core.questions import AsksFor
-from core.store.selection import SAID, TRIALS, Selection
+from core.store.selection import COUNTED_RULE, SAID, TRIALS, Selection
 from core.store.tables import records
 
 
@@ -113,8 +113,8 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
 def _outcomes(cursor: duckdb.DuckDBPyConnection, wanted: Selection, trials: list[str]) -> dict[str, dict[str, Verdict]]:
     """Return trial → arm → verdict; a few trials by name, since then nothing else is looked at."""
     few = len(trials) <= _FEW
-    sql = _VERDICTS.format(trials="list_contains($trials, trial_id)" if few else "true")
-    parameters = {"mcq_rule": wanted.mcq_rule, **({"trials": trials} if few else {})}
+    sql = _VERDICTS.format(trials="list_contains($trials, trial_id)" if few else "true", rule=COUNTED_RULE)
+    parameters = {**wanted.parameters(COUNTED_RULE), **({"trials": trials} if few else {})}
     return dict(cursor.execute(sql, parameters).fetchall())
 
 
@@ -137,8 +137,8 @@ _VERDICTS = """
     SELECT trial_id, map_from_entries(list((format || ':' || question_type,
         CASE WHEN status = 'invalid' THEN coalesce(reason, 'ungradable') ELSE coalesce(newest.verdict, 'ungraded') END)
         ORDER BY format, question_type))
-    FROM (SELECT *, if(starts_with(question_type, 'mcq'), $mcq_rule, question_type) AS rule FROM answers
-        WHERE {trials})
+    FROM (SELECT answers.*, {rule} AS rule
+        FROM (FROM answers WHERE {trials}) AS answers JOIN trials USING (trial_id) JOIN runs USING (run_id))
     LEFT JOIN (FROM newest_grades WHERE {trials}) AS newest USING (trial_id, format, question_type, rule)
     GROUP BY trial_id"""
 

@@ -14,7 +14,7 @@ from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select
 from core.store.tables import records
 
-FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "ungradable")
+FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "cut", "ungradable")
 """Verdicts that do not count because somebody else than the doctor failed."""
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""
@@ -50,7 +50,7 @@ class WrongAnswer:
 
 
 def wrong_answers(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "usual"
 ) -> list[WrongAnswer]:
     """Return the answers of a selection that are wrong or broken, those of one trial together.
 
@@ -60,7 +60,7 @@ def wrong_answers(
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
     select(cursor, chosen)
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
-    parameters = chosen.parameters(_WRONG) | {"rules": chosen.rules, "wrong": [*wrong, *FAILED]}
+    parameters = chosen.parameters(_WRONG) | {"wrong": [*wrong, *FAILED]}
     found = []
     for row in records(cursor.execute(_WRONG, parameters)):
         case = (row.pop("case_key"), row.pop("content_hash"))

@@ -151,13 +151,14 @@ def recalls_and_answers(
     """
     chosen = selection or Selection()
     select(cursor, chosen)
-    values = {**key(measure), "score": score, "rules": chosen.rules, "counting": list(COUNTED)}
-    return cursor.execute(_ANSWERED.format(kept=kept(measure)), values).df()
+    sql = _ANSWERED.format(kept=kept(measure))
+    values = {**key(measure), "score": score, **chosen.parameters(sql), "counting": list(COUNTED)}
+    return cursor.execute(sql, values).df()
 
 
 _POINTS = 11
 _ANSWERED = f"""
-    WITH {OUTCOMES.replace("{", "{{").replace("}", "}}")}, {{kept}}
+    WITH {OUTCOMES}, {{kept}}
     SELECT kept.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
     FROM kept JOIN outcomes USING (trial_id, model)
     WHERE name = $score AND value IS NOT NULL AND NOT staffed AND format = 'multi_turn' AND question_type = 'mcq'

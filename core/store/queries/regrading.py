@@ -25,8 +25,8 @@ from core.store.tables import records
 class AnswerToGrade:
     """A stored answer, with the verdict on it that counts now.
 
-    Of a free response ``grader`` gave that under prompts of ``prompt_hash`` (empty: the run's own, or none); all three
-    are ``None`` where nobody has judged yet. An answer with choices was read by the strict rule.
+    Of a free response ``grader`` gave that under prompts of ``prompt_hash`` (empty: the run's own, or none); all of
+    it is ``None`` where nobody has judged yet. An answer with choices was read by the strict rule.
     """
 
     trial_id: str
@@ -38,6 +38,7 @@ class AnswerToGrade:
     verdict: Verdict | None
     grader: str | None = None
     prompt_hash: str | None = None
+    rule_version: int | None = None
 
     @property
     def case(self) -> CaseKey:
@@ -81,13 +82,16 @@ def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseK
     return found
 
 
-def given_verdicts(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> list[GivenVerdict]:
+def given_verdicts(
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, reading: int = 1
+) -> list[GivenVerdict]:
     """Return what a model said under these prompts in earlier re-gradings, the newest of each answer and response.
 
-    The name of a prompt pack behind the model's (``openai/gpt-4o [mine]``) makes no difference where the prompts are
+    What was unreadable to a version of the reading before ``reading`` is left out: it may be readable by now. The name
+    of a prompt pack behind the model's (``openai/gpt-4o [mine]``) makes no difference where the prompts are
     the same.
     """
-    rows = cursor.execute(_GIVEN, {"model": model, "prompt_hash": prompt_hash}).fetchall()
+    rows = cursor.execute(_GIVEN, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
     return [GivenVerdict(*row) for row in rows]
 
 
@@ -123,13 +127,14 @@ _MODEL = "split_part(grades.grader, ' [', 1)"
 _TO_GRADE = """
     WITH mine AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
     newest AS (
-        SELECT trial_id, format, question_type, verdict, grader, prompt_hash FROM grades SEMI JOIN mine USING (trial_id)
+        SELECT trial_id, format, question_type, verdict, grader, prompt_hash, rule_version
+        FROM grades SEMI JOIN mine USING (trial_id)
         WHERE list_contains($types, rule)
         QUALIFY row_number() OVER (
             PARTITION BY trial_id, format, question_type, rule ORDER BY graded_at DESC, rowid DESC) = 1
     )
     SELECT trial_id, case_key, content_hash, answers.format, answers.question_type, answers.response,
-        newest.verdict, newest.grader, newest.prompt_hash
+        newest.verdict, newest.grader, newest.prompt_hash, newest.rule_version
     FROM mine JOIN answers USING (trial_id) LEFT JOIN newest USING (trial_id, format, question_type)
     WHERE answers.status = 'answered' AND answers.response IS NOT NULL AND list_contains($types, answers.question_type)
     ORDER BY trial, case_key, trial_id, answers.format, answers.question_type LIMIT $limit"""
@@ -151,7 +156,9 @@ _GIVEN = f"""
     JOIN trials ON trials.trial_id = grades.trial_id
     JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE {_MODEL} = $model AND grades.prompt_hash = $prompt_hash
-        AND grades.verdict <> 'provider_error' AND answers.response IS NOT NULL
+        AND grades.verdict <> 'provider_error'
+        AND (grades.verdict <> 'ungradable' OR coalesce(grades.rule_version, 1) >= $reading)
+        AND answers.response IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY grades.question_type, cases.answer, answers.response
         ORDER BY grades.graded_at DESC, grades.rowid DESC) = 1"""
 

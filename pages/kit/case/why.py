@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.agents.base import Turn
 from core.case import Case
-from core.events import Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
+from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
 from core.figures.curves import Point, curves
 from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
@@ -30,11 +30,11 @@ _RIGHT = RIGHT[:1].upper() + RIGHT[1:]
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
     "patient": ("Patient", "orange"), "not_judged": ("Not judged", "gray"),
-    "doctor_refused": ("Doctor: refused", "red"),
+    "doctor_refused": ("Doctor: refused or blank", "red"),
     "doctor_never_asked": ("Doctor: never asked", "red"),
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
-_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", "refused_in_words", *FAILED)
+_WRONG: tuple[Verdict, ...] = (*(verdict for verdict in COUNTED if verdict != "correct"), *FAILED)
 _MOST_MESSAGES = 2
 
 

@@ -15,7 +15,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
-from pages.kit.look import END_SHORT, plain
+from pages.kit.look import END_SHORT, counted, plain
 from pages.kit.names import dataset_name, model_colours, natural
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.stored import care_conditions, case_conversations, runs_behind
@@ -209,7 +209,18 @@ def draw_care() -> None:
     # conditions say which cases they are on, and figures of several data sets stand beside one another
     view = ask_view(offers_in(stored_trials(question), [""]), "datasets", "models", "specialties")
     view = replace(view, questions=(question,))
-    if trials(view).empty:
+    table = trials(view)
+    blank = int((table["conv"] == "empty").sum() + (table["static"] == "empty").sum())
+    if blank:
+        left_out = st.toggle(
+            f"What if the {counted(blank, 'blank answer')} were left out?",
+            key="care_without_blank",
+            bind="query-params",
+            help="The provider reports a normal end and no words. Such an answer is not correct, and after a "
+            "conversation it is an invalid answer, which lowers robustness.",
+        )
+        view = replace(view, without_blank=left_out)
+    if table.empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     draw_sections(_SECTIONS, "care_tab", view)

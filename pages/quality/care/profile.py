@@ -14,10 +14,12 @@ from core.figures.radar import radar
 from core.figures.scatter import Line, Spot, scatter
 from core.figures.style import GREY, PALETTE, Axis
 from core.measures.care import across
-from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care, without_blank
+from core.measures.choice_rules import RULE_WORDS, RuleGap, gaps_in_words, rule_gaps
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.care import CareQuestion
+from core.store.queries.care import RULES, CareQuestion
+from core.store.selection import Selection, staffed
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
@@ -64,7 +66,8 @@ def stored_trials(question: CareQuestion) -> pd.DataFrame:
 @cached_query()
 def trials(view: View) -> pd.DataFrame:
     """Return the trials that are looked at."""
-    return view.rows(stored_trials(view.questions[0]))  # type: ignore[arg-type]
+    found = view.rows(stored_trials(view.questions[0]))  # type: ignore[arg-type]
+    return without_blank(found) if view.without_blank else found
 
 
 @cached_query("Computing intervals…", entries=32)
@@ -78,7 +81,14 @@ def rests(view: View) -> str:
     table = trials(view)
     sets = ", ".join(map(dataset_name, sorted(table["dataset"].dropna().unique())))
     chosen = f"; {', '.join(view.specialties)}" if view.specialties else ""
-    return f"{len(table):,} conversations on {table['case_key'].nunique():,} cases ({sets}{chosen})"
+    rule = RULE_WORDS.get(RULES[view.questions[0]])  # type: ignore[index]
+    by = f", choices by {rule}" if rule else ""
+    return f"{len(table):,} conversations on {table['case_key'].nunique():,} cases ({sets}{chosen}{by})"
+
+
+@cached_query(entries=4)
+def _gaps() -> list[RuleGap]:
+    return rule_gaps(Store(), Selection(frameworks=staffed()))
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,9 @@ def draw_profile(view: View) -> None:
     )
     answers = f" Answers to the whole question that are left out: {static}." if static else ""
     st.caption(f"Excluded, and not counted as wrong or failed: {excluded or 'nothing'}.{answers}")
+    if view.questions == ("mcq",):
+        for sentence in gaps_in_words([gap for gap in _gaps() if gap.model in names], names):
+            st.warning(plain(sentence), icon=":material/rule:")
     named = {seat: name for seat, name in names.items() if any(profile.seat == seat for profile in found)}
     draw_extents([extent for extent in care_extents() if extent.model in named], named)
     if len(named) > 1:

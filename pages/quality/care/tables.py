@@ -29,7 +29,8 @@ PART: Final[dict[Part, tuple[str, str]]] = {
     ),
     "robustness": (
         "Robustness", "1 minus the share of cases with a failure: the doctor played the others itself, the "
-        "conversation ended within three turns for a fault of the doctor, or the answer named nothing or several."
+        "conversation ended within three turns for a fault of the doctor, or the answer named nothing or several, or "
+        "was blank."
     ),
 }  # fmt: skip
 """Part of CARE → its name and how it is computed."""
@@ -42,7 +43,7 @@ SOURCE: Final = "Oh, Park, Kim, arXiv 2512.10195"
 FAILURE_WORDS: Final[dict[FailureKind, str]] = {
     "role_breaking": "The doctor wrote the patient’s or the staff’s reply itself.",
     "abrupt_termination": "The conversation ended after at most three turns, for want of a tag or by an end tag.",
-    "invalid_answer": "The answer after the conversation named nothing, or several, or refused.",
+    "invalid_answer": "The answer after the conversation named nothing, or several, or refused, or was blank.",
 }
 CAUSE: Final[dict[Cause, tuple[str, str, str]]] = {
     "speaks_for_others": ("Speaks for others", "#D55E00", "white"),
@@ -52,6 +53,7 @@ CAUSE: Final[dict[Cause, tuple[str, str, str]]] = {
     "no_diagnosis": ("No answer named", "#E69F00", "#1A2B2B"),
     "multiple": ("Several answers named", "#F0E442", "#1A2B2B"),
     "refused_in_words": ("Refused in words", "#CC79A7", "#1A2B2B"),
+    "empty": ("Blank", "#8C8C8C", "white"),
 }  # fmt: skip
 """Cause of a failure → its name, its colour and the colour of what is written on it, in the order of their kinds."""
 RATING: Final[dict[int | None, tuple[str, str, str]]] = {

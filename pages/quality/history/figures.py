@@ -256,7 +256,7 @@ def draw_doctors(
         "Conversations": "Conversations that were measured; the upper bound holds none by design.",
         "Broke off": "Conversations that a failure or refusal broke off: left out.",
         "Not measured": "Conversations still to be measured: left out.",
-        "Answers": "Answers to the task that count in accuracy.",
+        "Answers": "Answers to the task that count in accuracy, choices by the rule chosen above.",
         "Answers excluded": "Answers that a provider’s failure or a refusal keeps from counting.",
         "Cases": "Cases with a measured conversation or a counted answer.",
     }

@@ -77,7 +77,8 @@ def draw_cases(view: View) -> None:
     found = reading(talk.trial_id)
     draw_ways_on(talk.trial_id)
     grades = found.grades if found else ()
-    verdict = next((g.verdict for g in grades if (g.format, g.question_type, g.rule) == (*_TASK, view.rule)), None)
+    rule = "mcq_strict" if view.rule == "mcq_strict" else "mcq_loose"
+    verdict = next((g.verdict for g in grades if (g.format, g.question_type, g.rule) == (*_TASK, rule)), None)
     if verdict:
         st.markdown(f"Task: {badge(verdict)}")
     if found is None or found.case is None:
@@ -134,7 +135,7 @@ _SECTIONS = {
 
 def draw_history() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    table = stored_history("mcq_loose")
+    table = stored_history("usual")
     if table.empty:
         say_how_to_begin(
             "These are the **published** figures; no conversation is stored yet. The release’s conversations are "

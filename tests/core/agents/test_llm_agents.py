@@ -332,25 +332,30 @@ def test_of_three_diagnoses_where_none_is_listed_it_asks_once_whether_that_is_a_
     assert (refused.rule, refused.verdict, refused.extracted) == ("frq_top3", "refused_in_words", "Refused: “I won't”")
 
 
+DECLINED = "I’m sorry, I can’t help with that."
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [
         ("Refused: I can't help with that", "Refused: “I can’t help with that”"),
         ('**Refused:** "i can’t  help with that."', "Refused: “I can’t help with that”"),
         ("Refusal - can’t help", "Refused: “can’t help”"),
-        ("Refused: I must decline.", "None"),  # nobody wrote that
-        ("Refused", "None"),
-        ("Refused: I", "None"),  # quotes nothing
+        ("Refused: I must decline.", f"Refused: “{DECLINED}”"),  # nobody wrote that, but the reply does decline
+        ("Refused", f"Refused: “{DECLINED}”"),
+        ("I'm sorry, but I can't assist with that.", f"Refused: “{DECLINED}”"),
+        (DECLINED, f"Refused: “{DECLINED}”"),
+        ("The doctor declines to answer.", f"Refused: “{DECLINED}”"),
+        ("The doctor declines: “I can’t help with that”", "Refused: “I can’t help with that”"),
         ("Refeeding syndrome", "Refeeding syndrome"),
         ("I-cell disease", "I-cell disease"),
         ("Sorry sight", None),
-        ("I'm sorry, but I can't assist with that.", None),
         ("As an AI language model I do not judge.", None),
         ("gout " * 61, None),
     ],
 )
 def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(written: str, read: str | None) -> None:
-    response = "I’m sorry, I can’t help with that. Please see a doctor."
+    response = f"{DECLINED} Please see a doctor."
     if read is not None:
         assert read_name(written, response) == read
         return
@@ -359,6 +364,32 @@ def test_a_refusal_is_quoted_from_the_reply_and_the_graders_own_is_no_name(writt
     script = Script((written,))
     found = judge(grader(script), case_with("Gout"), response)
     assert (found.verdict, found.extracted, len(script.sent)) == ("ungradable", None, 3)
+
+
+@pytest.mark.parametrize("written", ["Refused: I must decline.", "Refused", "Refused: I", "The doctor declines."])
+@pytest.mark.parametrize(
+    "response", ["Gout. I cannot rule out lupus.", "I do not know.", "I can’t tell gout from lupus."]
+)
+def test_a_refusal_that_the_reply_does_not_hold_is_none(written: str, response: str) -> None:
+    assert read_name(written, response) == "None"
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        ("I cannot provide a medical diagnosis.", "I cannot provide a medical diagnosis."),
+        ("I am not able to give medical advice.", "I'm sorry, I can't assist with that."),
+        ("Unfortunately I must decline to answer this.", "I’m sorry, but I will not make a diagnosis."),
+    ],
+)
+def test_a_grader_that_says_the_refusal_again_is_read_as_one(response: str, said: str) -> None:
+    found = judge(grader(Script((said,))), case_with("Gout"), response)
+    assert (found.verdict, found.extracted) == ("refused_in_words", f"Refused: “{response}”")
+
+
+def test_a_grader_that_declines_by_itself_is_no_refusal_of_the_doctors() -> None:
+    found = judge(grader(Script(("I'm sorry, I can't assist with that.",))), case_with("Gout"), "Gout, I think.")
+    assert (found.verdict, found.extracted) == ("ungradable", None)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_provider_that_fails_is_said_with_its_words(
 @pytest.mark.parametrize(
     ("more", "status", "sentence"),
     [
-        (("--grader", "openai/kind", "--types", "mcq"), 2, "the types are frq and frq_top3, not mcq"),
+        (("--grader", "openai/kind", "--types", "mcq"), 2, "the types are mcq_many, frq, frq_top3, not mcq"),
         (("--grader", "nobody/x"), 2, "No model is called “nobody/x”"),
         (("--grader", "reference/bayes"), 2, "There is no 'reference/bayes' for the grader"),
         (("--grader", "reference/names", "--prompts", "craftmd"), 2, "reads no prompts: leave --prompts out"),

@@ -25,8 +25,26 @@ def six(db: Path) -> None:
 def rows(capsys: Captured, *given: str) -> list[dict[str, str]]:
     assert main(["report", "care", "--format", "csv", *given]) == 0
     said = capsys.readouterr()
-    assert said.err == ""
+    # the fixture's answers are all right by the substring rule, which CARE does not go by
+    assert all("rules for choices differ" in line for line in said.err.splitlines())
     return list(csv.DictReader(io.StringIO(said.out)))
+
+
+@pytest.mark.usefixtures("six")
+def test_accuracy_and_care_count_a_run_by_one_rule_and_say_how_far_the_other_is(capsys: Captured) -> None:
+    care = {row["measure"]: row for row in rows(capsys)}
+    assert main(["report", "accuracy", "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    found = {row["format"]: row for row in csv.DictReader(io.StringIO(said.out))}
+    # over all cases that have the answer: the pairs that CARE's accuracy rests on are six
+    assert float(found["multi_turn"]["mean"]) == pytest.approx(float(care["acc_conv"]["value"])) == 3 / 6
+    assert float(found["vignette"]["mean"]) == pytest.approx(5 / 7, abs=1e-6)
+    assert {row["rule"] for row in (*found.values(), *care.values())} == {"mcq_strict"}
+    for words in ("0.500 in Multi-turn · Multiple choice (1.000", "0.286 in Vignette · Multiple choice (1.000"):
+        assert words in said.err
+    assert main(["report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_loose"]) == 0
+    loose = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {(row["mean"], row["rule"]) for row in loose} == {("1.000000", "mcq_loose")}
 
 
 @pytest.mark.usefixtures("six")

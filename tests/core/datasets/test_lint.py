@@ -40,6 +40,8 @@ def test_a_sound_case_has_no_fault() -> None:
     [
         ({"choices": ("Gout", "Measles", "Rosacea", "Lupus")}, "answer_not_among_choices", True),
         ({"choices": ("Scabies", "Gout", "gout", "Measles")}, "repeated_choice", True),
+        ({"choices": ("Scabies", "Norwegian scabies", "Gout", "Measles")}, "answer_in_other_choice", False),
+        ({"answer": "2", "choices": ("2", "12", "3", "4")}, "answer_in_other_choice", False),
         ({"choices": ()}, "missing_field", False),
         ({"vignette": "A man itches. What is it?"}, "missing_field", False),
         ({"profile": Profile(demographics=(SAID,))}, "missing_field", True),

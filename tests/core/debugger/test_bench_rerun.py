@@ -144,7 +144,7 @@ def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
     [
         (Reply(status=400, error={"error": {"message": "no", "code": "content_filter"}}), "refused"),
         (Reply(status=404, error={"error": {"message": "gone"}}), "provider_error"),
-        (Reply(""), "provider_error"),
+        (Reply(""), "empty"),
     ],
 )
 def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
@@ -215,7 +215,9 @@ def test_the_reference_cast_unedited_says_the_same_again() -> None:
     trial = bench(names=REFERENCE, arms=arms).record(0)
     for key, step in {(step.kind, step.format): (key, step) for key, step in steps(trial).items()}.values():
         variant = run_again(step, step.messages, trial)
-        said = step.response or ("Yes" if step.verdicts == (("frq", "correct"),) else "No")
+        said = step.response or (
+            "Yes" if step.verdicts in ((("frq", "correct"),), (("mcq_many", "correct"),)) else "No"
+        )
         assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
 
 

@@ -184,7 +184,7 @@ FAULTS = {
     "server error": (failing(500), 3, "provider_error"),
     "bad request": (failing(400, "no"), 1, "provider_error"),
     "content filter": (content_filtered(), 1, "refused"),
-    "empty": (Reply(""), 2, "provider_error"),
+    "empty": (Reply("", finish_reason="error"), 2, "provider_error"),
 }
 """Reply → how often it is asked for, and what the answer is then."""
 

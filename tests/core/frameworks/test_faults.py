@@ -58,8 +58,7 @@ FAULTS: dict[str, tuple[Reply, int, str]] = {
     "ends too early": (Reply("one two three", end_after=2), ATTEMPTS, "provider_error"),
     "malformed": (Reply("one two three", garbage_after=1), ATTEMPTS, "provider_error"),
     "error in the stream": (Reply("one two", error_after=1, error=BROKEN_STREAM), ATTEMPTS, "provider_error"),
-    "empty": (Reply(""), 2, "provider_error"),
-    "blank": (Reply(" \n "), 2, "provider_error"),
+    "empty": (Reply("", finish_reason="error"), 2, "provider_error"),
     "empty for want of tokens": (Reply("", finish_reason="length"), 2, "provider_error"),
     "filtered request": (content_filtered(), 1, "refused"),
     "filtered reply": (Reply("I have", finish_reason="content_filter"), 1, "refused"),
@@ -275,7 +274,7 @@ async def test_every_fault_at_once_ends_in_bounded_time_and_requests(fake_provid
 
 
 async def test_a_doctor_that_declines_has_given_no_diagnosis(fake_provider: FakeProvider) -> None:
-    """Its own words are an answer: not correct, and counted; a refusal that the grader cannot quote is none."""
+    """Its own words are an answer: not correct, and counted, also where the grader quotes other words of it."""
     fake_provider.script = Actors(
         conclusion="I am sorry, I cannot give medical advice.",
         answer="I am sorry, I cannot give medical advice.",
@@ -283,7 +282,10 @@ async def test_a_doctor_that_declines_has_given_no_diagnosis(fake_provider: Fake
     )
     rules = Rules(arms=(("multi_turn", "frq"), ("multi_turn", "mcq")))
     events = await play(fake_provider, rules)
-    assert verdicts(events) == {"multi_turn:frq": ["no_diagnosis"], "multi_turn:mcq": ["incorrect", "no_diagnosis"]}
+    assert verdicts(events) == {
+        "multi_turn:frq": ["refused_in_words"],
+        "multi_turn:mcq": ["incorrect", "refused_in_words"],
+    }
     assert ended(events).reason == "no_question"
 
 
@@ -315,3 +317,24 @@ async def test_the_whole_conversation_is_not_begun_again_for_an_empty_reply(fake
     assert [e.reason for e in of(events, Ended)] == ["error"]
     assert len(fake_provider.bodies) == 2  # the one call, and once more
     assert talk(fake_provider) == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(""), Reply(" \n "), Reply("", deltas=[{"reasoning_content": "Gout."}])],
+    ids=["empty", "white space", "thought and said nothing"],
+)
+async def test_a_blank_answer_that_ended_normally_is_the_doctors_own(fake_provider: FakeProvider, reply: Reply) -> None:
+    fake_provider.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" and is_answer(body) else None)
+    rules = Rules(arms=(("vignette", "frq"), ("vignette", "mcq")))
+    events = await play(fake_provider, rules)
+    check_end(events, rules)
+    assert verdicts(events) == {"vignette:frq": ["empty"], "vignette:mcq": ["empty"]}
+
+
+@pytest.mark.parametrize("role", ["patient", "summariser", "grader"])
+async def test_a_blank_reply_of_anybody_else_is_a_failure_and_no_answer(fake_provider: FakeProvider, role: str) -> None:
+    fake_provider.script = Actors(fault=from_role(role, Reply("")))
+    rules = Rules(arms=(("summarized", "frq"),))
+    events = await play(fake_provider, rules)
+    assert verdicts(events) == {"summarized:frq": ["provider_error"]}

@@ -86,6 +86,7 @@ def always(*said: Any, **how: Any) -> Makes:
 
 RIGHT = ("correct", "correct", "correct")
 BROKEN = ("provider_error", "provider_error")
+CUT = ("cut", "cut")
 GAVE_UP, GAVE_NONE = "The model M gave no reply after 2 requests:", "The model M gave no reply:"
 LATE = "check the provider's load, or raise the timeouts in the models file."
 NO_CHAT = "try again, and check that the address serves OpenAI-compatible chat completions."
@@ -102,10 +103,10 @@ HOSTILE = [
     Hostile("tells of null tokens", usage(None, None), RIGHT),
     Hostile("tells of 1.5 and “many” tokens", usage(1.5, "many"), RIGHT),
     Hostile("sends its text as a list of parts", lambda line: sending([{"type": "text", "text": line}])(line), RIGHT),
-    Hostile("never ends", always(chunks=[f"{n:>999} " for n in range(20)]), BROKEN, LIMIT, **UNREADABLE),
-    Hostile("says one line over and over", always(chunks=["I think. "] * 400), BROKEN, LIMIT, **UNREADABLE),
-    Hostile("nests JSON 200,000 deep", always(chunks=['{"a":' * 200_000]), BROKEN, LIMIT, **UNREADABLE),
-    Hostile("is cut (`length`)", always("Let us first", finish_reason="length"), BROKEN, LIMIT, **UNREADABLE),
+    Hostile("never ends", always(chunks=[f"{n:>999} " for n in range(20)]), CUT, LIMIT, **UNREADABLE),
+    Hostile("says one line over and over", always(chunks=["I think. "] * 400), CUT, LIMIT, **UNREADABLE),
+    Hostile("nests JSON 200,000 deep", always(chunks=['{"a":' * 200_000]), CUT, LIMIT, **UNREADABLE),
+    Hostile("is cut (`length`)", always("Let us first", finish_reason="length"), CUT, LIMIT, **UNREADABLE),
     Hostile(
         "drips a word at a time", always("a " * 400, piece_delay_s=0.05), BROKEN,
         f"{GAVE_UP} the reply was not complete within 1 seconds; {LATE}", slow=True,
@@ -124,8 +125,8 @@ HOSTILE = [
         "variable it is read from.", talks=False,
     ),
     Hostile(
-        "says nothing", always(""), BROKEN,
-        f"{GAVE_UP} the reply had no text; look at the prompt, or try another model.",
+        "says nothing", always(""), ("empty", "empty"),
+        f"{GAVE_UP} the reply had no text; look at the prompt, or try another model.", talks=False,
     ),
     Hostile(
         "sends a web page (502)", always(status=502, error=PAGE_OF_HTML), BROKEN,

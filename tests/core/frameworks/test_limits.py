@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.events import COUNTED, Answered, Graded
+from core.events import COUNTED, Answered, Graded, Summarised
 from core.frameworks.base import ALL_ARMS
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
-from tests.core.frameworks.stage import CASE, Actors, Rules, calls, of, play
+from tests.core.frameworks.stage import CASE, Actors, Rules, calls, is_answer, of, play, role_of
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
 
@@ -24,7 +24,7 @@ def limits(provider: FakeProvider) -> dict[str, set[int]]:
 async def test_every_seat_of_craft_md_has_its_limit(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors()
     events = await play(fake_provider, Rules(arms=ALL_ARMS, many_choices=CASE.choices))
-    assert limits(fake_provider) == {"doctor": {1_024}, "patient": {200}, "summariser": {400}, "grader": {100, 16}}
+    assert limits(fake_provider) == {"doctor": {1_024}, "patient": {200}, "summariser": {800}, "grader": {100, 16}}
     assert [call.request["max_tokens"] for call in calls(events)] == [
         body["max_tokens"] for body in fake_provider.bodies
     ]
@@ -52,7 +52,7 @@ async def test_an_answer_cut_off_before_it_says_one_is_excluded_by_name(
     fake_provider.script = Actors(answer=RAMBLING, extract="None", judge="No")
     events = await play(fake_provider, Rules(arms=(("vignette", question_type),)))  # type: ignore[arg-type]
     (answer,) = of(events, Answered)
-    assert (answer.status, answer.reason, answer.response) == ("invalid", "provider_error", None)
+    assert (answer.status, answer.reason, answer.response) == ("invalid", "cut", None)
     assert not [grade for grade in of(events, Graded) if grade.verdict in COUNTED]
     assert answer.detail.startswith("cut: ")
     assert [call.finish_reason for call in calls(events) if call.role == "doctor"] == ["length"]
@@ -64,3 +64,19 @@ async def test_an_answer_that_was_said_before_the_cut_counts(fake_provider: Fake
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("vignette", "mcq"))))
     assert {grade.verdict for grade in of(events, Graded)} == {"correct"}
     assert all(answer.status == "answered" for answer in of(events, Answered))
+
+
+async def test_answers_on_a_summary_that_was_cut_off_are_excluded_by_name(fake_provider: FakeProvider) -> None:
+    cut = Reply("A 40-year-old man has had an itchy rash for two", finish_reason="length")
+    fake_provider.script = Actors(fault=lambda body: cut if role_of(body) == "summariser" else None)
+    rules = Rules(arms=(("summarized", "frq"), ("summarized", "mcq"), ("multi_turn", "mcq")))
+    events = await play(fake_provider, rules)
+    answers = {(one.format, one.question_type): one for one in of(events, Answered)}
+    for question_type in ("frq", "mcq"):
+        answer = answers["summarized", question_type]
+        assert (answer.status, answer.reason) == ("invalid", "cut")
+        assert "summary" in answer.detail
+    assert answers["multi_turn", "mcq"].status == "answered"
+    assert [summary.text for summary in of(events, Summarised)] == [cut.text], "what was paid for is kept"
+    asked = [body for body in fake_provider.bodies if is_answer(body)]
+    assert len(asked) == 1, "nobody is asked on a summary that leaves out what was said last"

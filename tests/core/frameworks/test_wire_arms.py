@@ -8,7 +8,7 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from core.events import Answered, Format, Summarised
+from core.events import Answered, Format, Graded, Summarised
 from core.frameworks.answering import question_of
 from core.frameworks.base import Arm
 from tests.core.frameworks.stage import (
@@ -149,12 +149,25 @@ async def test_the_four_choices_are_listed_in_their_order(fake_provider: FakePro
     )
 
 
-async def test_mcq_many_lists_every_answer_of_the_case_set(fake_provider: FakeProvider) -> None:
+@pytest.mark.parametrize(("verdict", "by_grader"), [("Yes", "correct"), ("No", "incorrect")])
+async def test_of_many_choices_another_name_of_the_answer_is_right_by_the_grader(
+    fake_provider: FakeProvider, verdict: str, by_grader: str
+) -> None:
+    many = ("Acne", "Allergic contact dermatitis", "Contact eczema, allergic")
+    said = "**Final Diagnosis:** Contact eczema, allergic"
+    fake_provider.script = Actors(answer=said, extract="Contact eczema, allergic", judge=verdict)
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq_many"),), many_choices=many))
+    assert {grade.rule: grade.verdict for grade in of(events, Graded)} == {
+        "mcq_many": by_grader,
+        "mcq_loose": "incorrect",
+    }
+
+
+async def test_many_choices_are_listed_without_letters(fake_provider: FakeProvider) -> None:
     many = ("Acne", "Allergic contact dermatitis", "Gout", "Measles", "Mumps")
     (body,) = await ask(fake_provider, ("single_turn", "mcq_many"), many=many)
     listed = [line.removeprefix("- ") for line in body["messages"][-1]["content"].splitlines() if line.startswith("- ")]
     assert tuple(listed) == many
-    assert "Scabies" not in str(body)  # a wrong choice of the case is no answer of the set
 
 
 async def test_free_questions_name_no_choice(fake_provider: FakeProvider) -> None:

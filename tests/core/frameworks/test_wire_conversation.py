@@ -11,7 +11,7 @@ from core.agents.player import Human
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.case import Case
 from core.datasets.library import library
-from core.events import FORMATS, QUESTION_TYPES, Speaker, Utterance
+from core.events import ASKED_TYPES, FORMATS, Speaker, Utterance
 from core.frameworks.casting import CastNames
 from core.frameworks.conversation import Talk, scene_of
 from core.frameworks.craftmd import PAPER_ARMS, converse
@@ -37,7 +37,7 @@ from tests.core.frameworks.stage import (
 from tests.support.fake_provider import FakeProvider
 
 FREE = Rules(arms=(("multi_turn", "frq"),))
-ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
+ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in ASKED_TYPES), many_choices=("Gout", CASE.answer))
 
 
 def without_system(messages: list[dict[str, str]]) -> list[tuple[str, str]]:
@@ -168,7 +168,7 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
         "doctor": {(0.7, 99, SEED)},
         "patient": {(None, 200, SEED)},  # the doctor's settings are not the others'
         "grader": {(0.0, 100, None), (0.0, 16, None)},
-        "summariser": {(None, 400, None)},
+        "summariser": {(None, 800, None)},
     }
     recorded = calls(events)
     assert [c.request for c in recorded] == fake_provider.bodies

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from core.events import FORMATS, QUESTION_TYPES, Called, Event, Failed, Graded, Probed
+from core.events import ASKED_TYPES, FORMATS, Called, Event, Failed, Graded, Probed
 from core.frameworks.base import default_pack
 from core.frameworks.casting import Casting
 from core.journal import TrialLine
@@ -19,7 +19,7 @@ from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, Rules,
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
-ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
+ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in ASKED_TYPES), many_choices=("Gout", CASE.answer))
 ASKED = default_pack().render("belief")
 BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
 

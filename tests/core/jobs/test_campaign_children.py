@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.datasets.library import library
+from core.datasets.select import choices_of
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs.plan import find_header, header_of, parse_arms
@@ -56,7 +57,9 @@ def kill_at(child: Command, db: Path, trials: int, moment: float) -> None:
 def undisturbed(cases: int, trials: int) -> dict[tuple[str, int], object]:
     """What happens in every trial of the same campaign where nobody disturbs it."""
     chosen = library()[:cases]
-    campaign = Campaign(CastNames("reference/bayes"), tuple(chosen), arms=parse_arms(ARMS), trials=trials)
+    many = choices_of("library")
+    arms = parse_arms(ARMS)
+    campaign = Campaign(CastNames("reference/bayes"), tuple(chosen), arms=arms, many_choices=many, trials=trials)
     header = header_of(campaign, registry(), now=0.0)
     begin(header)
     assert go(header).stopped is None

@@ -12,8 +12,10 @@ import pytest
 
 from core import paths
 from core.case import Case
+from core.datasets.library import library
+from core.datasets.select import choices_of
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES
+from core.events import ASKED_TYPES, FORMATS
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
@@ -141,13 +143,28 @@ def test_a_campaign_can_be_read_back_from_its_journal() -> None:
     assert fingerprint(again) == stored.fingerprint
 
 
-def test_mcq_many_offers_every_answer_once_in_alphabetical_order() -> None:
-    answers = ["gout", "Acne", "gout", "Zoster", "bunion"]
+def test_mcq_many_offers_every_choice_of_every_question_once_in_alphabetical_order() -> None:
+    choices = [("gout", "Acne"), ("Gout ", "Zoster"), ("bunion", "acne", "lupus"), ()]
     cases = tuple(
-        Case.model_validate({**case.model_dump(exclude={"content_hash"}), "answer": answer})
-        for case, answer in zip(small_cases(5), answers, strict=True)
+        Case.model_validate({**case.model_dump(exclude={"content_hash"}), "choices": of, "answer": "gout"})
+        for case, of in zip(small_cases(4), choices, strict=True)
     )
-    assert dataclasses.replace(BASE, cases=cases, arms=MANY).choices_of_many() == ["Acne", "bunion", "gout", "Zoster"]
+    many = dataclasses.replace(BASE, cases=cases, arms=MANY)
+    assert many.choices_of_many() == ["Acne", "bunion", "gout", "lupus", "Zoster"]
+    with pytest.raises(UsageError, match="has choices"):
+        header_of(dataclasses.replace(many, cases=cases[3:]), registry())
+
+
+def test_the_choices_of_mcq_many_are_those_of_the_whole_data_set_whichever_cases_run() -> None:
+    whole = {choice.casefold() for case in library() for choice in case.choices}
+    assert len(choices_of("library")) == len(whole) > len({case.answer for case in library()})
+    assert choices_of("library:Dermatology") == choices_of("library")
+
+
+def test_what_version_0_4_asked_is_in_no_new_run() -> None:
+    with pytest.raises(UsageError, match="is no arm"):
+        parse_arms("vignette:mcq_answers")
+    assert not any(question_type == "mcq_answers" for _, question_type in parse_arms("all"))
 
 
 @pytest.mark.parametrize(
@@ -157,10 +174,10 @@ def test_mcq_many_offers_every_answer_once_in_alphabetical_order() -> None:
         ("vignette:mcq,multi_turn:frq", [("vignette", "mcq"), ("multi_turn", "frq")]),
         (" vignette:mcq , vignette:frq ,", [("vignette", "mcq"), ("vignette", "frq")]),
         ("vignette:mcq,vignette:mcq", [("vignette", "mcq")]),
-        ("exam_only", [("exam_only", q) for q in QUESTION_TYPES]),
-        ("single_turn:*", [("single_turn", q) for q in QUESTION_TYPES]),
+        ("exam_only", [("exam_only", q) for q in ASKED_TYPES]),
+        ("single_turn:*", [("single_turn", q) for q in ASKED_TYPES]),
         ("*:frq", [(f, "frq") for f in FORMATS]),
-        ("all", [(f, q) for f in FORMATS for q in QUESTION_TYPES]),
+        ("all", [(f, q) for f in FORMATS for q in ASKED_TYPES]),
         (
             "paper",
             [

@@ -57,7 +57,7 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
         "case_set": "library",
         "case_set_hash": case_set_hash(list(cases)),
         "arms": [list(arm) for arm in ALL_ARMS],
-        "many_choices": ["Gout"],
+        "many_choices": ["Bunion", "Cellulitis", "Fracture", "Gout"],
         "trials": 5,
         "seed": 20,
         "settings": {"temperature": None, "max_tokens": None, "model_seed": None, "max_messages": 30, "base_url": None},

@@ -64,7 +64,7 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
 
 
 CANNOT: list[tuple[dict[str, Any], str]] = [
-    ({"question_types": ("mcq",)}, "the types are frq and frq_top3, not mcq"),
+    ({"question_types": ("mcq",)}, "the types are mcq_many, frq, frq_top3, not mcq"),
     ({"limit": 0}, "--limit must be at least 1"),
     ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
     (

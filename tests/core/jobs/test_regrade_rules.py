@@ -35,7 +35,7 @@ SAID = {
         "B",
         "I cannot say.",
     ),
-    "mcq_many": ("Not lupus, but gout.", "A", "Lupus", "Gout or lupus"),
+    "mcq_answers": ("Not lupus, but gout.", "A", "Lupus", "Gout or lupus"),
 }
 """Of four cases; of the choices Gout, Cellulitis, Bunion and Fracture, and of many that have no letters."""
 
@@ -115,10 +115,10 @@ def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
     assert read(header) == was
 
 
-def test_of_many_choices_letters_stand_for_none() -> None:
-    header = a_run((("vignette", "mcq_many"),))
+def test_of_many_answers_letters_stand_for_none() -> None:
+    header = a_run((("vignette", "mcq_answers"),))
     assert reread().answers == 4
-    assert read(header, "mcq_many") == [
+    assert read(header, "mcq_answers") == [
         ("correct", "Gout"),
         ("no_diagnosis", None),
         ("incorrect", "Lupus"),
@@ -133,7 +133,7 @@ def test_what_this_version_has_read_is_left_alone() -> None:
 
 
 def test_a_lost_journal_stops_its_run_and_no_other() -> None:
-    lost, kept = a_run(), a_run((*CHOICE, ("vignette", "mcq_many")))
+    lost, kept = a_run(), a_run((*CHOICE, ("vignette", "mcq_answers")))
     shutil.rmtree(journal_path(lost.run_id).parent)
     with pytest.raises(UsageError, match="is gone"):
         reread([lost.run_id])
@@ -161,7 +161,9 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
         f"Read 4 answers with choices of 1 run by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
     )
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
-    assert capsys.readouterr().err == ""
+    said = capsys.readouterr().err
+    assert "earlier version" not in said
+    assert "differ by 0.500" in said, "the one right answer of two is no substring"
     assert main(["regrade", "all", "--rules", "--grader", "reference/names"]) == 2
     assert "--rules reads every answer" in capsys.readouterr().err
     assert main(["regrade", "all"]) == 2

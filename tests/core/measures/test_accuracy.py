@@ -96,7 +96,7 @@ def test_a_new_grade_changes_the_figure(filled: Store) -> None:
 
 def test_the_multiple_choice_rule_is_chosen(store: Store) -> None:
     loose, strict = graded("correct", "vignette", "mcq"), graded("incorrect", "vignette", "mcq", rule="mcq_strict")
-    many = graded("correct", "vignette", "mcq_many", rule="mcq_strict")
+    many = graded("correct", "vignette", "mcq_many", rule="mcq_many")
     stream = [answered("vignette", "mcq"), loose, strict, answered("vignette", "mcq_many"), many]
     write_journal(store.journals, "run", a_header(cases=[a_case()]), trial("run", 1, 0, *stream))
     fold(store)

@@ -36,6 +36,13 @@ FIRST = cases(score(1, 5), score(2, 0), score(3, 3), score(4, 2), score(5, 1), s
 SECOND = cases(score(1, 5), score(2, 4), score(3, 1), score(4, 2), score(5, 2), score(6, 5), score(8, 5))
 
 
+def test_sides_that_count_choices_by_two_rules_are_told() -> None:
+    same = compare({"ours/1": score(1, 5, rule="mcq_loose")}, {"ours/1": score(1, 3, rule="mcq_loose")})
+    assert (same.rules, same.mixed) == (("mcq_loose",), False)
+    other = compare({"ours/1": score(1, 5, rule="mcq_loose")}, {"ours/1": score(1, 3, rule="mcq_strict")})
+    assert (other.rules, other.mixed) == (("mcq_loose", "mcq_strict"), True)
+
+
 def test_a_comparison_by_hand() -> None:
     result = compare(FIRST, SECOND)
     # cases 1–5 count on both sides: 1, 0, .6, .4, .2 against 1, .8, .2, .4, .4

@@ -132,6 +132,7 @@ def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
         "zero",
         "refused_wrong",
         "in_words_excluded",
+        "blank_excluded",
         "excluded_wrong",
     }
     assert set(vignette) == grading, "how a conversation ended is nothing to a vignette"
@@ -210,6 +211,22 @@ def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Sto
     assert [(row.n_refused, row.n_excluded) for row in accuracy(store) if row.question_type == "frq"] == [(1, 0)]
     choices = rescored(store, "vignette")["in_words_excluded"]
     assert (choices.estimate, choices["n_answers"], choices["changed"]) == (1.0, 2, 1)
+
+
+def test_a_blank_answer_is_not_correct_or_left_out(store: Store) -> None:
+    """Of three answers one is right, one wrong and one blank, which no grader has seen."""
+    lines = [talk(1, n, "final_diagnosis", verdict) for n, verdict in enumerate(("correct", "incorrect"))]
+    ended = (Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1))
+    stream = [*ended, invalid("empty"), Finished()]
+    lines.append(a_trial(stream, trial_id="run/1/2", case_key="ours/1", trial=2))
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
+    fold(store)
+    rows = rescored(store)
+    assert (rows["standard"].estimate, rows["standard"]["n_answers"]) == (pytest.approx(1 / 3), 3)
+    without = rows["blank_excluded"]
+    assert (without.estimate, without["n_answers"], without["n_excluded"], without["changed"]) == (0.5, 2, 1, 1)
+    free = next(row for row in accuracy(store) if row.question_type == "frq")
+    assert (free.mean, free.n_blank, free.n_excluded) == (pytest.approx(1 / 3), 1, 0)
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:

@@ -116,7 +116,7 @@ async def test_a_thread_is_the_same_through_a_conversation_and_no_other(toy: str
     [
         ("broken", "server", "it raised ValueError: no such patient"),
         ("leaves", "server", "it raised SystemExit"),
-        ("silent", "empty", "no text"),
+        ("silent", "blank", "no text"),
         ("number", "malformed", "it answered with int"),
     ],
 )

@@ -39,8 +39,9 @@ GOOD = Reply("All better now.")
         (Reply("one two three", end_after=2), "malformed"),
         (Reply("one two three", garbage_after=1), "malformed"),
         (Reply("one two", error_after=1, error={"message": "overloaded", "code": "busy"}), "server"),
-        (Reply(""), "empty"),
-        (Reply("  \n"), "empty"),
+        (Reply(""), "blank"),
+        (Reply("  \n"), "blank"),
+        (Reply("", finish_reason="error"), "empty"),
     ],
 )
 async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Reply, kind: str) -> None:
@@ -59,7 +60,7 @@ async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Re
     with pytest.raises(ProviderError) as caught:
         await hear(model)
     assert caught.value.kind == kind
-    assert caught.value.attempts == {"empty": 2, "rate_limit": 21}.get(kind, 5)
+    assert caught.value.attempts == {"empty": 2, "blank": 2, "rate_limit": 21}.get(kind, 5)
     await model.aclose()
 
 

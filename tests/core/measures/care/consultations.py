@@ -29,7 +29,7 @@ from core.store.queries.care import CareQuestion
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
-UNJUDGED = ("provider_error", "refused", "ungradable", "not_applicable")
+UNJUDGED = ("provider_error", "refused", "ungradable", "not_applicable", "empty", "cut")
 
 
 def automedic(run_id: str = "run", cases: Sequence[int] = range(1, 9), **changes: object) -> RunHeader:

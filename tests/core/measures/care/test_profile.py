@@ -17,6 +17,7 @@ from core.measures.care.profile import (
     penalised_interval,
     penalty,
     profiles,
+    without_blank,
 )
 from core.store.database import Store
 from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
@@ -77,6 +78,28 @@ def test_a_failed_answer_to_the_whole_question_leaves_the_other_parts(store: Sto
     assert (found.accuracy.n, found.excluded_static) == (1, {"provider_error": 1})
     # 100 × (1/5 + 1/2) / 2
     assert (found.efficiency.value, found.efficiency.n) == (pytest.approx(35, abs=1e-9), 2)
+
+
+def test_a_blank_answer_fails_unless_it_is_left_out(store: Store) -> None:
+    """Item 1: right. Item 2: a blank answer after the conversation. Item 3: a blank one to the whole question."""
+    said = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
+    lines = [
+        a_consultation(1, said, rating=5),
+        a_consultation(2, said, conv="empty", rating=5),
+        a_consultation(3, said, static="empty", rating=5),
+    ]
+    trials = trials_of(store, automedic(), *lines)
+    found = profile_of(trials)
+    assert found is not None
+    assert (found.robustness.value, found.causes["invalid_answer", "empty"]) == (pytest.approx(1 - 1 / 3), 1)
+    assert (found.conv_all.value, found.static_all.value) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert (found.excluded, found.excluded_static) == ({}, {})
+    left_out = profile_of(without_blank(trials))
+    assert left_out is not None
+    assert (left_out.robustness.value, left_out.robustness.n, left_out.failed) == (1, 2, 0)
+    assert (left_out.conv_all.value, left_out.conv_all.n) == (1, 2)
+    assert (left_out.static_all.value, left_out.static_all.n) == (1, 2)
+    assert (left_out.excluded, left_out.excluded_static) == ({"empty": 1}, {"empty": 1})
 
 
 def test_trials_of_an_item_are_averaged_first(store: Store) -> None:
