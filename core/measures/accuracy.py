@@ -271,7 +271,7 @@ def report(
     by what differs, the newest first.
     """
     wanted = asked.selection
-    scores = read_scores(asked.store, wanted, wanted.mcq_rule)
+    scores = read_scores(asked.store, wanted, wanted.mcq_rule, by_served=by == "served")
     rows = accuracy_of(on_shared_cases(scores) if shared_cases else scores, by, interval=interval)
     if scores and not rows:
         raise AnamnesisError("No case was asked of all these conditions: leave --shared-cases out, or name --models.")

@@ -85,7 +85,7 @@ def test_a_database_of_0_4_opens_with_its_answers_under_that_name(store: Store) 
     write_journal(store.journals, "old", *of_0_4())
     fold(store)
     with duckdb.connect(str(store.path)) as connection:  # as it was before the migration
-        connection.execute("DELETE FROM migrations WHERE name >= '0011'")
+        connection.execute("DELETE FROM migrations WHERE name >= '0013'")
     assert means(store) == {("openai/a", "mcq_answers"): (1, "mcq_loose")}
     assert means(store, "mcq_strict") == {("openai/a", "mcq_answers"): (0, "mcq_strict")}
     with store.read() as cursor:
