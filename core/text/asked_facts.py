@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from core.case import Fact, sentences
 from core.text.findings import Understanding
-from core.text.negation import is_content, stem_of, tokens_of, words_in
+from core.text.negation import is_content, is_negated, stem_of, tokens_of, words_in
 from core.text.patient_terms import telling
 from core.text.topics import Topic, topic_of_key
 from core.vocabulary import view
@@ -40,7 +40,9 @@ def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
         about = [fact for fact in facts if _KEYED[topic].are_in(fact.key.lower())]
         if not about:
             if topic in _OF_COMPLAINT:
-                others = [f for f in facts if topic_of_key(f.key, f.value) not in _NO_COURSE]
+                others = [
+                    f for f in facts if topic_of_key(f.key, f.value) not in _NO_COURSE and not is_negated(f.value)
+                ]
             else:
                 others = [f for f in facts if f.key != "chief complaint"]
             about = [f for f in others if _TOLD[topic].are_in(f"{f.value} {f.lay}".lower())]

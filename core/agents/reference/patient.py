@@ -130,7 +130,7 @@ class ReferencePatient:
     def _choose(self, held: Held, seed: int, dialogue: Dialogue, told_already: Callable[[str, str], bool]) -> _Chosen:
         """Return what the last message calls for; ``told_already`` says of a fact whether it was said before."""
         rng = random.Random(f"{seed}:{len(dialogue)}:patient")
-        told, shown, unsayable = _facts(held)
+        told, shown, as_written = _facts(held)
         complaints, question, said = _complaints(told), dialogue[-1].text, _said(dialogue)
         if all(turn.role == "doctor" for turn in dialogue):
             return _Chosen(complaints[0].lay, rng.choice(_OPENINGS), asked_for=False)
@@ -142,17 +142,17 @@ class ReferencePatient:
             things = asked_things(question, understanding())
             stated = understanding().stated_question(question) is not None
             chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
-            if chosen is None and len(things) == 1:
+            if chosen is None and len(things) == 1 and things[0].findings:
                 # a bare word answers one thing only: of several, nobody knew which of them it meant
-                chosen = self._bare_answer(things[0], about_family(question, unsayable))
+                chosen = self._bare_answer(things[0], about_family(question, as_written))
             if chosen is None and things:
                 # of a pain that is there, whether it is worse on breathing is not known, but that it is there
                 wider = understanding().asked_findings(question)[1:] if stated else sorted(things[0].findings)
                 fact = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
                 chosen = _Chosen(fact.lay) if fact else None
-            if chosen is None:
+            if chosen is None and not stated:
                 plain = plain_question(question)
-                words = None if stated else by_topic(plain, facts)
+                words = by_topic(plain, facts)
                 if words is None and (near := nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE)):
                     words = near.lay
                 chosen = _Chosen(words) if words else None
@@ -175,7 +175,7 @@ class ReferencePatient:
         return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
 
     def _bare_answer(self, thing: Asked, facts: Sequence[Fact]) -> _Chosen | None:
-        """Answer yes or no by facts whose words a patient would not say; ``None`` where none speaks of the thing."""
+        """Answer yes or no by facts in a clinician's words; ``None`` where none speaks of the thing."""
         for holding, word in ((True, "Yes."), (False, "No.")):
             if self._about([thing], facts, holding):
                 return _Chosen(otherwise=word)
@@ -193,7 +193,7 @@ class ReferencePatient:
 
 
 _Known = tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Fact, ...]]
-"""Facts that the patient tells, results that it has been told of, and what it knows but has no words for."""
+"""Facts that the patient tells, results that it has been told of, and facts in words that are not its own."""
 
 
 def _facts(held: Held) -> _Known:
@@ -236,8 +236,8 @@ def _facts_of_vignette(vignette: str, caregiver: bool) -> _Known:
     )
     made = vignette_profile(case, speaking_of(case))
     complaint, *others = made.basic or (Fact(key="chief complaint", value=vignette, lay=_UNWELL),)
-    unsayable = tuple(fact for fact in made.basic if not is_sayable(fact.lay))
-    if complaint in unsayable:
+    if not is_sayable(complaint.lay):
         complaint = Fact(key="chief complaint", value=_UNWELL, lay=_UNWELL)
     people = (fact for fact in made.demographics if is_sayable(fact.lay))
-    return (*people, complaint, *(fact for fact in others if fact not in unsayable)), (), unsayable
+    as_written = tuple(fact.model_copy(update={"lay": fact.value}) for fact in made.basic)
+    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), (), as_written
