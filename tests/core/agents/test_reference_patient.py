@@ -303,8 +303,9 @@ CHILD = Case(
     dataset="x",
     specialty="Dermatology",
     answer="unknown",
-    vignette="A 5-year-old boy is brought in by his father for rough, scaly skin. He was born at term. The patient denies "
-    "any pain over the rough areas and reports only a slight itch that ointments soothe. His sister drinks a lot of milk.",
+    vignette="A 5-year-old boy is brought in by his father for rough, scaly skin. He was born at term. The patient "
+    "denies any pain over the rough areas and reports only a slight itch that ointments soothe. His sister drinks a "
+    "lot of milk.",
 )
 
 
