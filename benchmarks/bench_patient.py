@@ -11,9 +11,9 @@ clause without a denial, and the words of the reply stand in the case. Or by han
 hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false,
 and so is one that was read and found wrong, whatever its words.
 
-"Does not know" are the replies that say so. A reply is in an examiner's words where it holds a term of the stated lexicon
-that the question did not, a value with the unit of a device, or a word of ``EXAMINERS``. Give the authors' case file, or
-set ANAMNESIS_CRAFTMD_RELEASE.
+"Does not know" are the replies that say so. A reply is in an examiner's words where it holds a term of the stated
+lexicon that the question did not, a value with the unit of a device, or a word of ``EXAMINERS``. Give the authors' case
+file, or set ANAMNESIS_CRAFTMD_RELEASE.
 """
 
 from __future__ import annotations
