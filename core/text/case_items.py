@@ -2,9 +2,9 @@
 
 Source: Liao et al., arXiv 2309.02077, data construction. All that a patient knows is the vignette, M there; an item is
 one topic of the history ("onset of the pain") with what M says of it. The patient begins with P0, a rough complaint and
-a plea for help: as a model made it beforehand (``core.jobs.openings``), else by rule from the chief complaint's lay words
-where the profile has them, and from the vignette's own where not. A case opens the same way for every doctor. Details
-that a doctor should ask for are cut from it.
+a plea for help: as a model made it beforehand (``core.jobs.openings``), else by rule from the chief complaint's lay
+words where the profile has them, and from the vignette's own where not. A case opens the same way for every doctor.
+Details that a doctor should ask for are cut from it.
 
 MediQ's files bring items too: each record's ``facts``, atomic sentences about a patient, joined by topic. A file is
 JSON or JSONL with ``context`` (sentences of the vignette) and ``facts``; records are matched to cases by the words of
