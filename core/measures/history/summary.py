@@ -350,10 +350,10 @@ def accuracy_counted(row: MeasureRow, table: pd.DataFrame) -> MeasureRow:
 
 
 def openings_note(store: Store, selection: Selection | None = None) -> str:
-    """Say in how many of the conversations that patients opened no complaint was named; empty where none was opened."""
+    """Say in how many of the conversations that patients opened no complaint was named; empty where one always was."""
     with store.read() as cursor:
         vague, opened = vague_openings(cursor, selection)
-    if not opened:
+    if not vague:
         return ""
     return f"{vague:,} of {opened:,} opening requests ({vague / opened:.0%}) name no complaint: the rule found none."
 

@@ -14,9 +14,10 @@ from core.cli.app import main
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
+from core.jobs.engine import Options
 from core.jobs.openings import OpeningsMade, make_openings, maker, openings_pack, read_opening
 from core.jobs.plan import header_of, in_full, prepared_cases, trials_of, with_openings
-from core.jobs.run import player_of
+from core.jobs.run import begin, carry_out, player_of
 from core.measures.history.measures import save_items_of_facts, stored_items
 from core.measures.history.summary import openings_note
 from core.models import keys
@@ -182,5 +183,18 @@ def test_the_command_says_how_many_open_without_a_complaint(
     assert main(run) == 0
     capsys.readouterr()
     assert main(["report", "history"]) == 0
-    assert "0 of 1 opening requests (0%) name no complaint" in capsys.readouterr().err
-    assert openings_note(Store()).startswith("0 of 1")
+    assert "opening requests" not in capsys.readouterr().err
+
+
+def test_the_share_without_a_complaint_stands_beside_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = CASES[1].model_copy(update={"vignette": "A pathologist receives a sample of the skin for analysis."})
+    names, known = CastNames("reference/bayes"), framework("consultation")
+    asked = Campaign(names=names, cases=(CASES[0], silent), arms=known.paper, trials=1, protocol="consultation")
+    header = header_of(in_full(asked, load_registry()), load_registry())
+    begin(header)
+    carry_out(header, load_registry(), Options())
+
+    words = "1 of 2 opening requests (50%) name no complaint"
+    assert openings_note(Store()).startswith(words)
+    assert main(["report", "history"]) == 0
+    assert words in capsys.readouterr().err
