@@ -167,7 +167,7 @@ _CHART = re.compile(
     r"researcher|clinic|hospital|office|emergency)\b|\d-k?g$|weeks pregnant|“|"
     r"\b(?:is|was|are|were|am|I'm) (?:brought|found|seen|admitted|referred|delivered|born)\b|"
     r"\b(?:his|her|their|the) (?:child|son|daughter)\b|\b(?:right|left)$|^of$|"
-    r"^of (?:[A-Z][a-z]|(?:is|are|was|has|have|had|on|in|at)\b)|"
+    r"^of (?:[A-Z][a-z]|(?:is|are|was|has|have|had|on|in|at|into|past)\b)|(?:the past|history|-onset)$|"
     r"^(?:of )?(?:an? )?(?:further )?(?:evaluation|management|treatment)$"
 )
 """What stands in charts and in the frame of a question, and is no complaint."""
@@ -241,7 +241,7 @@ def _from_vignette(case: Case) -> str:
         if present and short and not denies_something(said) and _SELF.match(said) and _is_complaint(said):
             return said
     complaint = in_lay_words(complaint_of(case))
-    if _is_complaint(complaint):
+    if complaint and _is_complaint(f"of {_lower(complaint)}"):
         return f"{_who_comes(speaking)}of {_lower(first_person(complaint, speaking.sex))}"
     return ""
 
