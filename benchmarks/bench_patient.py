@@ -11,9 +11,9 @@ clause without a denial, and the words of the reply stand in the case. Or by han
 hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false,
 and so is one that was read and found wrong, whatever its words.
 
-"Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, and deny nothing.
-A reply is in an examiner's words where it holds a term of the stated lexicon that the question did not, a value with
-the unit of a device, or a word of ``EXAMINERS``. Give the authors' case file, or set ANAMNESIS_CRAFTMD_RELEASE.
+"Does not know" are the replies that say so. A reply is in an examiner's words where it holds a term of the stated
+lexicon that the question did not, a value with the unit of a device, or a word of ``EXAMINERS``. Give the authors' case
+file, or set ANAMNESIS_CRAFTMD_RELEASE.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ UNSURE = re.compile(
     r"^(?:I'm not sure about that|I don't know, to be honest|I couldn't say|I don't know about that|I'm really not "
     r"sure)\.$"
 )
-UNNOTICED = re.compile(r"^I haven't (?:noticed (?:that|anything like that)|paid attention to that)\.$")
 YES = re.compile(r"^(?:yes|yeah)\b", re.IGNORECASE)
 NO = re.compile(r"^(?:no|not that i know of)\b", re.IGNORECASE)
 DENIAL = re.compile(r"\b(?:no|not|never|without|denie[sd]|none|nothing)\b|n't\b", re.IGNORECASE)
@@ -264,7 +263,6 @@ def main() -> None:
         asked = [r for r in replies if r.source != "opening"]
         unsure = Counter(r.source for r in asked if UNSURE.match(r.text))
         total = Counter(r.source for r in asked)
-        unnoticed = sum(bool(UNNOTICED.match(r.text)) for r in asked)
         examiner = [r for r in replies if in_examiners_words(r) and marks.get(r.mark) != "right"]
         rows.append(
             (
@@ -277,7 +275,6 @@ def main() -> None:
                 f"{len(false) / max(len(yes), 1):.1%}",
                 str(sum(bool(NO.match(r.text)) for r in asked)),
                 f"{unsure.total() / len(asked):.1%}",
-                f"{unnoticed / len(asked):.1%}",
                 " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in total),
                 str(len(examiner)),
             )
@@ -300,7 +297,6 @@ def main() -> None:
             "of yes",
             "no",
             "does not know",
-            "not noticed",
             "does not know, by source",
             "examiner's words",
         ),

@@ -100,6 +100,15 @@ class Profile(_Sparse):
         return self.demographics + self.basic + self.optional
 
 
+class Opening(BaseModel):
+    """The request with which a patient opens a consultation, and which model made it, under which prompt."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str = Field(min_length=1)
+    made_by: str = Field(min_length=1)
+
+
 class Case(_Sparse):
     """One patient. ``vignette`` never contains the question; ``profile`` is ``None`` where it is unknown.
 
@@ -130,8 +139,9 @@ class Case(_Sparse):
     source: str = ""
     licence: str = ""
     asks_for: AsksFor = "diagnosis"
+    opening: Opening | None = None
 
-    _later = ("images",)
+    _later = ("images", "opening")
 
     @model_validator(mode="before")
     @classmethod
@@ -149,8 +159,11 @@ class Case(_Sparse):
 
     @property
     def content_hash(self) -> str:
-        """A short hash of all that can change a result of this case."""
-        dumped = self.model_dump_json(exclude={"source", "licence"})
+        """A short hash of all that can change a result of this case.
+
+        An opening is left out: it is made for a run, as a prompt is, and runs say who made their openings.
+        """
+        dumped = self.model_dump_json(exclude={"source", "licence", "opening"})
         return hashlib.sha256(dumped.encode()).hexdigest()[:16]
 
     @property

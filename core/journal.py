@@ -166,7 +166,14 @@ class RunDeletedLine(_Line):
 
 
 RowTable = Literal[
-    "patient_judgements", "fact_judgements", "profiles", "completions", "variants", "prefix_answers", "run_labels"
+    "patient_judgements",
+    "fact_judgements",
+    "profiles",
+    "completions",
+    "variants",
+    "prefix_answers",
+    "run_labels",
+    "history_items",
 ]
 
 

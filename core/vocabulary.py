@@ -162,7 +162,7 @@ class Words:
     @cached_property
     def _alternatives(self) -> tuple[tuple[str, ...], dict[str, re.Pattern[str]]]:
         """The plain ones, and the others by clue. There are hundreds of these objects; most programs ask few."""
-        parts = alternatives_of(self.pattern)
+        parts = alternatives_of(self.pattern) if self.pattern else []  # without words, nothing is found
         plain = tuple(one for one in parts if re.fullmatch(r"[a-z -]+", one))
         clues: dict[str, list[str]] = {}
         for one in parts:

@@ -1,19 +1,19 @@
 """The facts ledger by a language model: a splitter of vignettes, and a judge that marks a conversation.
 
 Both ask for JSON (``core.agents.ask``) and check it. What a model writes is data: a fact whose words the vignette does
-not hold is rejected and counted, a mark for an unknown fact or turn is unreadable.
+not hold is rejected and counted, a mark for an unknown fact or turn, or on words that nobody said, is unreadable.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel
 
-from core.agents.ask import Asked, Request, ask, read_json, unreadable
+from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
@@ -61,11 +61,12 @@ class JudgedPatient:
 
 @dataclass(frozen=True)
 class JudgedFact:
-    """What the model says became of a fact: its mark and the turn that told it."""
+    """What the model says became of a fact: its mark, and the turn that told it with the words that did."""
 
     id: str
     mark: Mark
     turn: int | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,9 @@ class _SplitFact(BaseModel):
 
 class _MarkedFact(BaseModel):
     id: str
-    mark: Mark
     turn: int | None = None
+    words: str | None = None
+    mark: Mark
 
 
 class _Marked(BaseModel):
@@ -143,9 +145,9 @@ class FactJudge(ModelAgent):
         shown = [(f.id, f.text) for f in facts]
         prompt = instruction_part(self._pack, "judge_facts", facts=shown, dialogue=lines)
         ids = {fact.id for fact in facts}
-        spoken = {number for number, turn in enumerate(dialogue) if turn.role == "patient"}
+        replies = {number: turn.text for number, turn in enumerate(dialogue) if turn.role == "patient"}
         request = Request(
-            "judge_facts", [prompt], "grader", "judge", lambda text: _marks(text, ids, spoken), form=_Marked
+            "judge_facts", [prompt], "grader", "judge", lambda text: _marks(text, ids, replies), form=_Marked
         )
         async for item in ask(self._voice, self._pack, request):
             if not isinstance(item, Asked):
@@ -153,16 +155,28 @@ class FactJudge(ModelAgent):
             elif item.value is None:
                 yield Judged(self.name, unreadable=unreadable(self._voice, item), call_ids=item.call_ids)
             else:
-                marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in item.value.facts)
+                marks = tuple(JudgedFact(f.id, f.mark, f.turn, f.words or "") for f in item.value.facts)
                 yield Judged(self.name, marks, None, item.call_ids)
 
 
-def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
+def _marks(text: str, ids: set[str], replies: Mapping[int, str]) -> _Marked:
+    """Read the marks; ``ValueError`` where one is missing, or where what it rests on does not stand where it says."""
     marked = read_json(text, _Marked)
     named = [fact.id for fact in marked.facts]
     if set(named) != ids or len(named) != len(ids):
         raise ValueError("it does not mark every fact once")
-    turns = [fact.turn for fact in marked.facts if fact.mark != "never_elicited"]
-    if not set(turns) <= spoken:
-        raise ValueError("it names a turn in which the patient does not speak")
+    for fact in marked.facts:
+        if fact.mark == "never_elicited":
+            continue
+        reply = replies.get(-1 if fact.turn is None else fact.turn)
+        if reply is None:
+            raise ValueError("it names a turn in which the patient does not speak")
+        words = fact.words or ""
+        # a bare "No" is too short for a quotation, unless it is all that was said
+        whole = words.strip(_TRIM).lower() == reply.strip(_TRIM).lower() != ""
+        if not whole and quotation(words, reply) is None:
+            raise ValueError(f"the words of the fact {fact.id} do not stand in message {fact.turn}: copy them from it")
     return marked
+
+
+_TRIM = " \n\"'“”.,!"

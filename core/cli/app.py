@@ -23,6 +23,7 @@ COMMANDS = {
     "delete": "run:delete",
     "fork": "fork:fork",
     "profile": "profiles:profile",
+    "openings": "openings:openings",
     "serve": "serve:serve",
     "reproduce": "reproduce:reproduce",
     "train": "training:train",

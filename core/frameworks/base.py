@@ -206,6 +206,8 @@ class Framework(ABC):
     """Whether its own pack holds the grader's prompts; else the first framework's do."""
     needs_profile: ClassVar[bool] = False
     """Whether it plays cases with a profile only."""
+    patient_opens: ClassVar[bool] = False
+    """Whether the patient speaks first, with an opening that a model may have made for the case."""
     addresses: ClassVar[bool] = False
     """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
     one_query: ClassVar[str] = ""

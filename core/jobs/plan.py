@@ -42,7 +42,9 @@ from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
+from core.store.queries.history import newest_openings
 from core.store.runs import Run, run_ids
+from core.text.case_items import openings_by
 from core.text.profiles import Prepared
 
 HUMAN = "human"
@@ -262,11 +264,23 @@ def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None 
     Profiles are looked up in the database (``store``, or the usual one) where there is one.
     """
     store = store or Store()
+    if known.patient_opens:
+        cases = with_openings(cases, store)
     if not known.needs_profile or not store.path.exists():
         return known.prepare(cases, {})
     with store.read() as cursor:
         found = newest_profiles(cursor, [case.case_key for case in cases])
     return known.prepare(cases, {case: stored.generated for case, stored in found.items()})
+
+
+def with_openings(cases: Sequence[Case], store: Store) -> list[Case]:
+    """Return the cases with the opening requests that models made for them; the others open by rule."""
+    if not store.path.exists():
+        return list(cases)
+    with store.read() as cursor:
+        made = newest_openings(cursor, [case.case_key for case in cases])
+    openings = (made.get((case.case_key, case.content_hash), case.opening) for case in cases)
+    return [case.model_copy(update={"opening": new}) for case, new in zip(cases, openings, strict=True)]
 
 
 def left_out_words(prepared: Prepared) -> str:
@@ -370,7 +384,13 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         "trials": campaign.trials,
         "seed": campaign.seed,
         # a cap of messages is said of every framework, also where it has none
-        "settings": {"max_messages": None, **campaign.settings.stated(), **names.extra, **_grading(campaign)},
+        "settings": {
+            "max_messages": None,
+            **campaign.settings.stated(),
+            **names.extra,
+            **_grading(campaign),
+            **({"openings": openings_by(campaign.cases)} if campaign.framework.patient_opens else {}),
+        },
         "code_version": __version__,
     }
     fingerprint = _hash_of(fields)

@@ -42,6 +42,7 @@ Part = Literal[
     "summariser",
     "solver",
     "staff",
+    "openings",
     "grader",
     "reader",
     "version",
@@ -489,5 +490,6 @@ _READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
     "summariser": _seat("summariser"),
     "solver": _seat("solver"),
     "staff": _seat("staff"),
+    "openings": _setting("openings", "openings by {}"),
     "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
 }

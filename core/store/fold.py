@@ -327,6 +327,7 @@ _INSERTS = {
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
             ("profiles", "case_key, content_hash, made_by, made_at"),
+            ("history_items", "case_key, content_hash, made_by, made_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
             ("run_labels", "run_id, labelled_at"),
         )

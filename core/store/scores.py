@@ -109,9 +109,9 @@ def key(measure: Reader) -> dict[str, str]:
 
 
 def newest(lists: Lists) -> str:
-    """Return, as a table in SQL, the newest of these lists of each case."""
+    """Return, as a table in SQL, the newest of these lists of each case; openings (``OPENING``) are none."""
     last = "row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"
-    return f"(SELECT * FROM {lists} QUALIFY {last})"
+    return f"(SELECT * FROM {lists} WHERE NOT starts_with(made_by, '{OPENING}') QUALIFY {last})"
 
 
 def lists_of(cursor: duckdb.DuckDBPyConnection, lists: Lists, cases: Iterable[CaseKey]) -> dict[CaseKey, str]:
@@ -208,6 +208,8 @@ def parts_of(cursor: duckdb.DuckDBPyConnection, part: Part, trials: Sequence[str
     return found
 
 
+OPENING = "opening "
+"""Begins ``made_by`` of a row of ``history_items`` that holds the opening request of a case, as one item or none."""
 _LISTS: Mapping[Lists, str] = {"history_items": "items", "fact_sets": "facts"}
 """Table → the column with the list."""
 _READ: Mapping[Trials, str] = {

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from core.case import Fact, sentences
 from core.text.findings import Understanding
-from core.text.negation import is_content, stem_of, tokens_of, words_in
+from core.text.negation import is_content, is_negated, stem_of, tokens_of, words_in
+from core.text.patient_terms import telling
+from core.text.topics import Topic, topic_of_key
 from core.vocabulary import view
 
 _TOPICS = (
@@ -26,12 +28,10 @@ _TOLD = dict(view(_TOPICS, "statement", "sentence", "weak"))
 _PERSONAL = ("age", "sex")
 _OF_COMPLAINT = ("age", "character", "suddenness", "onset")
 """Topics that the complaint itself may tell; the others are parts of a history of their own."""
-_WORD = re.compile(r"[a-z]{3,}")
-_COMMON = frozenset(
-    "the and you your have has had are was were any been did does with that this for how what when which who there "
-    "noticed feel felt ever recently tell about can could would anyone doctor thank see all right understood take "
-    "takes taking taken own medicine medicines medication".split()
+_NO_COURSE: frozenset[Topic] = frozenset(
+    ("demographics", "medication", "allergies", "family history", "social history")
 )
+"""They say nothing of a complaint's course: how long somebody has smoked is not how long the complaint has lasted."""
 
 
 def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
@@ -39,7 +39,12 @@ def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
     for topic in topics_of(question):
         about = [fact for fact in facts if _KEYED[topic].are_in(fact.key.lower())]
         if not about:
-            others = [f for f in facts if topic in _OF_COMPLAINT or f.key != "chief complaint"]
+            if topic in _OF_COMPLAINT:
+                others = [
+                    f for f in facts if topic_of_key(f.key, f.value) not in _NO_COURSE and not is_negated(f.value)
+                ]
+            else:
+                others = [f for f in facts if f.key != "chief complaint"]
             about = [f for f in others if _TOLD[topic].are_in(f"{f.value} {f.lay}".lower())]
         if about:
             return sentences(about[0].lay)[0] if topic in _PERSONAL else about[0].lay
@@ -186,14 +191,14 @@ def _tokens(text: str) -> dict[str, bool]:
     return found
 
 
-def _telling(text: str) -> set[str]:
-    return {word.rstrip("s") for word in _WORD.findall(text.lower()) if word not in _COMMON}
+_LABELS = telling("medication medical")
+"""They name a part of the history, and nothing in it."""
 
 
 def nearest_fact(question: str, facts: Sequence[Fact], least: float) -> Fact | None:
     """Return the fact that shares most of the question's telling words, at least that share by how rare they are."""
-    words = _telling(question)
-    texts = [_telling(f"{fact.key} {fact.value} {fact.lay}") for fact in facts]
+    words = telling(question) - _LABELS
+    texts = [telling(f"{fact.key} {fact.value} {fact.lay}") for fact in facts]
     counts = Counter(word for text in texts for word in text)
     weight = {word: math.log(1 + len(facts) / (1 + counts[word])) for word in words}
     total = sum(weight.values())

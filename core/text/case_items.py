@@ -2,8 +2,9 @@
 
 Source: Liao et al., arXiv 2309.02077, data construction. All that a patient knows is the vignette, M there; an item is
 one topic of the history ("onset of the pain") with what M says of it. The patient begins with P0, a rough complaint and
-a plea for help: always made by rule, so that a case opens the same way for every doctor, from the chief complaint's lay
-words where the profile has them, else from the vignette's. Details that a doctor should ask for are cut from it.
+a plea for help: as a model made it beforehand (``core.jobs.openings``), else by rule from the chief complaint's lay
+words where the profile has them, and from the vignette's own where not. A case opens the same way for every doctor.
+Details that a doctor should ask for are cut from it.
 
 MediQ's files bring items too: each record's ``facts``, atomic sentences about a patient, joined by topic. A file is
 JSON or JSONL with ``context`` (sentences of the vignette) and ``facts``; records are matched to cases by the words of
@@ -23,10 +24,16 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from rapidfuzz import fuzz, process
 
-from core.case import Case, read_demographics, sentences
+from core.case import Case, sentences
 from core.errors import UsageError
+from core.knowledge.base import knowledge
+from core.text.extraction import known_names
 from core.text.facts import GROUPING_RULES, NO_NOUN, PHRASES, complaint_noun, facts_of, grouped_facts, join_values
-from core.text.persons import first_person
+from core.text.findings import understanding
+from core.text.negation import denies_something
+from core.text.patient_terms import in_lay_words, is_sayable
+from core.text.persons import Speaking, first_person, speaking_of
+from core.text.profile_rules import vignette_profile
 from core.text.rouge import words_of
 from core.text.topics import Topic, topic_by_words
 from core.vocabulary import verbs
@@ -133,12 +140,37 @@ PLEA = "Can you help me?"
 UNWELL = "I don't feel well"
 """Where no complaint can be read."""
 
-_CHILD = 8.0
-"""Below this age in years somebody else speaks."""
+OPENING_RULES = "2"
+OPENINGS_BY_RULE = f"rules-{OPENING_RULES}"
+"""Who makes the openings of cases for which no model has: it changes with the rules."""
 _MOST_WORDS = 10
 _NUMBER = (
     r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|several|many|some|a few|few|about|almost|over|nearly)"
 )
+_COME = re.compile(r"(?:I|We) have come because ")
+_ASKS_FOR = re.compile(
+    r"^of (?:(?:an?|the|my|his|her|further) )?(?:(?:evaluation|management|treatment|assistance|complaining|(?:chief )?"
+    r"complaints?|concerns?|reports?)(?: and )?)+ (?:of|for|about|regarding) "
+)
+"""What somebody comes for who comes because of something else."""
+_OF_SPAN = re.compile(rf"^of (?:an? )?{_NUMBER}[- ](?:hour|day|week|month|year)s?(?:[- ]history)? of ")
+_IN_BRACKETS = re.compile(r" ?\([^)]*\)")
+_OF_A = re.compile(r"^of (?:(?:an?|the|some|my|his|her) )?")
+_LOOSE_END = re.compile(
+    r"(?: (?:and|or|of|with|in|on|at|for|from|to|by|the|an?|that|which|who|ongoing|present|especially|shortly))+$"
+)
+_PARITY = re.compile(r"^of (?:(?:at|para \d+|\d+[- ]weeks?(?: of)? pregnan\w+)(?:,| and)? )+")
+_SELF = re.compile(r"(?:I|I'm|He|She|They|We|It|My|His|Her|Their)\b")
+_CHART = re.compile(
+    r"-old\b|^(?:of )?old\b|\bof An?\b|\b(?i:patients?|presents|presented|para|gravida|gestation\w*|delivery|"
+    r"undergo\w*|underwent|evaluating|including|complains|medical history|physician|doctor|pathologist|investigator|"
+    r"researcher|clinic|hospital|office|emergency)\b|\d-k?g$|weeks pregnant|“|"
+    r"\b(?:is|was|are|were|am|I'm) (?:brought|found|seen|admitted|referred|delivered|born)\b|"
+    r"\b(?:his|her|their|the) (?:child|son|daughter)\b|\b(?:right|left)$|^of$|"
+    r"^of (?:[A-Z][a-z]|(?:is|are|was|has|have|had|on|in|at|into|past)\b)|(?:the past|history|-onset)$|"
+    r"^(?:of )?(?:an? )?(?:further )?(?:evaluation|management|treatment)$"
+)
+"""What stands in charts and in the frame of a question, and is no complaint."""
 _DETAIL = re.compile(
     rf"[,;:(]|\s(?:for|since|over (?:the|an?)|after|during|within|in the (?:past|last)|ever since|lately|which|"
     rf"that (?!i\b)|who|when|because|and (?:i|it|my|has|have|is|had|he|she|then)|but|with|starting|began|beginning|"
@@ -167,10 +199,79 @@ _CLAUSE = re.compile(
 
 
 def opening_of(case: Case) -> str:
-    """Return the opening request of a case."""
-    lay = next((f.lay for f in case.profile.basic if f.key == "chief complaint"), None) if case.profile else None
-    said = _rough(sentences(lay)[0]) if lay else _from_vignette(case)
+    """Return the opening request of a case: as a model made it, where one did, else by rule."""
+    if case.opening is not None:
+        return case.opening.text
+    if case.profile is not None:
+        lay = next((f.lay for f in case.profile.basic if f.key == "chief complaint"), UNWELL)
+        said = _rough(sentences(lay)[0])
+    else:
+        said = _from_vignette(case) or UNWELL
     return f"Hello doctor. {said[:1].upper()}{said[1:]}. {PLEA}"
+
+
+def is_vague(opening: str) -> bool:
+    """Say whether an opening names no complaint, because the rule found none."""
+    return UNWELL in opening
+
+
+def openings_by(cases: Iterable[Case]) -> str:
+    """Return who made the openings of cases: models with the hash of their prompt, and the rule with its version."""
+    return " + ".join(sorted({case.opening.made_by if case.opening else OPENINGS_BY_RULE for case in cases}))
+
+
+def _from_vignette(case: Case) -> str:
+    """Return what somebody opens with, in words of the vignette; empty where none of them are a complaint.
+
+    Why somebody has come, else the first symptom that is told. Of a child its parent speaks, in the third person.
+    """
+    speaking = speaking_of(case)
+    told = vignette_profile(case, speaking).basic
+    if told and (lead := _COME.match(told[0].lay)):
+        reason = _shortened(told[0].lay[lead.end() :])
+        if _is_complaint(reason):
+            return _who_comes(speaking) + reason
+    elif told and _SELF.match(told[0].lay) and _is_complaint(said := _shortened(told[0].lay)):
+        return said
+    for fact in told[1:]:
+        said = _shortened(fact.lay)
+        symptoms = understanding().recogniser.read(said).items()
+        present = any(there and understanding().kind_of(symptom) == "symptom" for symptom, there in symptoms)
+        short = len(said.split()) <= _MOST_WORDS
+        if present and short and not denies_something(said) and _SELF.match(said) and _is_complaint(said):
+            return said
+    complaint = in_lay_words(complaint_of(case))
+    if complaint and _is_complaint(f"of {_lower(complaint)}"):
+        return f"{_who_comes(speaking)}of {_lower(first_person(complaint, speaking.sex))}"
+    return ""
+
+
+def _who_comes(speaking: Speaking) -> str:
+    if not speaking.caregiver:
+        return "I've come because "
+    return f"I've come with {'my child' if speaking.young else 'a relative'} because "
+
+
+def _shortened(said: str) -> str:
+    """Return a sentence up to its first detail, but not "dry" of "dry, scaly skin"."""
+    plain = _ASKS_FOR.sub("of ", _IN_BRACKETS.sub("", said.replace("“", "").replace("”", "").replace('"', "")))
+    plain = _OF_SPAN.sub("of ", _PARITY.sub("of ", plain)).replace("I also ", "I ", 1)
+    rough = _rough(plain)
+    bare = _OF_A.sub("", rough)
+    if len(bare.split()) == 1 and complaint_noun(bare) == NO_NOUN and not understanding().recogniser.read(bare):
+        rough = _rough(plain.replace(",", "", 1))
+    return _LOOSE_END.sub("", rough)
+
+
+def _is_complaint(said: str) -> bool:
+    """Say whether a patient could say this of themselves: no chart's or examiner's words, and no illness known before.
+
+    What names a disease counts only together with a symptom.
+    """
+    if not said or not is_sayable(said) or _CHART.search(said):
+        return False
+    kinds = {understanding().kind_of(finding) for finding in understanding().recogniser.read(said)}
+    return "symptom" in kinds or not known_names(said, knowledge())
 
 
 def complaint_of(case: Case) -> str:
@@ -185,19 +286,6 @@ def complaint_of(case: Case) -> str:
     complaint = next((text for text in roughs if text and not _CLAUSE.match(text)), None)
     complaint = complaint or complaint_noun(" ".join(f.text for f in facts if f.topic == "associated symptoms"))
     return "" if complaint == NO_NOUN else complaint
-
-
-def _from_vignette(case: Case) -> str:
-    """Return what somebody opens with, by the vignette; of a small child its parent speaks, in the third person."""
-    complaint = complaint_of(case)
-    if not complaint:
-        return UNWELL
-    age, sex = read_demographics(case.vignette)
-    young = (case.age if case.age is not None else age if age is not None else _CHILD) < _CHILD
-    if young or case.speaker == "caregiver":
-        return f"I've come with {'my child' if young else 'a relative'} because of {_lower(complaint)}"
-    own = first_person(complaint, sex)
-    return f"I've come because {own}" if own.startswith(("I ", "I'm ")) else f"I've come because of {_lower(own)}"
 
 
 def _lower(text: str) -> str:

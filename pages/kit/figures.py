@@ -44,12 +44,25 @@ _HEADS: dict[Part, str] = {
     "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
     "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
-    "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff", "grader": "Grader",
+    "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff",
+    "openings": "Openings", "grader": "Grader",
     "reader": "Choice reader", "version": "Version", "served": "Served as", "patient_served": "Patient served as",
     "summariser_served": "Summariser served as", "solver_served": "Solver served as", "staff_served": "Staff served as",
     "grader_served": "Grader served as",
 }  # fmt: skip
-_SAID = ("prompts", "cap", "patient", "persona", "summariser", "solver", "staff", "grader", "choice reader", "version")
+_SAID = (
+    "prompts",
+    "cap",
+    "patient",
+    "persona",
+    "summariser",
+    "solver",
+    "staff",
+    "openings",
+    "grader",
+    "choice reader",
+    "version",
+)
 """Words with which a condition's part begins and which stand over its column already."""
 
 

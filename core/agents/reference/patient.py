@@ -2,8 +2,9 @@
 
 It affirms and denies only what was asked: a yes or a no stands before a fact that says so of that very thing
 (``core.text.asked_facts``). Of several things in one question it affirms what holds, denies what is denied, and says
-nothing of the rest; where the case is silent it does not know. It says one fact a reply, two where one thing holds and
-another does not. What only an examiner could say, it does not say (``core.text.patient_terms``).
+nothing of the rest; where the case is silent it does not know, and never takes that for a no. It says one fact a reply,
+two where one thing holds and another does not. A fact that only an examiner could put into words
+(``core.text.patient_terms``) is answered with a bare yes or no.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from core.text.asked_facts import (
     is_open,
     nearest_fact,
     plain_question,
-    topics_of,
 )
 from core.text.findings import understanding
 from core.text.patient_terms import is_sayable
@@ -42,8 +42,6 @@ _DO_NOT_KNOW = (
     "I don't know about that.",
     "I'm really not sure.",
 )
-_NOT_NOTICED = ("I haven't noticed that.", "I haven't noticed anything like that.", "I haven't paid attention to that.")
-"""Of something that one would feel or see oneself, and the case does not tell: ``Understanding`` reads no denial."""
 _ALL_TOLD = "No, I think that's everything."
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
 _YES = ("Yes, ", "Yes, ", "Yeah, ")
@@ -67,9 +65,6 @@ _MORE = re.compile(
     re.IGNORECASE,
 )
 _LIKE = re.compile(r"\b(?:like|such as|including|for example)\b|[:,]", re.IGNORECASE)
-_NOTICING = re.compile(
-    r"\b(?:notic|experienc|feel|felt|symptom|suffer|any (?:changes?|pain|trouble|problems))", re.IGNORECASE
-)
 _SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
 _NO_SYMPTOM = Words(
     "duration|background|" + cues("past history", "medication", "family history", "social history", of=("key",))
@@ -135,7 +130,7 @@ class ReferencePatient:
     def _choose(self, held: Held, seed: int, dialogue: Dialogue, told_already: Callable[[str, str], bool]) -> _Chosen:
         """Return what the last message calls for; ``told_already`` says of a fact whether it was said before."""
         rng = random.Random(f"{seed}:{len(dialogue)}:patient")
-        told, shown = _facts(held)
+        told, shown, as_written = _facts(held)
         complaints, question, said = _complaints(told), dialogue[-1].text, _said(dialogue)
         if all(turn.role == "doctor" for turn in dialogue):
             return _Chosen(complaints[0].lay, rng.choice(_OPENINGS), asked_for=False)
@@ -147,6 +142,9 @@ class ReferencePatient:
             things = asked_things(question, understanding())
             stated = understanding().stated_question(question) is not None
             chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
+            if chosen is None and len(things) == 1 and things[0].findings:
+                # a bare word answers one thing only: of several, nobody knew which of them it meant
+                chosen = self._bare_answer(things[0], about_family(question, as_written))
             if chosen is None and things:
                 # of a pain that is there, whether it is worse on breathing is not known, but that it is there
                 wider = understanding().asked_findings(question)[1:] if stated else sorted(things[0].findings)
@@ -154,24 +152,16 @@ class ReferencePatient:
                 chosen = _Chosen(fact.lay) if fact else None
             if chosen is None and not stated:
                 plain = plain_question(question)
-                on_topic = by_topic(plain, facts)
-                near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
-                words = on_topic or (near.lay if near else None)
+                words = by_topic(plain, facts)
+                if words is None and (near := nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE)):
+                    words = near.lay
                 chosen = _Chosen(words) if words else None
-            return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
+            return chosen or _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
         if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, understanding()), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
         symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
         return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
-
-    def _is_felt(self, question: str) -> bool:
-        """Say whether a question is after what one notices oneself, and not after history or circumstances."""
-        asked = understanding().asked_findings(question)[:1] or understanding().asked_findings(plain_question(question))
-        if asked:
-            return all(understanding().kind_of(finding) == "symptom" for finding in asked)
-        plain = plain_question(question)
-        return not is_open(plain) and not topics_of(plain) and bool(_NOTICING.search(plain))
 
     def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
         """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
@@ -184,6 +174,13 @@ class ReferencePatient:
             return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
         return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
 
+    def _bare_answer(self, thing: Asked, facts: Sequence[Fact]) -> _Chosen | None:
+        """Answer yes or no by facts in a clinician's words; ``None`` where none speaks of the thing."""
+        for holding, word in ((True, "Yes."), (False, "No.")):
+            if self._about([thing], facts, holding):
+                return _Chosen(otherwise=word)
+        return None
+
     def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
         """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
         for thing in things:
@@ -195,11 +192,14 @@ class ReferencePatient:
         return None
 
 
-def _facts(held: Held) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Return (told, shown) as far as a patient may say it, from the vignette where no profile is known."""
+_Known = tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Fact, ...]]
+"""Facts that the patient tells, results that it has been told of, and facts in words that are not its own."""
+
+
+def _facts(held: Held) -> _Known:
     if not held.told:
         return _facts_of_vignette(held.vignette, held.caregiver)
-    return held.told, tuple(fact for fact in held.shown if is_sayable(fact.lay))
+    return held.told, tuple(fact for fact in held.shown if is_sayable(fact.lay)), ()
 
 
 def _said(dialogue: Dialogue) -> str:
@@ -224,11 +224,8 @@ def _complaints(told: Sequence[Fact]) -> list[Fact]:
 
 
 @lru_cache(maxsize=4096)
-def _facts_of_vignette(vignette: str, caregiver: bool) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Return (told, shown) of a vignette whose profile is unknown, as far as a patient could say it.
-
-    What examination and tests show stays unsaid: nobody has put it into words for the patient.
-    """
+def _facts_of_vignette(vignette: str, caregiver: bool) -> _Known:
+    """Return the facts of a vignette whose profile is unknown; what examination and tests show stays unsaid."""
     case = Case(
         case_key="",
         dataset="",
@@ -242,4 +239,5 @@ def _facts_of_vignette(vignette: str, caregiver: bool) -> tuple[tuple[Fact, ...]
     if not is_sayable(complaint.lay):
         complaint = Fact(key="chief complaint", value=_UNWELL, lay=_UNWELL)
     people = (fact for fact in made.demographics if is_sayable(fact.lay))
-    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), ()
+    as_written = tuple(fact.model_copy(update={"lay": fact.value}) for fact in made.basic)
+    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), (), as_written

@@ -170,7 +170,7 @@ class HumanStaff:
         return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{held}" if held else dialogue[-1].text)
 
 
-_RATING = "two lines, the first beginning with Rating: and a whole number from 1 to 5, the second with Reason:"
+_RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
 _SECTION: dict[Section, str] = {
     "vital_signs": "Vital signs",
     "examination": "Physical examination",
@@ -295,7 +295,7 @@ _LONGEST = 500
 def read_rating(reply: str) -> tuple[int, str]:
     """Return rating and words; raise ``ValueError`` where there is no such number, or several.
 
-    The number follows the word "Rating", or stands alone at the beginning.
+    The number follows the word "Rating", before or after the reason, or stands alone at the beginning.
     """
     text = reply.strip()
     if not text:
@@ -310,8 +310,8 @@ def read_rating(reply: str) -> tuple[int, str]:
         raise ValueError(f"{first[0].strip()!r} is no whole number from 1 to 5")
     # what stands beside a rating that begins its line, or the whole text where it is part of a sentence
     before, after = text[: first.start()], text[first.end() :]
-    if re.search(r"\w", before.rpartition("\n")[2]):
+    if re.search(r"\w", before.rpartition("\n")[2]) and not _REASON.match(before):
         before, told = text, ""
     else:
-        told = _REASON.sub("", _OUT_OF.sub("", after))
+        before, told = _REASON.sub("", before), _REASON.sub("", _OUT_OF.sub("", after))
     return int(first[1]), " ".join(f"{before} {told}".split()).strip(' *_#{}"')[:_LONGEST]

@@ -100,6 +100,7 @@ class Consultation(Framework):
     arms, paper_arms = ARMS, ARMS[:1]
     prompts = ("doctor_long", "doctor_short", "patient", "solver")
     publishes = ("history",)
+    patient_opens, version = True, 2
     kinds: ClassVar = {
         **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
         _UPPER.name: "Upper bound: no doctor, all is told",

@@ -33,7 +33,7 @@ from core.stats.ratios import share_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
-from core.store.queries.history import history_means, recalls_and_answers
+from core.store.queries.history import history_means, recalls_and_answers, vague_openings
 from core.store.selection import Selection
 from core.text.topics import TOPICS, Topic
 
@@ -349,6 +349,15 @@ def accuracy_counted(row: MeasureRow, table: pd.DataFrame) -> MeasureRow:
     return replace(row, n_without=0, n_excluded=int(own["uncounted"].sum()), n_missing=0)
 
 
+def openings_note(store: Store, selection: Selection | None = None) -> str:
+    """Say in how many of the conversations that patients opened no complaint was named; empty where one always was."""
+    with store.read() as cursor:
+        vague, opened = vague_openings(cursor, selection)
+    if not vague:
+        return ""
+    return f"{vague:,} of {opened:,} opening requests ({vague / opened:.0%}) name no complaint: the rule found none."
+
+
 HistoryPart = Literal["measures", "change", "curves", "order", "groups"]
 _CHANGE = Columns("change", n="n_cases")
 
@@ -373,6 +382,8 @@ def report(
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
     with asked.progress("conversations") as show:
         measure_missing(asked.store, HISTORY, asked.selection, progress=show)
+    if words := openings_note(asked.store, asked.selection):
+        asked.note(words)
     table = read_doctors(asked.store, asked.selection)
     if part == "curves":
         points = read_history(asked.store, asked.selection, curves=True)

@@ -15,12 +15,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.case import Case
+from core.case import Case, Opening
 from core.events import COUNTED, QuestionType, Verdict
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.scores import Reader, kept, key, newest
+from core.store.scores import OPENING, Reader, kept, key, newest
 from core.store.selection import OUTCOMES, Selection, select
 from core.store.tables import insert, records
+from core.text.case_items import UNWELL, Item, items_from_json, items_to_json
+from core.text.profiles import CaseId
 
 
 class StoredItems(NamedTuple):
@@ -45,6 +47,41 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
     """Append items. Needs a write lease."""
     insert(connection, "INSERT INTO history_items BY NAME SELECT * FROM incoming", "history_items", list(new))
+
+
+def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:
+    """Return the row of what a model was asked to open a case with; ``None``: it gave nothing that holds."""
+    items = [Item(key="opening", value=opening, topic="chief complaint")] if opening else []
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
+
+
+def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> dict[CaseId, Opening]:
+    """Return the openings that count of some cases: the newest that a model made and that holds."""
+    sql = """
+        SELECT case_key, content_hash, items, made_by FROM history_items
+        WHERE starts_with(made_by, $opening) AND json_array_length(items) > 0 AND list_contains($keys, case_key)
+        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""
+    rows = cursor.execute(sql, {"opening": OPENING, "keys": list(case_keys)}).fetchall()
+    return {
+        (key, content): Opening(text=items_from_json(items)[0].value, made_by=made_by.removeprefix(OPENING))
+        for key, content, items, made_by in rows
+    }
+
+
+def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases about which this maker was asked, whatever came of it."""
+    sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE made_by = ?"
+    return {(str(key), str(content)) for key, content in cursor.execute(sql, [f"{OPENING}{made_by}"]).fetchall()}
+
+
+def vague_openings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> tuple[int, int]:
+    """Return how many of the selected conversations that a patient opens name no complaint, and how many there are."""
+    select(cursor, selection)
+    sql = """
+        SELECT count(*) FILTER (contains(text, $vague)), count(*) FROM utterances SEMI JOIN chosen USING (trial_id)
+        WHERE turn = 0 AND role = 'patient'"""
+    vague, all_ = cursor.execute(sql, {"vague": UNWELL}).fetchall()[0]
+    return int(vague), int(all_)
 
 
 def cases_without_items(

@@ -222,12 +222,14 @@ def _draw_model_marks(found: Ledger, dialogue: Sequence[Turn], key: str) -> None
         agreed = len(facts.keys() - {one.fact_id for one in differing})
         st.markdown(f"Rules and model agree on **{agreed} of {len(found.marks)}** facts.")
         words: dict[str, str] = dict(_MARK.items())
+        quoted = {fact.id: fact.words for fact in judged.facts}
         rows = [
             {
                 "What": facts[one.fact_id].text,
                 "Rules": words.get(one.rules, one.rules),
                 "Model": words.get(one.judge, one.judge),
                 "Message": None if one.turn is None else one.turn + 1,
+                "The model quotes": quoted.get(one.fact_id, ""),
             }
             for one in differing
         ]

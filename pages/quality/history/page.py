@@ -7,9 +7,11 @@ from core.agents.base import Turn
 from core.events import Utterance
 from core.frameworks.base import publisher
 from core.measures.history.measures import HISTORY, LENGTHS, information_of, measure, stored_items, yardstick
+from core.measures.history.summary import openings_note
 from core.measures.missing import begin_measuring, measuring
 from core.store.database import Store
 from core.text.case_items import items_by_rule
+from pages.kit.cached import cached_query
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.cases import choose_case, choose_trial, draw_ways_on, forget
 from pages.kit.controls import choose
@@ -124,6 +126,11 @@ def draw_cases(view: View) -> None:
             draw_facts_ledger(found.case, found.events, "history_facts")
 
 
+@cached_query(spinner=False)
+def _openings_note() -> str:
+    return openings_note(Store())
+
+
 _SECTIONS = {
     "Figures": draw_overview,
     "Course of the dialogue": draw_course,
@@ -151,6 +158,8 @@ def draw_history() -> None:
     if lost:
         talks = "1 conversation is" if lost == 1 else f"{lost:,} conversations are"
         st.caption(f"{talks} not to be measured because the case is not stored: import the cases first.")
+    if words := _openings_note():
+        st.caption(words)
 
     def start() -> None:
         begin_measuring(store, HISTORY)

@@ -96,6 +96,9 @@ def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
     ("reply", "rating", "words"),
     [
         ("Rating: 4\nReason: She listened.", 4, "She listened."),
+        ("Reason: She listened.\nRating: 4", 4, "She listened."),
+        ("**Reason:** She said “I see how hard that is”.\n**Rating:** 5/5", 5, "She said “I see how hard that is”."),
+        ("Reason: He never looked up. Rating: 1", 1, "He never looked up."),
         ("**Rating:** 5/5\n**Reason:** Kind.", 5, "Kind."),
         ("rating = 1 out of 5. Reason: He never looked at me.", 1, "He never looked at me."),
         ("3 - it was fine", 3, "it was fine"),

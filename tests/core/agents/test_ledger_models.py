@@ -38,8 +38,8 @@ def split_reply(*texts: str) -> str:
 
 
 def marks_reply(**changed: Any) -> str:
-    marks = {f.id: {"id": f.id, "mark": "never_elicited", "turn": None} for f in FACTS}
-    marks[FACTS[1].id] |= {"mark": "asked", "turn": 1}
+    marks = {f.id: {"id": f.id, "turn": None, "words": None, "mark": "never_elicited"} for f in FACTS}
+    marks[FACTS[1].id] |= {"mark": "asked", "turn": 1, "words": "a fever"}
     marks[FACTS[1].id] |= changed
     return json.dumps({"facts": list(marks.values())})
 
@@ -116,13 +116,40 @@ def test_the_judge_sees_facts_and_numbered_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [json.dumps({"facts": []}), marks_reply(mark="perhaps"), marks_reply(turn=2), marks_reply(turn=99)]
+    "reply",
+    [
+        json.dumps({"facts": []}),
+        marks_reply(mark="perhaps"),
+        marks_reply(turn=2),
+        marks_reply(turn=99),
+        marks_reply(turn=None),
+        marks_reply(words="a high temperature"),
+        marks_reply(words=None),
+        marks_reply(turn=3),
+    ],
 )
 def test_marks_that_do_not_fit_the_conversation_are_unreadable(reply: str) -> None:
     found, calls, _ = judged(reply)
 
     assert found.unreadable is not None
     assert (found.facts, len(calls)) == ((), MAX_ASKS)
+
+
+def test_the_judge_quotes_before_it_marks_and_a_bare_no_is_quoted_whole() -> None:
+    found, _, script = judged(marks_reply())
+    dialogue = talk("Any cough?", "No.")
+    marks = [
+        {"id": f.id, "turn": 1, "words": "No", "mark": "asked"}
+        if "cough" in f.id
+        else {"id": f.id, "turn": None, "words": None, "mark": "never_elicited"}
+        for f in FACTS
+    ]
+    asked = Script([json.dumps({"facts": marks})])
+    of_cough, _ = last(FactJudge(asked.voice(), PACK).judge(FACTS, dialogue))
+
+    assert script.prompts[0].index('"words"') < script.prompts[0].index('"mark"')
+    assert {f.id: f.words for f in found.facts if f.words} == {FACTS[1].id: "a fever"}
+    assert [(f.mark, f.words) for f in of_cough.facts if f.turn] == [("asked", "No")]
 
 
 def test_rules_and_judge_are_compared_fact_by_fact() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
 from core.agents.base import Held, Scene, Turn, what_patient_holds
 from core.agents.reference.patient import ReferencePatient
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
+from core.datasets.readers import read_cases
 from core.knowledge.base import knowledge, words_of_name
 from core.text.findings import understanding
+from core.text.negation import NO, UNKNOWN
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
@@ -17,8 +23,7 @@ from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 PATIENT = ReferencePatient()
 UNSURE = {
     "I'm not sure about that.", "I don't know, to be honest.", "I couldn't say.", "I don't know about that.",
-    "I'm really not sure.", "I haven't noticed that.", "I haven't noticed anything like that.",
-    "I haven't paid attention to that.",
+    "I'm really not sure.",
 }  # fmt: skip
 """What says neither yes nor no."""
 
@@ -287,11 +292,68 @@ def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_c
 
 
 def test_not_having_noticed_is_read_as_neither_yes_nor_no() -> None:
-    said = ask(what_patient_holds(IMPORTED), "Do you have diarrhea?", before="My hands shake.")
+    reading = understanding().reply_findings
 
-    assert said in UNSURE
-    assert understanding().reply_findings("Do you have diarrhea?", said) == {}
-    assert understanding().reply_findings("Do you have diarrhea?", "No, I haven't noticed that.") == {"diarrhea": False}
+    assert reading("Do you have diarrhea?", "I haven't noticed anything like that.") == {}
+    assert reading("Do you have diarrhea?", "No, I haven't noticed that.") == {"diarrhea": False}
+
+
+CHILD = Case(
+    case_key="x/2",
+    dataset="x",
+    specialty="Dermatology",
+    answer="unknown",
+    vignette="A 5-year-old boy is brought in by his father for rough, scaly skin. He was born at term. The patient "
+    "denies any pain over the rough areas and reports only a slight itch that ointments soothe. His sister drinks a "
+    "lot of milk.",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "replies"),
+    [
+        # what is told in words that nobody would say of their child
+        ("Does your skin itch?", {"Yes."}),
+        ("Is there any pruritus?", {"Yes."}),
+        # what is denied, and what nothing is said of: how he was born tells neither
+        ("Do you have any pain?", {"No pain over the rough areas."}),
+        ("Do you have a cough?", UNSURE),
+        ("Did it come on suddenly?", UNSURE),
+        ("How often does he fall?", UNSURE),
+        # of two things that are asked at once nobody would know which one a bare yes means
+        ("Have you had a fever or an itch?", UNSURE),
+    ],
+)
+def test_it_affirms_what_it_has_no_words_for_and_makes_no_no_of_silence(question: str, replies: set[str]) -> None:
+    assert ask(what_patient_holds(CHILD), question, before="His skin is rough.") in replies
+
+
+QUESTIONS = json.loads(Path(__file__).with_name("patient_questions.json").read_text())
+"""Case of the authors' release → questions, with whether its vignette tells that it is so, denies it, or is silent."""
+RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
+
+
+@pytest.mark.skipif(not RELEASE, reason="needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE")
+def test_on_read_vignettes_false_denials_are_rare_and_no_yes_is_false() -> None:
+    cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
+    replies = [
+        (mark, ask(what_patient_holds(case), question, before="Hello."))
+        for case in cases
+        for question, mark in QUESTIONS.get(case.case_key.rpartition("/")[2], ())
+    ]
+    denials = [
+        mark
+        for mark, said in replies
+        if not UNKNOWN.search(said) and (NO.search(said) or said.lower().startswith(("no ", "not that i")))
+    ]
+
+    assert len(replies) == 600
+    false_denials = sum(mark != "denied" for mark in denials)
+    assert false_denials <= 0.02 * len(replies)
+    assert len(denials) - false_denials >= 6
+    assert [said for mark, said in replies if said.startswith(("Yes", "Yeah")) and mark != "told"] == []
+    unknown = sum(mark == "told" and said in UNSURE for mark, said in replies)
+    assert unknown <= 0.25 * sum(mark == "told" for mark, _ in replies)
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,16 @@ def said(store: Store, framework: str, *, sample: bool) -> list[tuple[object, ..
                 WHERE source = 'local' AND doctor = 'reference/bayes' AND protocol = $framework AND trial = 0
                     AND list_contains($cases, split_part(case_key, '/', 2)) AND ({study} IS NOT NULL) = $sample
                 ORDER BY ALL"""
-            found += cursor.execute(sql, {"framework": framework, "cases": CASES, "sample": sample}).fetchall()
-    return found
+            rows = cursor.execute(sql, {"framework": framework, "cases": CASES, "sample": sample}).fetchall()
+            found += [(*row[:-1], _NOTHING.sub("(nothing is known)", str(row[-1]))) for row in rows]
+    return sorted(found, key=str)
+
+
+# version 0.4, which made the sample, had the reference patient "not notice" what its case is silent on
+_NOTHING = re.compile(
+    r"I haven't (?:noticed that|noticed anything like that|paid attention to that)\.|I'm not sure about that\.|"
+    r"I don't know, to be honest\.|I couldn't say\.|I don't know about that\.|I'm really not sure\."
+)
 
 
 ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−][\d.]+) \[([+−][\d.]+), ([+−][\d.]+)\]")

@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from core.case import Case, Fact, Profile
+from core.case import Case, Fact, Opening, Profile
 from core.datasets.library import library
-from core.text.case_items import PLEA, UNWELL, Item, itemized, items_by_rule, items_from_json, items_to_json
+from core.text.case_items import (
+    OPENINGS_BY_RULE,
+    PLEA,
+    UNWELL,
+    Item,
+    is_vague,
+    itemized,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+    openings_by,
+)
 from core.text.facts import complaint_noun, join_values
 from core.text.rouge import words_of
 
@@ -124,7 +135,37 @@ def test_the_opening_of_a_profile_is_the_lay_complaint_without_its_details() -> 
 
 def test_a_parent_opens_for_a_small_child() -> None:
     said = opening("A 3-year-old boy is brought to the physician because of a rash on his face for 2 days.")
-    assert said == f"Hello doctor. I've come with my child because of rash on his face. {PLEA}"
+    assert said == f"Hello doctor. I've come with my child because of a rash on his face. {PLEA}"
+
+
+@pytest.mark.parametrize(
+    ("vignette", "said"),
+    [
+        ("A 40-year-old woman, gravida 2, para 1, at 30 weeks' gestation comes to the clinic because of headaches.",
+         "I've come because of headaches"),
+        ("A 40-year-old man is referred for evaluation and management of a swollen knee.",
+         "I've come because of a swollen knee"),
+        ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry itchy skin"),
+        ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
+        ("A 21-year-old nurse starts to feel strange in his shift. He has a headache.", "I have a headache"),
+        # an illness known before is no complaint
+        ("A 25-year-old man with gout is seen today. He has been vomiting.", "I have been vomiting"),
+        ("A pathologist receives a sample of the skin for analysis.", UNWELL),
+    ],
+)  # fmt: skip
+def test_the_rule_quotes_a_complaint_and_not_the_chart_around_it(vignette: str, said: str) -> None:
+    assert opening(vignette) == f"Hello doctor. {said}. {PLEA}"
+    assert is_vague(opening(vignette)) == (said == UNWELL)
+
+
+def test_a_models_opening_is_said_as_it_was_made_and_changes_no_hash() -> None:
+    made = a_case().model_copy(update={"opening": Opening(text="Hello. My chest hurts.", made_by="openai/x 1a2b")})
+
+    assert itemized(made).opening == "Hello. My chest hurts."
+    assert made.content_hash == a_case().content_hash
+    assert "opening" not in a_case().model_dump()
+    assert openings_by([made, a_case()]) == f"openai/x 1a2b + {OPENINGS_BY_RULE}"
+    assert openings_by([a_case()]) == OPENINGS_BY_RULE
 
 
 def test_a_case_without_a_readable_complaint_opens_vaguely() -> None:
