@@ -230,7 +230,7 @@ def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Q
         shown = consultation_parts(pack, scene, material.dialogue)
     if material.examination is not None:
         shown.append(prompt_part(pack, "exam", "user", "examination", examination=material.examination))
-    return [*shown, question_part(pack, question)]
+    return [*shown, question_part(pack, question, after_conversation=material.text is None)]
 
 
 def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
@@ -241,9 +241,17 @@ def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
     return [replace(shown, images=scene.images)]
 
 
-def question_part(pack: PromptPack, question: Question) -> Part:
-    """Return the rendered question of an arm."""
-    values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
+def question_part(pack: PromptPack, question: Question, *, after_conversation: bool = False) -> Part:
+    """Return the rendered question of an arm; after a conversation it says that no more is to be asked.
+
+    The doctor's last instruction was otherwise to go on asking one question a message (the authors' code of
+    Johri et al. 2025 says the same before its question).
+    """
+    values: dict[str, Any] = {
+        "question": question.text,
+        "asks_for": question.asks_for,
+        "after_conversation": after_conversation,
+    }
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
     elif question.question_type == "mcq_many":

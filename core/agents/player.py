@@ -79,7 +79,8 @@ class ModelPlayer:
     ) -> AsyncIterator[Saying]:
         """Answer the question."""
         system = prompt_part(self.pack, prompt, "system", "system", **values)
-        parts = [system, *dialogue_parts(material.dialogue, self.role), question_part(self.pack, question)]
+        asked = question_part(self.pack, question, after_conversation=True)
+        parts = [system, *dialogue_parts(material.dialogue, self.role), asked]
         return call(self.voice.within(self.pack.prompts[prompt]), parts, self.role, "answer", scene.seed)
 
 

@@ -21,6 +21,7 @@ from core.frameworks.base import publisher
 from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
 from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care
 from core.models.registry import load_registry
+from core.stats.intervals import wilson
 from core.store.queries.care import CareQuestion, failures, ratings
 from core.store.queries.cases import newest_profiles
 from core.text.profile_rules import profile_by_rule
@@ -247,8 +248,15 @@ def report_suitability(
             )
         elif found.n:
             for shares in found.fields:
-                rest = {"imputed": shares.share("imputed"), "absent": shares.share("absent"), "n_suitable": shares.n}
-                yield {"dataset": one.dataset, "field": shares.field, "present": shares.share("present"), **rest}
+                yield Row(
+                    {"dataset": one.dataset, "field": shares.field},
+                    shares.share("present") if shares.n else None,
+                    *wilson(shares.present, shares.n),
+                    shares.n,
+                    more={state: shares.share(state) if shares.n else None for state in ("imputed", "absent")},
+                    unit="suitable cases",
+                    columns=Columns("present", n="n_suitable"),
+                )
 
 
 def _head(seat: str, group: str | None) -> dict[str, str]:
