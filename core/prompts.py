@@ -24,7 +24,7 @@ from core.errors import UsageError
 from core.sandbox import BREAKS, compiled, rendered
 
 _LONGEST_HEADER = 4_000
-LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "after_conversation": False, "fault": "", "problem": ""}
+LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
 """Inputs that prompts came to have later, or have no longer, with what stands for one that is not given.
 
 A pack need not name them: it is not given what it does not know. ``fault`` and ``problem`` were what was wrong with a
