@@ -238,8 +238,8 @@ def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Q
 def after_conversation(pack: PromptPack) -> list[Part]:
     """Return what tells the doctor to ask the patient nothing more; a pack need not have words for it.
 
-    The doctor's system prompt still says to go on asking, and the message with its diagnosis is cut. The authors of
-    CRAFT-MD (Johri et al. 2025) say so before the question, too.
+    The doctor's system prompt still says to go on asking, and the message with its diagnosis is cut. Johri et al.
+    2025 say so before the question, too.
     """
     return [instruction_part(pack, AFTER_CONVERSATION)] if AFTER_CONVERSATION in pack.prompts else []
 

@@ -86,9 +86,9 @@ def corrections(of: Graders, panel: Graders) -> list[CorrectedAccuracy]:
 
 
 @cached_query("Looking for words that were judged twice…", 8)
-def rates(view: View) -> list[FlipRate]:
-    """Return how often each grader contradicted itself on the answers of each model of a view."""
-    return flip_rates(Store(), wanted(view, None).selection)
+def rates(view: View | None = None) -> list[FlipRate]:
+    """Return how often each grader contradicted itself on the answers of each model of a view, by default of all."""
+    return flip_rates(Store(), None if view is None else wanted(view, None).selection)
 
 
 def wanted(view: View, pair: tuple[str, str] | None, directions: Sequence[Direction] = ()) -> Wanted:

@@ -131,11 +131,11 @@ def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:
     # the answer is the same in all cases: "Eczema 0" of the first doctor was judged 7 times, both ways; "Eczema 1" of
     # the second 6 times, one way; what was read out of each of them is one diagnosis
     assert found == {
-        ("openai/a", "response"): (1, 1, 7),
-        ("openai/b", "response"): (1, 0, 6),
-        ("openai/a", "diagnosis"): (1, 1, 7),
-        ("openai/b", "diagnosis"): (1, 0, 6),
-        ("openai/a", "answer"): (1, 1, 2),
+        ("openai/secret-one", "response"): (1, 1, 7),
+        ("openai/secret-two", "response"): (1, 0, 6),
+        ("openai/secret-one", "diagnosis"): (1, 1, 7),
+        ("openai/secret-two", "diagnosis"): (1, 0, 6),
+        ("openai/secret-one", "answer"): (1, 1, 2),
     }
 
 
