@@ -163,7 +163,7 @@ def show_page(trials: pd.DataFrame, store: Store) -> None:
         "profiles over all, with intervals": lambda: profiles(trials),
         f"profiles by data set ({DATASETS})": lambda: profiles(trials, "dataset"),
         "one model's profile": lambda: profiles(trials[trials["seat"] == trials["seat"].iloc[0]]),
-        "normalised, scatter and fits": lambda: (normalised(by_set), fits(scatter(by_set, lambda name: "all"))),
+        "normalised, scatter and fits": lambda: (normalised(by_set, {}), fits(scatter(by_set, lambda name: "all"))),
         "habits": lambda: habits_of(trials),
         "failures with their quotes": asked(failures),
         "ratings with their words": asked(ratings),

@@ -31,7 +31,7 @@ from pages.kit.campaigns import (
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain, when
+from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain, printed_twice, when
 from pages.kit.names import RELEASED, model_colours, model_name
 from pages.kit.navigation import go_to, link
 from pages.kit.page import show, under_way
@@ -115,7 +115,16 @@ def draw_field() -> None:
     models = {cell.model: model_name(cell.model) for cell in cells if not cell.model.startswith("gpt_4v")}
     st.subheader("The field, as published", anchor=False)
     marks = [
-        Mark(FORMAT[cell.format], cell.mean, cell.ci_low, cell.ci_high, cell.model, cell.question_type, published=True)
+        Mark(
+            FORMAT[cell.format],
+            cell.mean,
+            cell.ci_low,
+            cell.ci_high,
+            cell.model,
+            cell.question_type,
+            words=cell.source,
+            published=True,
+        )
         for cell in cells
         if cell.model in models
     ]
@@ -135,7 +144,7 @@ def draw_field() -> None:
         "Accuracy falls when the case has to be asked for",
         f"{RELEASED.title}: {RELEASED.source}, supplementary tables; means of cases with 95 % intervals.",
     )
-    st.caption("Run your own model on cases of this kind, and it stands beside these.")
+    st.caption(f"{printed_twice(cells)} Run your own model on cases of this kind, and it stands beside these.".strip())
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("data", "Bring in cases or a release", "upload_file")

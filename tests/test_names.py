@@ -1,11 +1,14 @@
-"""Nothing knows a framework by name but its own folder."""
+"""Nothing knows a framework by name but its own folder, and no text names a module that does not exist."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 from core import paths
@@ -14,6 +17,56 @@ from core.frameworks.base import frameworks
 NAMED = re.compile(r"craft-?md|automedic", re.IGNORECASE)
 WORD = re.compile(r"CONSULTATION|Consultation\w+|consultation")
 """An identifier or a whole string: "consultation" is an English word, too."""
+
+DOTTED = re.compile(r"(?<![\w./-])(?:core|pages|benchmarks)(?:\.[a-z_]\w*)+(?:\.\w+)*")
+"""The dotted name of a module, or of something in it."""
+
+
+def test_every_dotted_name_in_comments_docstrings_and_docs_exists() -> None:
+    code = [path for room in ("core", "pages", "benchmarks") for path in (paths.ROOT / room).rglob("*.py")]
+    docs = [*paths.ROOT.glob("*.md"), *(paths.ROOT / "docs").rglob("*.md"), *(paths.ROOT / "benchmarks").glob("*.md")]
+    missing = {
+        f"{path.relative_to(paths.ROOT)}: {name}"
+        for path in [paths.ROOT / "app.py", *code, *docs]
+        for text in _texts(path)
+        for name in DOTTED.findall(text)
+        if not _exists(name)
+    }
+    assert not missing
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """Yield a whole page, or the comments and strings of a module."""
+    source = path.read_text()
+    if path.suffix == ".md":
+        yield source
+    elif DOTTED.search(source):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type in (tokenize.COMMENT, tokenize.STRING):
+                yield token.string
+
+
+def _exists(name: str) -> bool:
+    """Say whether a dotted name is a module, or an attribute or field of something in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 1, -1):
+        try:
+            spec = importlib.util.find_spec(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        if spec is not None:
+            break
+    else:
+        return False
+    if length == len(parts):
+        return True
+    owner = importlib.import_module(".".join(parts[:length]))
+    for attribute in parts[length:-1]:
+        if not hasattr(owner, attribute):
+            return False
+        owner = getattr(owner, attribute)
+    # dataclass fields without a default are annotations only
+    return hasattr(owner, parts[-1]) or parts[-1] in getattr(owner, "__annotations__", {})
 
 
 def test_no_file_names_a_framework_outside_of_its_folder() -> None:

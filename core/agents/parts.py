@@ -25,6 +25,8 @@ PartName = Literal[
 """What a part is; a ``message`` is one of which no more is known than what was sent."""
 _BETWEEN = "\n\n"
 """Between parts that are sent as one message (``core.models.base.joined``)."""
+AFTER_CONVERSATION = "after_conversation"
+"""The prompt between a conversation and the question about it."""
 _LEAST = 24
 """Characters from which a value is kept as its place in the part, which is then the shorter way."""
 
@@ -230,7 +232,16 @@ def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Q
         shown = consultation_parts(pack, scene, material.dialogue)
     if material.examination is not None:
         shown.append(prompt_part(pack, "exam", "user", "examination", examination=material.examination))
-    return [*shown, question_part(pack, question)]
+    return [*shown, *(after_conversation(pack) if material.text is None else []), question_part(pack, question)]
+
+
+def after_conversation(pack: PromptPack) -> list[Part]:
+    """Return what tells the doctor to ask the patient nothing more; a pack need not have words for it.
+
+    The doctor's system prompt still says to go on asking, and the message with its diagnosis is cut. Johri et al.
+    2025 say so before the question, too.
+    """
+    return [instruction_part(pack, AFTER_CONVERSATION)] if AFTER_CONVERSATION in pack.prompts else []
 
 
 def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:

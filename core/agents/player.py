@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from core.agents.base import Agent, Dialogue, Held, Material, Question, Said, Saying, Scene, at_once
 from core.agents.calls import ModelAgent, Voice, call
 from core.agents.parts import (
+    after_conversation,
     answer_parts,
     answer_prompt,
     consultation_parts,
@@ -80,7 +81,8 @@ class ModelPlayer:
     ) -> AsyncIterator[Saying]:
         """Answer the question."""
         system = prompt_part(self.pack, prompt, "system", "system", **values)
-        parts = [system, *dialogue_parts(material.dialogue, self.role), question_part(self.pack, question)]
+        asked = [*after_conversation(self.pack), question_part(self.pack, question)]
+        parts = [system, *dialogue_parts(material.dialogue, self.role), *asked]
         return call(self.voice.within(self.pack.prompts[prompt]), parts, self.role, "answer", scene.seed)
 
 

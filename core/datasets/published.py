@@ -27,6 +27,8 @@ RELEASE_DATASETS = {
     "derm_private": "dermatology_private",
 }
 """Label of a data set → how the authors' case file spells it. In the tables by data set it means dermatology only."""
+PART_OF_CASES = {(22, "frq"): "some 840 to 940 of the cases", (23, "frq"): "some 840 to 940 of the cases"}
+"""(table, question type) → on how many of the cases it rests, where the paper names no such part."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class AccuracyFigure:
     def specialty_name(self) -> str | None:
         """Our name of the specialty."""
         return SPECIALTY_NAMES[self.specialty] if self.specialty else None
+
+    @property
+    def part(self) -> str:
+        """On which part of the cases it rests, in words; empty for all of them."""
+        return PART_OF_CASES.get((self.table, self.question_type), "")
+
+    @property
+    def source(self) -> str:
+        """The table in words, with the part of the cases that it rests on."""
+        return f"table {self.table}{f', on {self.part}' if self.part else ''}"
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,23 @@ def accuracy_figures(paper: str = "") -> tuple[AccuracyFigure, ...]:
         )
         for row in _printed("accuracy", paper)
     )
+
+
+Printed = tuple[AccuracyFigure, ...]
+
+
+def figures_by_cell(paper: str, scopes: tuple[str, ...]) -> tuple[Printed, ...]:
+    """Return what is printed of each cell: model, format, question type, specialty and data set.
+
+    Two tables may print one cell with different numbers. The first figure is the one to show wherever the cell is
+    shown: on all cases before on part of them, then in printed order.
+    """
+    cells: dict[tuple[str | None, ...], list[AccuracyFigure]] = {}
+    for figure in accuracy_figures(paper):
+        if figure.scope in scopes:
+            cell = (figure.model, figure.format, figure.question_type, figure.specialty, figure.dataset)
+            cells.setdefault(cell, []).append(figure)
+    return tuple(tuple(sorted(figures, key=lambda figure: bool(figure.part))) for figures in cells.values())
 
 
 @lru_cache

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import orjson
 from jinja2 import meta
 
 from core import access
-from core.agents.parts import parts_of
+from core.agents.parts import AFTER_CONVERSATION, parts_of
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
 from core.debugger.templates import escaped, literal_template, template_of
@@ -24,12 +24,14 @@ from core.sandbox import ENVIRONMENT
 _OF_RELEASE = " specializing in {specialty}"
 
 
-def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool = False) -> Path:
+def save_pack(
+    name: str, base: str, edits: Mapping[str, str], *, leave_out: Collection[str] = (), overwrite: bool = False
+) -> Path:
     """Save a copy of the pack ``base`` with the templates of ``edits`` (prompt name → template) as the user's own.
 
-    What ``base`` has besides (personas, beliefs, …) goes along. Raises ``UsageError`` for a name that cannot be used
-    or is taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or
-    uses other inputs than its prompt has.
+    What ``base`` has besides (personas, beliefs, …) goes along, prompts to ``leave_out`` apart. Raises ``UsageError``
+    for a name that cannot be used or is taken (without ``overwrite``), a prompt that ``base`` does not have, and a
+    template that is no Jinja2 or uses other inputs than its prompt has.
     """
     access.require("edit", f"pack {name}")
     check_pack_name(name)
@@ -37,7 +39,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
         raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")
-    files = {prompt: found.header + found.source for prompt, found in pack.prompts.items()}
+    files = {prompt: found.header + found.source for prompt, found in pack.prompts.items() if prompt not in leave_out}
     for prompt, template in edits.items():
         if prompt not in pack.prompts:
             raise UsageError(f"The prompt pack {pack.name} has no {prompt}.md: it cannot be changed.")
@@ -79,11 +81,14 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
         return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
     # prompt → template in the wording that was sent: the first of a prompt, for a run has one pack
-    base, used = own.pack(), dict[str, str]()
+    base, used, unsent = own.pack(), dict[str, str](), set[str]()
     if trial.system_prompt is not None:
         used["doctor"] = template_of_release(trial.system_prompt, own)
     else:
         calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
+        answers = [{part.part: part.prompt for part in parts_of(call)} for call in calls if call.purpose == "answer"]
+        if any("dialogue" in sent and sent.get("instruction") != AFTER_CONVERSATION for sent in answers):
+            unsent.add(AFTER_CONVERSATION)  # the pack had no such prompt yet
         for part in (part for call in calls for part in parts_of(call)):
             prompt = base.prompts.get(part.prompt or "")
             if prompt is None or prompt.name in used:
@@ -100,7 +105,7 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
             "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "
             "what it was: there is no wording to take."
         )
-    return save_pack(name, own.name, used, overwrite=overwrite)
+    return save_pack(name, own.name, used, leave_out=unsent, overwrite=overwrite)
 
 
 def template_of_release(prompt: str, of: Framework) -> str:

@@ -25,7 +25,7 @@ from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case
 from core.store.queries.transcripts import StoredTrial, stored_trial, trial_events
-from core.store.runs import Run, run_records
+from core.store.runs import Run, cases_without_trial, run_records
 
 
 def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
@@ -180,11 +180,6 @@ def all_unfinished() -> list[tuple[Run, str]]:
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        begun = dict(cursor.execute(_BEGUN).fetchall())
-        found = run_records(cursor, list(begun)) if begun else []
-    return [(run, trial_id_of(run.run_id, begun[run.run_id], 0)) for run in found]
-
-
-_BEGUN = """
-    SELECT run_id, case_key FROM run_cases JOIN runs USING (run_id) ANTI JOIN trials USING (run_id)
-    WHERE source IN ('live', 'fork')"""
+        cases = cases_without_trial(cursor, ("live", "fork"))
+        runs = run_records(cursor, list(cases)) if cases else []
+    return [(run, trial_id_of(run.run_id, cases[run.run_id], 0)) for run in runs]

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from core.agents.mcq import STRICT_VERSION
-from core.datasets.published import RELEASE_DATASETS, accuracy_figures
+from core.datasets.published import RELEASE_DATASETS, Printed, figures_by_cell
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
@@ -169,8 +169,8 @@ _SCOPES: dict[Split, tuple[str, ...]] = {
 class Cell:
     """Accuracy (0 to 1) of an arm of a model in a group of cases, with its 95 % interval where there is one.
 
-    ``own`` is what it was computed from; ``table`` the supplementary table of the paper it was copied from. Exactly
-    one of them is set. Of a published cell ``model`` is the papers' label.
+    ``own`` is what it was computed from; ``printed`` what the paper's supplementary tables print of it, the figure that
+    is shown first. Exactly one of them is set. Of a published cell ``model`` is the papers' label.
     """
 
     model: str
@@ -181,7 +181,20 @@ class Cell:
     ci_low: float | None
     ci_high: float | None
     own: AccuracyRow | None = None
-    table: int | None = None
+    printed: Printed = ()
+
+    @property
+    def source(self) -> str:
+        """Which table a published figure is from, and what others print of the same cell; empty for one's own."""
+        if not self.printed:
+            return ""
+        others = (f"; {one.source}, prints {one.mean:.3f}" for one in self.differing)
+        return f"supplementary {self.printed[0].source}{''.join(others)}"
+
+    @property
+    def differing(self) -> Printed:
+        """What other tables print of the same cell, if it is another number."""
+        return tuple(one for one in self.printed[1:] if one.mean != self.printed[0].mean)
 
 
 def case_sets(scores: Iterable[CaseScore]) -> dict[str, int]:
@@ -222,19 +235,18 @@ def own_cells(scores: Iterable[CaseScore], split: Split, interval: IntervalKind)
 
 
 def published_cells(case_set: str, split: Split) -> list[Cell]:
-    """Return what is published of a case set and a split, from the first table that has a cell where several do."""
-    found: dict[tuple[str, str, str, str | None], Cell] = {}
-    for figure in accuracy_figures(case_set):
-        if figure.scope in _SCOPES[split]:
-            # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
-            sound = figure.ci_low <= figure.mean <= figure.ci_high
-            low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
-            group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
-            cell = Cell(
-                figure.model, figure.format, figure.question_type, group, figure.mean, low, high, table=figure.table
-            )
-            found.setdefault((cell.model, cell.format, cell.question_type, cell.group), cell)
-    return list(found.values())
+    """Return what is published of a case set and a split, a cell once, whichever tables print it."""
+    cells = []
+    for printed in figures_by_cell(case_set, _SCOPES[split]):
+        figure = printed[0]
+        # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
+        sound = figure.ci_low <= figure.mean <= figure.ci_high
+        low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
+        group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
+        cells.append(
+            Cell(figure.model, figure.format, figure.question_type, group, figure.mean, low, high, printed=printed)
+        )
+    return cells
 
 
 def with_published(own: Sequence[Cell], published: Sequence[Cell], label_of: Callable[[str], str]) -> list[Cell]:

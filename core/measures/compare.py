@@ -7,7 +7,7 @@ one version of a model to the next is such a comparison (the same, monitoring of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from core.datasets.published import AccuracyFigure, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import By, Group, group_of_score, read_scores
@@ -248,17 +247,6 @@ def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
     """Return the same steps with their p-values corrected another way: the comparisons are not done again."""
     p_values = adjusted_p([step.result for step in found], correction)
     return [replace(step, adjusted_p=p) for step, p in zip(found, p_values, strict=True)]
-
-
-def published_versions(case_set: str, versions: Sequence[str], label_of: Callable[[str], str]) -> list[AccuracyFigure]:
-    """Return the overall figures that are published of versions on a case set."""
-    labels = {label_of(version) for version in versions}
-    scopes = ("monitoring", "overall")
-    found: dict[tuple[str, str, str], AccuracyFigure] = {}
-    printed = (f for f in accuracy_figures(case_set) if f.scope in scopes and f.model in labels)
-    for figure in sorted(printed, key=lambda f: scopes.index(f.scope)):
-        found.setdefault((figure.model, figure.format, figure.question_type), figure)
-    return list(found.values())
 
 
 _CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]

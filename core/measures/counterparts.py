@@ -111,8 +111,7 @@ def printed_figures(publication: Publication, dataset: str = "medqa") -> list[Pr
             if f.scope in ("overall", "monitoring", "multimodal"):
                 sound = f.ci_low <= f.mean <= f.ci_high  # the intervals of table 4 are those of table 1 by mistake
                 cases = "cases with pictures" if f.scope == "multimodal" else _ALL
-                if (f.table, f.question_type) == (22, "frq"):
-                    cases = "some 840 to 940 cases"  # it is not said on which
+                cases = f.part or cases
                 low, high = (f.ci_low, f.ci_high) if sound else (None, None)
                 found.append(
                     Printed(

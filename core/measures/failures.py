@@ -2,7 +2,7 @@
 
 A ledger that the database keeps (``core.measures.ledger.kept``) is taken from there; without it, thousands of ledgers
 take minutes. Those made here are remembered for as long as the process lives. What patients withheld and invented is
-what one judge says, by default the one that was last at work (``core.jobs.fact_judging``); judges are never mixed.
+what one judge says, by default the one that was last at work (``core.jobs.judging``); judges are never mixed.
 """
 
 from __future__ import annotations

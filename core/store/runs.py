@@ -119,6 +119,14 @@ class RunProgress(Run):
         return total(use.cost_usd for use in self.use.values())
 
 
+def cases_without_trial(cursor: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> dict[str, str]:
+    """Return run id → case key for the runs of these sources without a finished trial (one case each: watched runs)."""
+    sql = """
+        SELECT run_id, case_key FROM run_cases JOIN runs USING (run_id) ANTI JOIN trials USING (run_id)
+        WHERE list_contains(?, source)"""
+    return dict(cursor.execute(sql, [list(sources)]).fetchall())
+
+
 def run_records(
     cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None, sources: Sequence[str] | None = None
 ) -> list[Run]:

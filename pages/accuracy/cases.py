@@ -45,7 +45,7 @@ def draw_cases(view: View, split: Split, cells: Sequence[Cell]) -> None:
 def _draw_cell(cell: Cell, view: View, split: Split) -> None:
     if cell.own is None:
         st.info(
-            f"{plain(view.names[cell.model])} is published here (supplementary table {cell.table}): a figure without "
+            f"{plain(view.names[cell.model])} is published here ({cell.source}): a figure without "
             f"cases. To read its answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
             icon=":material/menu_book:",
         )

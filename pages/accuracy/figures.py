@@ -44,7 +44,7 @@ def key_of(cell: Cell | FormatPair) -> CellKey:
 
 def mark_of(cell: Cell, place: str, series: str, panel: str = "", star: str = "") -> Mark:
     """Return a cell as it is drawn: its interval, what it rests on, and what a click on it chooses."""
-    rest = f"published, supplementary table {cell.table}"
+    rest = f"published, {cell.source}"
     if cell.own:
         rest = f"{cell.own.n_cases:,} cases, {cell.own.n_trials:,} trials, {cell.own.n_excluded:,} excluded"
     where = f"{group_name(cell.group)}, {FORMAT[cell.format]}" if cell.group else ""
@@ -56,7 +56,7 @@ def mark_of(cell: Cell, place: str, series: str, panel: str = "", star: str = ""
         series,
         panel,
         "<br>".join(filter(None, [where, rest])),
-        published=cell.table is not None,
+        published=bool(cell.printed),
         star=star,
         data=(cell.model, cell.format, cell.question_type, cell.group or ""),
     )

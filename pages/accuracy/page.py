@@ -33,7 +33,7 @@ from pages.accuracy.figures import (
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, plain
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, plain, printed_twice
 from pages.kit.names import unique_names
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import conditions, extents_on
@@ -218,7 +218,7 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
             f"case (bootstrap), p corrected by {LABELS[view.correction]} over the {n_pairs} pairs shown; {STARS}. "
             "Published figures carry none."
         )
-    if tables := sorted({cell.table for cell in cells if cell.table is not None}):
+    if tables := sorted({figure.table for cell in cells for figure in cell.printed[:1]}):
         listed = f"table{'s' * (len(tables) > 1)} {', '.join(str(table) for table in tables)}"
         notes = {
             4: "Table 4 repeats table 1’s intervals by mistake, so its bars have none.",
@@ -230,6 +230,7 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
                 [
                     f"Hatched bars and open dots are published (Johri et al. 2025, supplementary {listed}).",
                     *(words for table, words in notes.items() if table in tables),
+                    printed_twice(cells),
                     "The GPT models had an older doctor’s prompt and no cap of messages; the open ones had a cap.",
                 ]
             )
@@ -261,7 +262,7 @@ def _draw_tables(
                 "Excluded": c.own.n_excluded if c.own else None,
                 "Why": excluded_in_words(c.own.excluded_by_reason) if c.own else "",
                 "Rule": RULE.get(c.own.rule, c.own.rule) if c.own else "",
-                "From": "this database" if c.own else f"published, supplementary table {c.table}",
+                "From": "this database" if c.own else f"published, {c.source}",
             }
             for c in cells
         ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Blank", "Excluded"), "Int64"))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,9 +12,9 @@ from core.datasets.published import printed_sets
 from core.events import FORMATS
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, Axis
-from core.measures.accuracy import Cell, accuracy_of, read_scores
+from core.measures.accuracy import Cell, accuracy_of, published_cells, read_scores
 from core.measures.choice_rules import rules_in_words
-from core.measures.compare import Step, published_versions, recorrected, served_versions, steps, without_shared_cases
+from core.measures.compare import Step, recorrected, served_versions, steps, without_shared_cases
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import DOCTOR, doctor_of
 from core.store.database import Store
@@ -26,7 +27,7 @@ from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
-from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain
+from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain, printed_twice
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.stored import conditions, extents_on, known_case_sets, runs_behind, scores
@@ -82,14 +83,15 @@ def draw_versions() -> None:
         lambda dark: versions_chart(cells, versions, dark=dark),
         "monitoring_accuracy",
         "Accuracy of each version by format and question",
-        f"{rests} Hatched: published." if any(cell.table for cell in cells) else rests,
+        f"{rests} Hatched: published. {printed_twice(cells)}" if any(cell.printed for cell in cells) else rests,
     )
-    if any(cell.table for cell in cells):
+    if any(cell.printed for cell in cells):
         st.info(
             f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read the "
             f"conversations behind them, import the authors' release: `{IMPORT_COMMAND}`, or run the models yourself.",
             icon=":material/menu_book:",
         )
+        st.caption(printed_twice(cells))
         draw_table(published_table(cells, versions), "monitoring_published")
     named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
     draw_extents([extent for extent in extents_on(view.case_set) if extent.model in named], named)
@@ -265,10 +267,8 @@ def _accuracies(view: View, versions: tuple[str, ...], *, split: bool = False) -
         if r.mean is not None
     ]
     lacking = {label_of(v): v for v in versions if not any(cell.model == v for cell in own)}
-    return own + [
-        Cell(lacking[f.model], f.format, f.question_type, None, f.mean, f.ci_low, f.ci_high, table=f.table)
-        for f in published_versions(view.case_set, list(lacking.values()), label_of)
-    ]
+    published = published_cells(view.case_set, "all")
+    return own + [replace(cell, model=lacking[cell.model]) for cell in published if cell.model in lacking]
 
 
 @cached_query("Comparing versions…", entries=32)
@@ -282,7 +282,16 @@ def _compared(
 def versions_chart(cells: Sequence[Cell], versions: Sequence[str], *, dark: bool = False) -> go.Figure:
     """Return one panel a question type, formats on the x axis, a bar for each version; published ones are hatched."""
     marks = [
-        Mark(FORMAT[c.format], c.mean, c.ci_low, c.ci_high, c.model, c.question_type, published=c.table is not None)
+        Mark(
+            FORMAT[c.format],
+            c.mean,
+            c.ci_low,
+            c.ci_high,
+            c.model,
+            c.question_type,
+            words=c.source,
+            published=bool(c.printed),
+        )
         for c in cells
     ]
     names = {version: model_name(version) for version in versions}
@@ -329,14 +338,29 @@ def apart_from_bars(found: Sequence[Step], cells: Sequence[Cell]) -> list[str]:
 
 
 def published_table(cells: Sequence[Cell], versions: Sequence[str]) -> pd.DataFrame:
-    """Return published accuracies side by side, with the difference between the first and the last version."""
-    means = {(cell.model, cell.format, cell.question_type): cell.mean for cell in cells}
+    """Return published accuracies side by side, a row for each arm and table that prints it.
+
+    The difference between the first and the last version is taken within a table only: tables may rest on other cases.
+    A table that only repeats what another one prints of more versions has no row.
+    """
     rows = []
     for format_, question_type in dict.fromkeys((cell.format, cell.question_type) for cell in cells):
-        values = {model_name(v): means.get((v, format_, question_type)) for v in versions}
-        first, *_, last = values.values()
-        change = None if first is None or last is None else round(last - first, 3)
-        rows.append(
-            {"Format": FORMAT[format_], "Question": QUESTION_TYPE[question_type], **values, "Difference": change}
-        )
+        means: dict[str, dict[str, float]] = {}
+        for cell in cells:
+            if (cell.format, cell.question_type) == (format_, question_type):
+                for figure in cell.printed:
+                    means.setdefault(figure.source, {})[cell.model] = figure.mean
+        for source, values in means.items():
+            if any(values.items() < others.items() for others in means.values()):
+                continue
+            ends = [values.get(versions[0]), values.get(versions[-1])]
+            rows.append(
+                {
+                    "Format": FORMAT[format_],
+                    "Question": QUESTION_TYPE[question_type],
+                    "Printed in": source,
+                    **{model_name(version): values.get(version) for version in versions},
+                    "Difference": None if ends[0] is None or ends[1] is None else round(ends[1] - ends[0], 3),
+                }
+            )
     return pd.DataFrame(rows)

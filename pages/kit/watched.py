@@ -5,7 +5,6 @@ Also on a stage: large, without the sidebar, for people who look on from across 
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import get_args
 
 import streamlit as st
 
@@ -235,14 +234,12 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
     had drawn the page.
     """
     waiting = session.waiting
-    role: Speaker | None = waiting.role if waiting is not None else None
-    if waiting is None and session.running:
-        talking = not any(isinstance(event, Ended) for event in session.snapshot())
-        people: list[Speaker] = [one for one in get_args(Speaker) if session.meta.get(one) == "human"]
-        role = next((one for one in people if talking or one == known.tested.role), None)
-    if role is None:
+    if waiting is not None:
+        speaker = waiting.role
+    elif session.running and (human := _next_human(session, known)):
+        speaker = human
+    else:
         return
-    speaker = role
     prompt = waiting.prompt if waiting is not None else ""
     if prompt:
         with st.container(key=f"asked_{session.key}"):
@@ -265,6 +262,13 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
             st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
     invited = ("Or answer in your own words" if choices else "Your answer") if prompt else known.invitation(speaker)
     st.chat_input(invited, key=key, on_submit=lambda: send(str(st.session_state[key])))
+
+
+def _next_human(session: Session, known: Framework) -> Speaker | None:
+    """Return the seat of a human who may be asked next; once the conversation has ended, only the tested seat is."""
+    talking = not any(isinstance(event, Ended) for event in session.snapshot())
+    seats = (known.tested.role, *(known.talking if talking else ()))
+    return next((seat for seat in seats if session.meta.get(seat) == "human"), None)
 
 
 def draw_figures(session: Session, events: Sequence[Event], known: Framework | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,8 @@ def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page:
     # table 4 prints the intervals of table 1: none is drawn
     assert "error_y" not in charts(app)[1]["data"][0]
     table = frame(app, "From")
-    assert set(table["From"]) == {f"published, supplementary table {n}" for n in (1, 4, 22)}
+    first = {re.match(r"published, supplementary table (\d+)", source)[1] for source in table["From"]}  # type: ignore[index]
+    assert first == {"1", "4", "22"}
 
 
 def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None:

@@ -141,6 +141,22 @@ def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(
     assert app.selectbox(key="live_patient").value == "human"
 
 
+def test_the_box_of_a_human_stays_while_the_doctor_speaks(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_patient").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    button(app, "Pause").click().run()
+    app.chat_input[0].set_value("It hurts here.").run()
+    run_until(app, lambda a: "It hurts here" in words(a))  # from here on the doctor is to speak, and is paused
+    for _ in range(3):
+        app.run()
+        assert [box.placeholder for box in app.chat_input] == ["Answer the doctor"]
+    button(app, "Stop").click().run()
+    finish(app)
+    assert not app.chat_input
+
+
 def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("human").run()

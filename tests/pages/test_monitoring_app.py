@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from core.events import Started
@@ -43,6 +45,30 @@ def test_a_first_visitor_sees_the_published_versions_and_what_to_do(open_page: C
     table = app.dataframe[0].value
     row = table[(table["Format"] == "Vignette") & (table["Question"] == "Multiple choice")].iloc[0]
     assert (row["Mistral v1 7B"], row["Mistral v2 7B"], row["Difference"]) == (0.441, 0.637, 0.196)
+
+
+def test_a_cell_that_two_tables_print_has_one_number_on_every_page(open_page: Callable[..., AppTest]) -> None:
+    """Table 4 prints .222 of Mistral v2 on all cases, table 22 .211 on part of them; v1 is in the latter alone."""
+    app = open_page("monitoring")
+    table = app.dataframe[0].value
+    rows = table[(table["Format"] == "Vignette") & (table["Question"] == "Free response")]
+    shown = rows[["Printed in", "Mistral v1 7B", "Mistral v2 7B", "Difference"]].to_numpy().tolist()
+    by_table = {printed.partition(",")[0]: means for printed, *means in shown}
+    assert by_table["table 22"] == [0.165, 0.211, 0.046]
+    assert by_table["table 4"][1] == 0.222
+    assert pd.isna(by_table["table 4"][2]), "no difference between tables on other cases"
+    for page in ("monitoring", "accuracy", "home"):
+        app = open_page(page)
+        assert not trouble(app)
+        assert "0.222 in table 4, 0.211 in table 22" in words(app), page
+        estimates = {bar["y"][index] for bar in _bars(app) for index in range(len(bar["y"]))}
+        assert 0.222 in estimates, page
+        assert 0.211 not in estimates, page
+
+
+def _bars(app: AppTest) -> list[dict[str, list[float]]]:
+    figures = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    return [trace for figure in figures for trace in figure["data"] if trace["type"] == "bar"]
 
 
 def test_our_own_versions_are_tested_and_said_to_have_risen(database: Path, open_page: Callable[..., AppTest]) -> None:

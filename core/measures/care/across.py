@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Literal
 
+import duckdb
 import numpy as np
 
 from core.case import Case
@@ -23,9 +24,11 @@ from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_i
 from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care, without_blank
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.models.registry import load_registry
+from core.stats.intervals import wilson
+from core.store.conditions import SEPARATOR
 from core.store.queries.care import RULES, CareQuestion, failures, ratings
 from core.store.queries.cases import newest_profiles
-from core.store.selection import staffed
+from core.store.selection import Selection, select, staffed
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
@@ -36,9 +39,10 @@ _SAME = 1e-12
 
 @dataclass(frozen=True)
 class Normalised:
-    """One part of one seat, from 0 (the worst seat of a data set) to 1 (the best), then the mean over data sets.
+    """One part of one doctor, from 0 (the worst of a data set) to 1 (the best), then the mean over data sets.
 
-    ``None`` in a data set where the seat has no value, or where fewer than two seats differ: there is then no scale.
+    ``seat`` names the doctor with all but the data set that makes its condition (``across_data_sets``).
+    ``None`` in a data set where it has no value, or where fewer than two seats differ: there is then no scale.
     Such a data set is left out of the mean; ``value`` is ``None`` where no data set is left.
     """
 
@@ -84,19 +88,45 @@ class Fit:
     n: int
 
 
-def normalised(profiles: Sequence[CareProfile]) -> list[Normalised]:
-    """Return every part of every seat from profiles by data set, in the order of parts and seats."""
+def across_data_sets(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, str]:
+    """Return condition → the name under which it is one with the conditions of other data sets.
+
+    They share the doctor and all that makes a condition but the data set and which of its cases were asked.
+    """
+    chosen = replace(selection or Selection(), frameworks=staffed())
+    whole = [condition for condition in select(cursor, chosen) if not condition.partial]
+    if chosen.pooled:  # a doctor's conditions on a data set are one on purpose
+        named = ((one.name, one.doctor, one.newest.study) for one in whole)
+        return {name: SEPARATOR.join(filter(None, (doctor, study))) for name, doctor, study in named}
+    joined = select(cursor, chosen, without=("data_set", "case_set"))
+    by_run = {run: condition.name for condition in joined if not condition.partial for run in condition.runs}
+    return {condition.name: by_run[condition.runs[0]] for condition in whole}
+
+
+def normalised(profiles: Sequence[CareProfile], joined: Mapping[str, str]) -> list[Normalised]:
+    """Return every part of every doctor from profiles by data set, in the order of parts and names.
+
+    ``joined`` is ``across_data_sets``. Where several conditions of one name met the same data set, each stays apart
+    there, under its own name: which of them belongs to those of the other data sets cannot be told.
+    """
     datasets = sorted({str(p.group) for p in profiles})
-    doctors = {p.seat: p.doctor for p in profiles}
-    found = []
+    alike = Counter((joined.get(p.seat, p.seat), p.group) for p in profiles)
+    names = {
+        (p.seat, p.group): name if alike[name := joined.get(p.seat, p.seat), p.group] == 1 else p.seat for p in profiles
+    }
+    doctors = {names[p.seat, p.group]: p.doctor for p in profiles}
+    rows = []
     for part in PARTS:
-        scaled = {name: _scaled([p for p in profiles if str(p.group) == name], part) for name in datasets}
-        for seat in sorted(doctors):
-            by_dataset = {name: scaled[name].get(seat) for name in datasets}
-            held = [value for value in by_dataset.values() if value is not None]
-            mean = float(np.mean(held)) if held else None
-            found.append(Normalised(seat, doctors[seat], part, mean, by_dataset))
-    return found
+        scaled: dict[str, dict[str, float]] = {}
+        for group in datasets:
+            members = [p for p in profiles if str(p.group) == group]
+            scaled[group] = {names[p.seat, p.group]: value for p, value in _scaled(members, part)}
+        for name in sorted(doctors):
+            by_dataset = {group: scaled[group].get(name) for group in datasets}
+            values = [value for value in by_dataset.values() if value is not None]
+            mean = float(np.mean(values)) if values else None
+            rows.append(Normalised(name, doctors[name], part, mean, by_dataset))
+    return rows
 
 
 def scatter(profiles: Sequence[CareProfile], group_of: Callable[[str], str]) -> list[Point]:
@@ -132,12 +162,10 @@ def fits(points: Sequence[Point]) -> dict[str, Fit]:
     return {group: fit(list(members)) for group, members in groupby(ordered, key=lambda point: point.group)}
 
 
-def _scaled(profiles: Sequence[CareProfile], part: Part) -> dict[str, float]:
-    values = {p.seat: value for p in profiles if (value := p.part(part).value) is not None}
-    if not values:
-        return {}
-    least, most = min(values.values()), max(values.values())
-    return {seat: (value - least) / (most - least) for seat, value in values.items()} if most - least > _SAME else {}
+def _scaled(profiles: Sequence[CareProfile], part: Part) -> list[tuple[CareProfile, float]]:
+    values = [(p, value) for p in profiles if (value := p.part(part).value) is not None]
+    least, most = min((value for _, value in values), default=0.0), max((value for _, value in values), default=0.0)
+    return [(p, (value - least) / (most - least)) for p, value in values] if most - least > _SAME else []
 
 
 @dataclass(frozen=True)
@@ -222,7 +250,9 @@ def report(
             counts = {name: counts_in_words(getattr(h, name)) for name in ("misuses", "endings", "ratings")}
             yield {**_head(h.seat, h.group), **{name: getattr(h, name) for name in _HABITS}, **counts}
     elif part == "normalised":
-        for n in normalised(profiles(trials, "dataset")):
+        with asked.store.read() as cursor:
+            joined = across_data_sets(cursor, asked.selection)
+        for n in normalised(profiles(trials, "dataset"), joined):
             yield {"model": n.seat, "measure": n.part, "value": n.value, "n_datasets": n.n_datasets, **n.by_dataset}
     else:
         points = scatter(profiles(trials, "dataset"), load_registry().group)
@@ -259,8 +289,15 @@ def report_suitability(
             )
         elif found.n:
             for shares in found.fields:
-                rest = {"imputed": shares.share("imputed"), "absent": shares.share("absent"), "n_suitable": shares.n}
-                yield {"dataset": one.dataset, "field": shares.field, "present": shares.share("present"), **rest}
+                yield Row(
+                    {"dataset": one.dataset, "field": shares.field},
+                    shares.share("present") if shares.n else None,
+                    *wilson(shares.present, shares.n),
+                    shares.n,
+                    more={state: shares.share(state) if shares.n else None for state in ("imputed", "absent")},
+                    unit="suitable cases",
+                    columns=Columns("present", n="n_suitable"),
+                )
 
 
 def _head(seat: str, group: str | None) -> dict[str, str]:

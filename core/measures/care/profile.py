@@ -57,8 +57,8 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     Columns: ``seat``, ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
     have the figure (NaN where none has):
     ``conv``, ``static``: 1 where the answer is right and else 0, over answers that count;
-    ``per_word``: queries over words in them, over counted trials; ``efficiency``: the same where the answer is right
-    and else 0;
+    ``per_word``: queries over the words of their messages, in tags and outside, over counted trials;
+    ``efficiency``: the same where the answer is right and else 0;
     ``empathy``: rating over 5; ``failed``: 1 where a counted trial has any failure and else 0;
     ``turns``: queries of a whole conversation; ``words_per_turn``: of those with any query.
     """
@@ -116,9 +116,9 @@ class CareProfile:
     is 0, because nothing is lost then. The formula printed in the paper is not known to us: this one is our choice
     from its description, so both accuracies stand beside it. All three are figured on the items in which both answers
     count; ``conv_all`` and ``static_all`` take every item that has the one. Both are None-valued where no run asks it.
-    ``efficiency`` is S_C: 100 × the mean of 1 / (mean words a query) where the answer is right and else 0; a
-    conversation without a query has 0. ``empathy`` is S_E, the mean rating over 5; ``unrated`` whole conversations
-    have none. ``robustness`` is S_R = 1 − the share of items that failed in any way.
+    ``efficiency`` is S_C: 100 × the mean of 1 / (mean words a query, those outside tags included) where the answer is
+    right and else 0; a conversation without a query has 0. ``empathy`` is S_E, the mean rating over 5; ``unrated``
+    whole conversations have none. ``robustness`` is S_R = 1 − the share of items that failed in any way.
 
     ``excluded`` counts trials whose conversation does not count, ``excluded_static`` those whose answer to the whole
     question does not, by verdict. ``causes`` counts failures by kind and cause; a trial may have one of each kind,

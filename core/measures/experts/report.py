@@ -76,7 +76,7 @@ def report(
 def _release_grader(asked: Asked) -> Iterator[Row]:
     for one in flip_rates(asked.store):
         if one.same != "answer":
-            yield _row(one.grader, f"judged the same {one.same} both ways", one.share, one.pairs)
+            yield _row(one.grader, f"judged the same {one.same} of {one.model} both ways", one.share, one.pairs)
     try:
         release = grader_of_release(asked.store)
     except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same

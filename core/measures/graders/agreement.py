@@ -68,6 +68,10 @@ class Judged:
         counts = [one._replace(verdicts=tuple(one.verdicts[p] for p in places)) for one in self.counts]
         return Judged(tuple(graders), counts)
 
+    def by_model(self) -> dict[str, Judged]:
+        """Return condition → the answers of it: those of several models or data sets are never put together."""
+        return {model: self.narrowed(models=[model]) for model in dict.fromkeys(one.model for one in self.counts)}
+
     def narrowed(
         self,
         case_set: str = "",
@@ -223,11 +227,14 @@ def _said(judged: Judged, places: Sequence[int]) -> _Said:
 class FlipRate:
     """``both`` of ``pairs`` that a grader met more than once were judged right at one time and not at another.
 
+    All are answers of one ``model`` (the condition).
+
     ``same`` is what was met again: the ``response``, the ``diagnosis`` read out of it, or the ``answer`` itself, under
     the same prompts. The interval resamples right answers with all their pairs.
     """
 
     grader: str
+    model: str
     same: str
     pairs: int
     both: int
@@ -240,19 +247,19 @@ class FlipRate:
         return self.both / self.pairs
 
 
-def flip_rates(store: Store, runs: Sequence[str] | None = None) -> list[FlipRate]:
-    """Return the flip rates of every grader that met anything again, in all runs or in some."""
+def flip_rates(store: Store, selection: Selection | None = None) -> list[FlipRate]:
+    """Return the flip rates of every grader and model where it met anything again in a selection."""
     with store.read() as cursor:
-        counts = flip_counts(cursor, runs)
+        counts = flip_counts(cursor, selection)
     if counts.empty:
         return []
-    kind, order = ["grader", "same"], counts["right_answer"].unique()
+    kind, order = ["grader", "model", "same"], counts["right_answer"].unique()
     wide = counts.pivot(index="right_answer", columns=kind, values=["both", "pairs"]).fillna(0).loc[order]
     both, pairs = (wide[name].sort_index(axis=1).to_numpy() for name in ("both", "pairs"))
     intervals = ratio_intervals(both, pairs)
     sums = counts.groupby(kind, sort=True)[["pairs", "both", "verdicts"]].sum().reset_index()
     rows: Iterable[Any] = sums.itertuples()
     return [
-        FlipRate(one.grader, one.same, one.pairs, one.both, one.verdicts, interval)
+        FlipRate(one.grader, one.model, one.same, one.pairs, one.both, one.verdicts, interval)
         for one, interval in zip(rows, intervals, strict=True)
     ]

@@ -201,7 +201,7 @@ _LONG = 60
 """Characters of a response that a table shows; CSV and JSON hold all."""
 
 
-@metric("graders", "run", empty="There is nothing to report on graders.")
+@metric("graders", "run", "models", "cases", "pool", "asks_for", empty="There is nothing to report on graders.")
 def report(
     asked: Asked,
     part: Annotated[
@@ -214,18 +214,23 @@ def report(
     ] = None,
     common: Annotated[bool, "For accuracy: only answers that all graders have judged."] = False,
 ) -> Iterator[Listed]:
-    """Report on graders of free responses; of one grader the newest verdict on an answer counts."""
+    """Report on graders of free responses; of one grader the newest verdict on an answer counts.
+
+    A row is about the answers of one model under one condition on one data set; a grader under other prompts is
+    another one, and is named with their hash.
+    """
     named = members(panel) if panel else []
     if part == "agreement":
         yield from _agreement_rows(asked, named)
     elif part == "flips":
-        found = flip_rates(asked.store, asked.selection.runs)
+        found = flip_rates(asked.store, asked.selection)
         if not found:
             raise AnamnesisError("No grader has met the same response, or one answer, twice yet.")
         for one in found:
             yield Row(
                 {
                     "grader": one.grader,
+                    "model": one.model,
                     "judged_again": f"the same {one.same}",
                     "pairs": one.pairs,
                     "both_ways": one.both,
@@ -257,16 +262,18 @@ def _agreement_rows(asked: Asked, named: Sequence[str]) -> Iterator[Row]:
     judged = _read(asked)
     if named:
         judged = judged.of(named)
-    found = [*pair_agreements(judged), *common_agreement(judged)]
-    if not found:
+    found = {
+        model: [*pair_agreements(answers), *common_agreement(answers)] for model, answers in judged.by_model().items()
+    }
+    if not any(found.values()):
         raise AnamnesisError(
             f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Let another grader judge "
             "a run's answers: `python -m core regrade RUN --grader M`."
         )
-    for one in found:
+    for model, one in ((model, one) for model, agreements in found.items() for one in agreements):
         for name, value in one.measures.items():
             yield Row(
-                {"graders": ", ".join(one.graders), "verdicts": one.kinds, "measure": name},
+                {"graders": ", ".join(one.graders), "model": model, "verdicts": one.kinds, "measure": name},
                 value.value,
                 *value.interval,
                 one.n,

@@ -2,7 +2,7 @@
 
 A reply is a patient's message after the doctor's first; one hit a kind and reply counts, the first. What experts were
 asked of the patient: Johri et al. 2025, Methods. What a patient invents no rule decides: a model judges it
-(``core.jobs.fact_judge``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
+(``core.jobs.judging``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
 
 - *medical_term*: a term of the lexicon (``core.text.patient_terms``) that the doctor has not said in any form before;
   it counts where the patient first uses it, and not where it is part of the diagnosis that is given away.

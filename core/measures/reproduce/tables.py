@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, published_tests
+from core.datasets.published import PART_OF_CASES, AccuracyFigure, PublishedTest, accuracy_figures, published_tests
 from core.events import Format, QuestionType
 from core.frameworks.base import Arm
 from core.measures.reproduce.release import (
@@ -111,7 +111,7 @@ def _arm(test: PublishedTest, name: str) -> Arm:
 
 
 QUANTITIES: tuple[Quantity, ...] = ("mean", "ci_low", "ci_high")
-UNIDENTIFIED = frozenset({(22, "frq"), (23, "frq")})
+UNIDENTIFIED = frozenset(PART_OF_CASES)
 """(table, question type) computed on cases that the paper does not name."""
 
 

@@ -1,7 +1,8 @@
 """Graders of free responses in the history of grades: who judged what, who contradicted itself, where two differ.
 
-Of one grader the newest verdict on an answer counts that is not only its provider's failure. Answers with choices are
-judged by stated rules and are no matter here.
+Of one grader the newest verdict on an answer counts that is not only its provider's failure. A grader that judged under
+several versions of its prompts is one grader for each of them, and its name says so. Answers with choices are judged by
+stated rules and are no matter here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import duckdb
 import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Verdict
+from core.store.conditions import FREE_RULES, SEPARATOR, who_judged
+from core.store.runs import run_records
 from core.store.selection import IN_ARMS, UNANSWERED, Selection, select
 from core.store.tables import records
 
@@ -23,9 +26,9 @@ FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 
 @dataclass(frozen=True)
 class GraderHeld:
-    """A grader and what is stored of it: ``verdicts`` on ``answers``, under so many sets of prompts.
+    """A grader under one version of its prompts, and what is stored of it: ``verdicts`` on ``answers``.
 
-    ``prompts`` are the hashes of those that were noted; ``newest_at`` is in seconds since 1970.
+    ``prompts`` are the hashes of its prompts that were noted; ``newest_at`` is in seconds since 1970.
     """
 
     grader: str
@@ -56,7 +59,7 @@ class VerdictCount(NamedTuple):
 def graders_held(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[GraderHeld]:
     """Return the graders of free responses of a selection, the one with most answers first."""
     chosen = selection or Selection()
-    select(cursor, chosen, without=("grader",))
+    _select(cursor, chosen)
     parameters = chosen.parameters(_HELD) | {"free": list(FREE)}
     return [
         GraderHeld(grader, answers, verdicts, tuple(prompts or ()), at)
@@ -72,9 +75,9 @@ def verdict_counts(
     Graders are what is compared, so they are no part of the conditions here.
     """
     chosen = selection or Selection()
-    select(cursor, chosen, without=("grader",))
+    _select(cursor, chosen)
     names = [f"g{place}" for place in range(len(graders))]
-    newest = "".join(f", arg_max(verdict, ROW(graded_at, rowid)) FILTER (grader = ${name}) AS {name}" for name in names)
+    newest = "".join(f", arg_max(verdict, ROW(graded_at, place)) FILTER (grader = ${name}) AS {name}" for name in names)
     said = "".join(f", newest.{name}" for name in names)
     parameters = chosen.parameters(_COUNTS) | {"free": list(FREE)}
     rows = cursor.execute(_COUNTS.format(newest=newest, said=said), parameters | dict(zip(names, graders, strict=True)))
@@ -82,22 +85,63 @@ def verdict_counts(
     return [VerdictCount._make((*row[:about], row[about:])) for row in rows.fetchall()]
 
 
-def flip_counts(cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return how often each grader contradicted itself on what it met again: ``grader``, ``same``, ``right_answer``.
+def flip_counts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return how often each grader contradicted itself on what it met again in the answers of one ``model``.
 
-    ``pairs`` were met more than once, in ``verdicts`` verdicts; ``both`` of them were judged right at one time and not
-    right at another, under the same prompts. A pair is the right answer, known by a number, with the ``same``
+    By ``grader``, ``model`` (the condition), ``same`` and ``right_answer``. ``pairs`` were met more than once, in
+    ``verdicts`` verdicts; ``both`` of them were judged right at one time and not right at another, under the same
+    prompts. A pair is the right answer, known by a number, with the ``same``
     ``response`` or ``diagnosis`` (what was read out of it), in any case of letters, or one and the same ``answer``.
     """
-    parameters = {"counted": list(COUNTED), "free": list(FREE), "runs": None if runs is None else list(runs)}
-    return cursor.execute(_FLIPS, parameters).df()
+    _select(cursor, selection or Selection())
+    return cursor.execute(_FLIPS, {"counted": list(COUNTED), "free": list(FREE)}).df()
 
 
+def _select(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
+    """Do what ``select`` does without graders as a part of conditions, and put ``named_grades`` beside the tables.
+
+    ``named_grades`` is ``grades`` with each row's number (``place``) and the name of its ``grader``, which tells
+    versions of its prompts apart. Names do not depend on the selection: a version has one name everywhere.
+    """
+    select(cursor, selection, without=("grader",))
+    rows = cursor.execute(_GRADED_UNDER, {"free": list(FREE)}).fetchall()
+    runs = {run.run_id: run for run in run_records(cursor, sorted({run_id for run_id, _, _ in rows}))}
+    told: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for run_id, grader, noted in rows:
+        prompts = who_judged(runs[run_id], FREE_RULES[0], grader, noted, 0)[1]
+        if prompts == "own":  # unknown, as the run's pack has changed since
+            prompts = f"of {runs[run_id].prompt_hash}"
+        told.setdefault(grader, {}).setdefault(prompts, []).append((run_id, noted))
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE graded_under (run_id VARCHAR, grader VARCHAR, noted VARCHAR, name VARCHAR)"
+    )
+    several = [
+        (run_id, grader, noted, f"{grader}{SEPARATOR}prompts {prompts[:_HASH]}")
+        for grader, versions in told.items()
+        for prompts, places in versions.items()
+        for run_id, noted in places
+        if len(versions) > 1
+    ]
+    if several:
+        cursor.executemany("INSERT INTO graded_under VALUES (?, ?, ?, ?)", several)
+    cursor.execute(_NAMED)
+
+
+_HASH = 9
+_GRADED_UNDER = """
+    SELECT DISTINCT run_id, grader, coalesce(grades.prompt_hash, '') FROM grades JOIN trials USING (trial_id)
+    WHERE list_contains($free, rule) ORDER BY ALL"""
+_NAMED = """
+    CREATE OR REPLACE TEMP VIEW named_grades AS
+    SELECT grades.* REPLACE (coalesce(name, grades.grader) AS grader), grades.rowid AS place
+    FROM grades JOIN trials USING (trial_id)
+    LEFT JOIN graded_under ON graded_under.run_id = trials.run_id AND graded_under.grader = grades.grader
+        AND graded_under.noted = coalesce(grades.prompt_hash, '')"""
 _HELD = f"""
     SELECT verdicts.grader, count(DISTINCT (verdicts.trial_id, verdicts.format, verdicts.question_type)), count(*),
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),
         max(graded_at)
-    FROM grades AS verdicts
+    FROM named_grades AS verdicts
     JOIN selected USING (trial_id) JOIN seated USING (run_id)
     ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
         AND repeats.question_type = verdicts.question_type AND repeats.whole
@@ -105,7 +149,7 @@ _HELD = f"""
     GROUP BY verdicts.grader ORDER BY 2 DESC, verdicts.grader"""
 _COUNTS = f"""
     WITH {UNANSWERED}, newest AS (
-        SELECT trial_id, format, question_type {{newest}} FROM grades
+        SELECT trial_id, format, question_type {{newest}} FROM named_grades
         WHERE list_contains($free, rule) AND verdict <> 'provider_error' GROUP BY ALL
     ), asked AS (
         SELECT trial_id, format, question_type,
@@ -128,27 +172,26 @@ _SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
 # one judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
 _JUDGED = """
     WITH judged AS MATERIALIZED (
-        SELECT grader, hash(lower(trim(cases.answer))) AS right_answer, hash(prompt_hash, rule) AS prompts,
+        SELECT grader, model, hash(lower(trim(cases.answer))) AS right_answer, hash(prompt_hash, rule) AS prompts,
             hash(lower(trim(answers.response))) AS response,
             CASE WHEN grades.extracted IS NOT NULL THEN hash(lower(trim(grades.extracted))) END AS diagnosis,
             hash(grades.trial_id, grades.format, grades.question_type) AS answer, verdict = 'correct' AS called_right,
-            CASE WHEN len(call_ids) > 0 THEN hash(call_ids) ELSE grades.rowid END AS asking,
+            CASE WHEN len(call_ids) > 0 THEN hash(call_ids) ELSE grades.place END AS asking,
             CASE WHEN rule = 'frq' AND len(call_ids) > 0 THEN hash(call_ids[-1]) ELSE asking END AS judging
-        FROM grades JOIN answers USING (trial_id, format, question_type)
-        JOIN trials ON trials.trial_id = grades.trial_id
-        JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+        FROM named_grades AS grades JOIN answers USING (trial_id, format, question_type)
+        JOIN chosen ON chosen.trial_id = grades.trial_id JOIN seated ON seated.run_id = chosen.run_id
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
         WHERE list_contains($free, rule) AND list_contains($counted, verdict) AND answers.response IS NOT NULL
-            AND ($runs::VARCHAR[] IS NULL OR list_contains($runs, trials.run_id))
     )"""
 _PAIRS_OF = """
-    SELECT grader, '{same}' AS same, right_answer, count(*) AS pairs, count(*) FILTER (flipped) AS both,
+    SELECT grader, model, '{same}' AS same, right_answer, count(*) AS pairs, count(*) FILTER (flipped) AS both,
         sum(n)::BIGINT AS verdicts FROM (
-        SELECT grader, right_answer, count(*) AS n, bool_or(ever) AND NOT bool_and(always) AS flipped FROM (
-            SELECT grader, right_answer, prompts, {same}, bool_or(called_right) AS ever,
+        SELECT grader, model, right_answer, count(*) AS n, bool_or(ever) AND NOT bool_and(always) AS flipped FROM (
+            SELECT grader, model, right_answer, prompts, {same}, bool_or(called_right) AS ever,
                 bool_and(called_right) AS always
-            FROM judged WHERE {same} IS NOT NULL GROUP BY grader, right_answer, prompts, {same}, {by}
-        ) GROUP BY grader, right_answer, prompts, {same} HAVING count(*) > 1
-    ) GROUP BY grader, right_answer"""
+            FROM judged WHERE {same} IS NOT NULL GROUP BY grader, model, right_answer, prompts, {same}, {by}
+        ) GROUP BY grader, model, right_answer, prompts, {same} HAVING count(*) > 1
+    ) GROUP BY grader, model, right_answer"""
 _FLIPS = (
     f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
 )
@@ -223,7 +266,7 @@ def difference_at(
 
 
 def _parameters(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[str, Any]:
-    select(cursor, wanted.selection, without=("grader",))
+    _select(cursor, wanted.selection)
     first, second = wanted.graders or (None, None)
     named = {} if wanted.graders is None else {"first": first, "second": second}
     common = {"free": list(FREE), "counted": list(COUNTED), "directions": list(wanted.directions) or None}
@@ -232,10 +275,10 @@ def _parameters(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[str, 
 
 _ONE = "AND trial_id = $trial_id AND format = $format AND question_type = $question_type"
 _NEWEST_OF = """
-        SELECT trial_id, format, question_type, grader, extracted, verdict FROM grades
+        SELECT trial_id, format, question_type, grader, extracted, verdict FROM named_grades
         WHERE grader = ${who} AND list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
         QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type
-            ORDER BY graded_at DESC, grades.rowid DESC) = 1"""
+            ORDER BY graded_at DESC, place DESC) = 1"""
 _TWO = """
         SELECT f.trial_id, f.format, f.question_type,
             f.grader AS first_grader, f.extracted AS first_extracted, f.verdict AS first_verdict,
@@ -244,9 +287,9 @@ _TWO = """
 _IN_TURN = """
     WITH ranked AS (
         SELECT *, row_number() OVER (PARTITION BY trial_id, format, question_type
-            ORDER BY graded_at DESC, grades.rowid DESC) AS place
-        FROM grades WHERE list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
-    ), f AS (SELECT * FROM ranked WHERE place = 2), s AS (SELECT * FROM ranked WHERE place = 1)"""
+            ORDER BY graded_at DESC, place DESC) AS turn
+        FROM named_grades WHERE list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
+    ), f AS (SELECT * FROM ranked WHERE turn = 2), s AS (SELECT * FROM ranked WHERE turn = 1)"""
 _BY_NAME = f"""
     WITH f AS ({_NEWEST_OF.format(who="first")}), s AS ({_NEWEST_OF.format(who="second")})"""
 _CHOSEN = f""", paired AS ({_TWO}

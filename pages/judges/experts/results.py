@@ -165,6 +165,7 @@ def draw_flips() -> None:
     lines = (
         {
             "Grader": model_name(one.grader),
+            "Model": model_name(one.model),
             "Met again": f"the same {one.same}",
             "Pairs": one.pairs,
             "Judged both ways": one.both,

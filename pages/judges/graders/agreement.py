@@ -1,6 +1,7 @@
 """Agreement on the part Graders: every two graders, their verdicts crossed, who judged what, and who wavers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +18,7 @@ from pages.judges.graders.data import Graders, agreements, graders, judged, rate
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import VERDICT, plain
-from pages.kit.names import model_colours
+from pages.kit.names import model_colours, unique_names
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.view import View
 
@@ -45,7 +46,12 @@ COUNTS: dict[str, Any] = dict.fromkeys(
 
 
 def draw_agreement(view: View, of: Graders, names: Mapping[str, str]) -> None:
-    """Draw how far graders agree, or how to get a second one."""
+    """Draw how far graders agree on the answers of one model, or how to get a second one."""
+    models = list(dict.fromkeys(one.model for one in judged(view, of).counts))
+    if len(models) > 1:
+        words = unique_names(models, view.case_set or None)
+        model = choose("On the answers of", models, "graders_of", names=words)
+        view = replace(view, models=(model,))
     pairs, common = agreements(view, of)
     if pairs:
         _draw_matrix(view, names, pairs, common)
@@ -207,11 +213,11 @@ def _broken(name: str, at: int) -> str:
     return name.replace("/", "/<br>", 1).replace(" [", "<br>[").replace(" ", "<br>", 1)
 
 
-def draw_contradictions(_view: View, of: Graders, names: Mapping[str, str]) -> None:
-    """Draw how often graders judged the same both ways, over all that they ever judged."""
+def draw_contradictions(view: View, of: Graders, names: Mapping[str, str]) -> None:
+    """Draw how often graders judged the same answers of a model both ways."""
     order = list(AGAIN)
     found = sorted(
-        (one for one in rates() if one.grader in of), key=lambda one: (order.index(one.same), of.index(one.grader))
+        (one for one in rates(view) if one.grader in of), key=lambda one: (order.index(one.same), of.index(one.grader))
     )
     if not found:
         st.info(
@@ -224,15 +230,26 @@ def draw_contradictions(_view: View, of: Graders, names: Mapping[str, str]) -> N
         "A pair is a right answer with the same response, or with the same diagnosis read out of it, that a grader met "
         "more than once under the same prompts; “one answer, judged again” is the very same answer. Judged both ways: "
         "right at one time and not at another. A verdict that was taken over from an earlier identical answer is not "
-        "counted again. Over all stored runs, whatever the filters; 95 % intervals resample right answers."
+        "counted again. The answers of one model are looked at together, those of several never; 95 % intervals "
+        "resample right answers."
     )
     marks = [
-        Mark(AGAIN[one.same], one.share, *one.interval, one.grader, words=f"{one.both:,} of {one.pairs:,} pairs")
+        Mark(
+            AGAIN[one.same],
+            one.share,
+            *one.interval,
+            one.grader,
+            one.model,
+            words=f"{one.both:,} of {one.pairs:,} pairs",
+        )
         for one in found
     ]
+    models = unique_names(dict.fromkeys(one.model for one in found), view.case_set or None)
     axis = Axis("Judged both ways", None, ".0%", None, ".1%")
     draw_figure(
-        lambda dark: bars(marks, names, model_colours([*names, PANEL]), axis, places=list(AGAIN.values()), dark=dark),
+        lambda dark: bars(
+            marks, names, model_colours([*names, PANEL]), axis, places=list(AGAIN.values()), panels=models, dark=dark
+        ),
         "graders_flips",
         "Share of pairs that a grader judged both ways",
         words,
@@ -240,6 +257,7 @@ def draw_contradictions(_view: View, of: Graders, names: Mapping[str, str]) -> N
     table = pd.DataFrame(
         {
             "Grader": names.get(one.grader, one.grader),
+            "Model": models[one.model],
             "Judged more than once": AGAIN[one.same],
             "Judged both ways": one.both,
             "Of pairs": one.pairs,

@@ -85,10 +85,10 @@ def corrections(of: Graders, panel: Graders) -> list[CorrectedAccuracy]:
     return corrected_by_judge(Store(), of, panel)
 
 
-@cached_query("Looking for words that were judged twice…", 2)
-def rates() -> list[FlipRate]:
-    """Return how often each grader contradicted itself."""
-    return flip_rates(Store())
+@cached_query("Looking for words that were judged twice…", 8)
+def rates(view: View | None = None) -> list[FlipRate]:
+    """Return how often each grader contradicted itself on the answers of each model of a view, by default of all."""
+    return flip_rates(Store(), None if view is None else wanted(view, None).selection)
 
 
 def wanted(view: View, pair: tuple[str, str] | None, directions: Sequence[Direction] = ()) -> Wanted:

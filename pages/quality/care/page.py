@@ -36,7 +36,7 @@ from pages.quality.care.tables import ENDING, MISUSE, QUESTION, case_name
 
 _MEASURES = {
     "turns": ("Turns", "Queries that were answered, in a conversation.", 2),
-    "words_per_turn": ("Words a turn", "Words of a query, tags and what stood beside them aside.", 1),
+    "words_per_turn": ("Words a turn", "Words of the doctor’s messages a query, those outside the tags too.", 1),
     "to_staff": ("To the clinical staff", "Share of the queries that went to the staff, not to the patient.", 3),
     "repeated": ("Asked again", "Share of the queries that had been asked before, word for word.", 3),
 }

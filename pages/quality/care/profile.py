@@ -20,11 +20,11 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.care import RULES, CareQuestion
 from core.store.selection import Selection, staffed
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 from pages.kit.controls import choose
 from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
 from pages.kit.look import plain
-from pages.kit.names import dataset_name, model_colours
+from pages.kit.names import dataset_name, model_colours, unique_names
 from pages.kit.stored import care_conditions, care_extents
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View
@@ -308,35 +308,41 @@ def draw_table_of(
 
 def draw_normalised(view: View) -> None:
     """Draw the parts between 0 and 1, as means over data sets."""
-    found = across.normalised(care_profiles(view, by_dataset=True))
+    found = across.normalised(care_profiles(view, by_dataset=True), ask(across.across_data_sets))
     if all(row.value is None for row in found):
         st.info("There is no scale: normalising needs two models with different figures on the same data set.")
         return
-    colours = model_colours(list(view.names))
-    held = {(row.part, row.seat): row for row in found}
+    names = unique_names(list(dict.fromkeys(row.seat for row in found)))
+    colours = model_colours(list(names))
     rows = {
         part: [
-            Row(name, Estimate(one.value), colours[key], note=f"mean of {one.n_datasets} data sets")
-            for key, name in view.names.items()
-            if (one := held.get((part, key)))
+            Row(
+                names[row.seat],
+                Estimate(row.value),
+                colours[row.seat],
+                note=f"mean of {row.n_datasets} data set{'s' * (row.n_datasets != 1)}",
+            )
+            for row in found
+            if row.part == part
         ]
         for part in PARTS
     }
     draw_parts(rows, [], f"{rests(view)}; means over data sets", unit="0: lowest of a data set, 1: highest")
     lines = (
         {
-            "Model": view.names[row.seat],
+            "Model": names[row.seat],
             "Part": PART[row.part][0],
             "Normalised": row.value,
             "Data sets in it": row.n_datasets,
             **{dataset_name(name): value for name, value in row.by_dataset.items()},
         }
-        for row in sorted(found, key=lambda r: (list(view.names).index(r.seat), PARTS.index(r.part)))
+        for row in sorted(found, key=lambda r: (list(names).index(r.seat), PARTS.index(r.part)))
     )
     draw_table(pd.DataFrame(lines), "care-normalised")
     st.caption(
         "Each part within each data set from 0 (the lowest of the models chosen) to 1 (the highest), then the mean "
-        "over data sets. A data set where fewer than two models differ has no scale and is left out: a dash. Whoever "
+        "over the data sets of a model under one condition. Several conditions of a model on one data "
+        "set stay apart. A data set where fewer than two models differ has no scale and is left out: a dash. Whoever "
         "is chosen beside a model moves it here; published figures are of other conversations and not among them."
     )
 

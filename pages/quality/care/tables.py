@@ -21,8 +21,8 @@ PART: Final[dict[Part, tuple[str, str]]] = {
         "model’s accuracy on the whole question at once: conversational ÷ static accuracy, at most 1."
     ),
     "efficiency": (
-        "Efficiency and strategy", "100 times the mean over cases of 1 ÷ the mean number of words in the doctor’s "
-        "queries where the answer was right, and of 0 where it was not or nothing was asked."
+        "Efficiency and strategy", "100 times the mean over cases of 1 ÷ the mean number of words a query where the "
+        "answer was right, and of 0 where it was not or nothing was asked. Words outside the tags count, too."
     ),
     "empathy": (
         "Empathy", "Mean of the ratings (1 to 5) that the patient gave after the conversation, divided by 5."

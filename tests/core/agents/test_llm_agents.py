@@ -61,6 +61,20 @@ def test_the_examination_follows_the_conversation_and_precedes_the_question() ->
     assert last.index("On my arm.") < last.index("Skin: red.") < last.index("What is it?")
 
 
+@pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
+@pytest.mark.parametrize("format_", ["multi_turn", "single_turn"])
+def test_after_a_conversation_alone_the_doctor_is_told_to_ask_no_more(format_: str, question_type: str) -> None:
+    question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
+    shown = (Material(format_, dialogue=DIALOGUE), Material("summarized", text="A man itches."))  # type: ignore[arg-type]
+    script = Script(("Gout", "Gout"))
+    for material in shown:
+        hear(LLMDoctor(script.voice(), PACK).answer(SCENE, material, question))
+
+    after, written = (sent[-1]["content"] for sent in script.sent)
+    assert after.index("On my arm.") < after.index("Ask nothing more") < after.index("What is it?")
+    assert "Ask nothing more" not in written
+
+
 @pytest.mark.parametrize("kind", ["frq", "frq_top3"])
 def test_free_questions_name_no_choice(kind: str) -> None:
     script = Script(("Eczema",))

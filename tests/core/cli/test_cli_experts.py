@@ -83,7 +83,9 @@ def test_how_often_a_grader_contradicts_itself_needs_no_release(
     assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
     said = capsys.readouterr()
     assert {row["figure"]: row["n"] for row in rows(said.out)} == {
-        "judged the same response both ways": "2",
-        "judged the same diagnosis both ways": "1",
+        "judged the same response of openai/secret-one both ways": "1",
+        "judged the same diagnosis of openai/secret-one both ways": "1",
+        "judged the same response of openai/secret-two both ways": "1",
+        "judged the same diagnosis of openai/secret-two both ways": "1",
     }
     assert "import craftmd" in said.err

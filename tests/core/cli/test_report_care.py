@@ -110,7 +110,7 @@ def test_nothing_to_report_is_said_in_one_sentence(capsys: Captured) -> None:
     assert main(["report", "care", "--question-type", "mcq_many"]) == 2
 
 
-def test_suitability_of_the_library(db: Path, capsys: Captured) -> None:
+def test_suitability_of_the_library(db: Path, tmp_path: Path, capsys: Captured) -> None:
     assert main(["report", "suitability", "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["dataset"], found["cases"], found["unjudged"], found["suitable"]) == ("library", 60, 0, 60)
@@ -119,4 +119,9 @@ def test_suitability_of_the_library(db: Path, capsys: Captured) -> None:
     fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)}
     assert fields["age"]["present"] == 1
     assert all(row["present"] + row["imputed"] + row["absent"] == pytest.approx(1) for row in fields.values())
+    assert fields["sex"]["ci_low"] == pytest.approx(60 / (60 + 1.959964**2))
+    drawing = tmp_path / "fields.html"
+    assert main(["report", "suitability", "library", "--part", "fields", "--figure", str(drawing)]) == 0
+    assert f"Drew {len(fields)} estimates" in capsys.readouterr().out
+    assert drawing.stat().st_size > 0
     assert main(["report", "suitability", "nowhere"]) == 2

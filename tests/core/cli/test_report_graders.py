@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
+from core.events import Finished
 from core.store.database import Store
-from tests.core.measures.graders.graded import OTHER, OWN, THIRD, store_graded, three_graders
+from core.store.fold import fold
+from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 
 PANEL = f"{OWN},{OTHER},{THIRD}"
 
@@ -59,6 +62,48 @@ def test_differences_and_flips(judged: Store, capsys: pytest.CaptureFixture[str]
     assert len(out.read_text().splitlines()) == len(rows) + 1
     assert main(["report", "graders", "--part", "flips", "--out", str(out)]) == 1
     assert "exists already" in capsys.readouterr().err
+
+
+def test_no_row_pools_models_data_sets_or_versions_of_a_graders_prompts(
+    judged: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other grader judges two more answers, of the second doctor, under other prompts: both verdicts agree."""
+    judge_again(judged, OTHER, {"t100": "incorrect", "t110": "incorrect"}, 40.0, "def")
+    old, new = f"{OTHER} · prompts abc", f"{OTHER} · prompts def"
+    rows = [row for row in report(capsys) if row["measure"] == "percent agreement" and row["verdicts"] != "all kinds"]
+    found = {(row["graders"], row["model"]): (row["n_answers"], float(row["value"])) for row in rows}
+    assert found[f"{OWN}, {old}", "openai/a"] == ("5", 0.6)
+    assert found[f"{OWN}, {new}", "openai/b"] == ("2", 1.0)
+    assert {model for _, model in found} == {"openai/a", "openai/b"}
+    assert {row["model"] for row in report(capsys, "--models", "openai/b")} == {"openai/b"}
+    assert main(["report", "graders", "--panel", f"{OWN},{OTHER}"]) == 2
+    assert new in capsys.readouterr().err, "which versions there are"
+    by_grader = {(row["judge"], row["model"]): row["n_trials"] for row in report(capsys, "--part", "accuracy")}
+    assert (by_grader[old, "openai/a"], by_grader[new, "openai/b"]) == ("5", "2")
+    # "Gout" of the second doctor was judged twice under the new prompts, alike; of the first under the old, both ways
+    flips = {
+        (row["grader"], row["model"]): (row["pairs"], row["both_ways"])
+        for row in report(capsys, "--part", "flips")
+        if row["judged_again"] == "the same response"
+    }
+    assert (flips[old, "openai/a"], flips[new, "openai/b"]) == (("2", "2"), ("1", "0"))
+
+
+def test_answers_on_two_data_sets_are_rows_apart(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(db)
+    for data_set, says in (("ours", "correct"), ("theirs", "incorrect")):
+        case = a_case(1, case_key=f"{data_set}/1", profile=None)
+        header = a_header(data_set, [case], case_set=data_set, doctor="openai/a", arms=[("multi_turn", "frq")])
+        events = [answered(response="Eczema"), graded("correct"), graded(says, grader=OTHER, at=5.0), Finished(at=9.0)]
+        line = a_trial(events, trial_id=data_set, run_id=data_set, case_key=case.case_key, trial=0)
+        write_journal(store.journals, data_set, header, line)
+    fold(store)
+    rows = [row for row in report(capsys) if row["measure"] == "percent agreement" and row["verdicts"] != "all kinds"]
+    assert {(row["model"], row["n_answers"], float(row["value"])) for row in rows} == {
+        ("openai/a · ours", "1", 1.0),
+        ("openai/a · theirs", "1", 0.0),
+    }
+    assert {row["model"] for row in report(capsys, "--cases", "theirs")} == {"openai/a"}
 
 
 def test_what_cannot_be_reported_is_said_in_a_sentence(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

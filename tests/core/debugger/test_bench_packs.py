@@ -150,6 +150,7 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     )
     for path in folder.glob("*.md"):
         path.write_text(path.read_text().replace(", asks_for]", "]"))
+    (folder / "after_conversation.md").unlink()
     case = Case.model_validate({**CASE.model_dump(exclude={"asks_for"}), "question": "What is the best treatment?"})
     asked: dict[str, Any] = {"cases": (case,), "arms": (("vignette", "frq"), ("multi_turn", "frq"))}
     run = bench(fake_provider_thread.base_url, prompts="before", **asked)

@@ -108,8 +108,8 @@ def test_an_answer_shows_case_examination_and_question_apart_though_they_were_se
     ]
     assert len(vignette.sent) == 2
     exam = told["answer:multi_turn_exam:frq"]
-    assert [m.part for m in exam.messages][-3:] == ["dialogue", "examination", "question"]
-    assert EXAMINATION in exam.messages[-2].content
+    assert [m.part for m in exam.messages][-4:] == ["dialogue", "examination", "instruction", "question"]
+    assert EXAMINATION in exam.messages[-3].content
     assert exam.verdicts == (("frq", "correct"),)
     assert exam.extracted == "Allergic contact dermatitis"
     assert told["answer:vignette:mcq"].verdicts == (("mcq_loose", "correct"), ("mcq_strict", "correct"))

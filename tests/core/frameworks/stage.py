@@ -24,6 +24,8 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
 from tests.support.replies import Reply
 
+OVER = "The conversation with the patient is over. Ask nothing more, and answer from what you know by now."
+"""Said between a conversation and the question about it."""
 GREETING = "Hello, what symptoms bring you in today?"
 ROLES = ("doctor", "patient", "grader", "summariser")
 NAMES = CastNames(*(f"openai/{role}" for role in ROLES))

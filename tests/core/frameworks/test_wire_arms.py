@@ -15,6 +15,7 @@ from tests.core.frameworks.stage import (
     CASE,
     EXAMINATION,
     GREETING,
+    OVER,
     Actors,
     Rules,
     answers_asked,
@@ -63,9 +64,9 @@ async def test_each_format_shows_what_is_its_own(fake_provider: FakeProvider) ->
     known = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
     assert {one: after_system(body) for one, body in bodies.items()} == {
         "vignette": [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")],
-        "multi_turn": [*TALK[:-1], ("user", f"This is reply 3.\n\n{FREE_QUESTION}")],
-        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{FREE_QUESTION}")],
-        "single_turn": [("assistant", GREETING), ("user", f"This is reply 1.\n\n{FREE_QUESTION}")],
+        "multi_turn": [*TALK[:-1], ("user", f"This is reply 3.\n\n{OVER}\n\n{FREE_QUESTION}")],
+        "multi_turn_exam": [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{OVER}\n\n{FREE_QUESTION}")],
+        "single_turn": [("assistant", GREETING), ("user", f"This is reply 1.\n\n{OVER}\n\n{FREE_QUESTION}")],
         "exam_only": [("user", f"{known}\n\n{FREE_QUESTION}")],
     }
     assert "specialised in Dermatology" in bodies["vignette"]["messages"][0]["content"]
@@ -81,7 +82,7 @@ async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider)
         ("assistant", GREETING),
         ("user", "This is reply 1."),
         ("assistant", "And what else?"),
-        ("user", f"This is reply 2.\n\n{FREE_QUESTION}"),
+        ("user", f"This is reply 2.\n\n{OVER}\n\n{FREE_QUESTION}"),
     ]
 
 

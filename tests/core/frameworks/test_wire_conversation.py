@@ -19,6 +19,7 @@ from core.models.base import Sampling
 from tests.core.frameworks.stage import (
     CASE,
     GREETING,
+    OVER,
     ROLES,
     SEED,
     Actors,
@@ -67,7 +68,7 @@ async def test_every_request_of_a_short_conversation(fake_provider: FakeProvider
     assert concluding == [*opening, ("assistant", "How old are you?"), ("user", "This is reply 2.")]
     assert asked[:-1] == concluding[:-1]  # without the doctor's last message, the one with the diagnosis
     assert asked[-1][0] == "user"
-    assert asked[-1][1].startswith("This is reply 2.\n\nWhat is the most likely diagnosis?")
+    assert asked[-1][1].startswith(f"This is reply 2.\n\n{OVER}\n\nWhat is the most likely diagnosis?")
     assert said(events) == [
         ("doctor", GREETING),
         ("patient", "This is reply 1."),

@@ -19,10 +19,14 @@ def cell_at(cells: list[Cell], *key: str | None) -> Cell:
 def test_published_cells_are_the_printed_ones_with_their_table() -> None:
     cells = published_cells("craftmd", "all")
     gpt_4 = cell_at(cells, "gpt_4", "vignette", "mcq", None)
-    assert (gpt_4.mean, gpt_4.ci_low, gpt_4.ci_high, gpt_4.table) == (0.82, 0.804, 0.837, 1)
-    assert cell_at(cells, "mistral_v1_7b", "vignette", "mcq", None).table == 22
-    # of both tables that print Mistral v2, the first is taken
-    assert cell_at(cells, "mistral_v2_7b", "vignette", "frq", None).table == 4
+    assert (gpt_4.mean, gpt_4.ci_low, gpt_4.ci_high, gpt_4.source) == (0.82, 0.804, 0.837, "supplementary table 1")
+    assert cell_at(cells, "mistral_v1_7b", "vignette", "mcq", None).source == "supplementary table 22"
+    # of both tables that print Mistral v2, the one on all cases is taken, and the other is named where it differs
+    both = cell_at(cells, "mistral_v2_7b", "vignette", "frq", None)
+    assert (both.mean, [(one.table, one.mean) for one in both.differing]) == (0.222, [(22, 0.211)])
+    assert both.source.startswith("supplementary table 4; table 22")
+    assert "0.211" in both.source
+    assert cell_at(cells, "mistral_v2_7b", "vignette", "mcq", None).source == "supplementary table 1"
     assert cell_at(published_cells("craftmd", "specialty"), "gpt_4", "vignette", "mcq", "Cardiology").mean == 0.802
     assert cell_at(published_cells("craftmd", "dermatology"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.791
     assert cell_at(published_cells("craftmd", "single"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.867
@@ -43,8 +47,8 @@ def test_every_printed_accuracy_is_in_some_split() -> None:
 
 def test_an_interval_that_misses_its_mean_is_not_shown() -> None:
     cells = published_cells("craftmd", "all")
-    assert all(c.ci_low is None for c in cells if c.table == 4)
-    assert all(c.ci_low is not None and c.ci_low <= c.mean for c in cells if c.table != 4)
+    assert all(c.ci_low is None for c in cells if c.printed[0].table == 4)
+    assert all(c.ci_low is not None and c.ci_low <= c.mean for c in cells if c.printed[0].table != 4)
 
 
 def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
@@ -56,15 +60,15 @@ def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
     vignettes = [c for c in cells if c.format == "vignette" and c.question_type == "mcq"]
     assert [c.model for c in vignettes if c.own] == ["openai/gpt-4-1106-preview"]
     assert "gpt_4" not in {c.model for c in vignettes}
-    assert cell_at(cells, "gpt_4", "multi_turn", "mcq", None).table == 1
-    assert all((c.own is None) != (c.table is None) for c in cells)
+    assert cell_at(cells, "gpt_4", "multi_turn", "mcq", None).source == "supplementary table 1"
+    assert all((c.own is None) == bool(c.printed) for c in cells)
 
 
 def test_an_arm_of_which_nothing_counts_is_no_cell_and_leaves_the_published_one() -> None:
     broken = [score(1, 0, 0, model="gpt_4", excluded={"provider_error": 5})]
     assert own_cells(broken, "all", "bootstrap") == []
     cells = with_published([], published_cells("craftmd", "all"), str)
-    assert cell_at(cells, "gpt_4", "vignette", "mcq", None).table == 1
+    assert cell_at(cells, "gpt_4", "vignette", "mcq", None).source == "supplementary table 1"
 
 
 def test_case_sets_are_kept_apart_and_dermatology_is_only_that() -> None:

@@ -41,7 +41,7 @@ def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
     assert (OTHER, "answer") not in found  # no answer was judged twice
     judge_again(store, OTHER, {"t000": "incorrect", "t010": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t011": "correct"}, 60.0, "other prompts")
-    again = {(one.grader, one.same): one for one in flip_rates(store)}[OTHER, "answer"]
+    again = {(one.grader, one.same): one for one in flip_rates(store)}[f"{OTHER} · prompts abc", "answer"]
     # other prompts are no contradiction: t011 was not judged again under the same
     assert (again.pairs, again.both, again.verdicts) == (2, 1, 4)
     assert again.interval.low <= 0.5 <= again.interval.high

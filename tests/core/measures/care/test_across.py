@@ -35,14 +35,14 @@ def test_each_part_is_scaled_within_a_data_set_then_averaged() -> None:
         *(a_profile(seat, "alpha", accuracy=value) for seat, value in (("a", 0.2), ("b", 0.5), ("c", 0.8))),
         *(a_profile(seat, "beta", accuracy=value) for seat, value in (("a", 0.9), ("b", 0.4))),
     ]
-    found = {one.seat: one for one in normalised(given) if one.part == "accuracy"}
+    found = {one.seat: one for one in normalised(given, {}) if one.part == "accuracy"}
     assert {seat: one.value for seat, one in found.items()} == pytest.approx({"a": 0.5, "b": 0.25, "c": 1.0})
     assert found["c"].by_dataset == {"alpha": 1.0, "beta": None}
     assert (found["a"].n_datasets, found["c"].n_datasets) == (2, 1)
 
 
 def test_no_scale_where_fewer_than_two_seats_differ() -> None:
-    alone = normalised([a_profile("a", "alpha", accuracy=0.2)])
+    alone = normalised([a_profile("a", "alpha", accuracy=0.2)], {})
     assert [one.value for one in alone] == [None] * 4
     # 0.1 + 0.2 is not 0.3 to the last digit: rounding is no difference
     given = [
@@ -50,7 +50,7 @@ def test_no_scale_where_fewer_than_two_seats_differ() -> None:
         a_profile("b", "x", empathy=0.3),
         a_profile("c", "x", empathy=None),
     ]
-    assert {one.value for one in normalised(given) if one.part == "empathy"} == {None}
+    assert {one.value for one in normalised(given, {}) if one.part == "empathy"} == {None}
 
 
 def points(*pairs: tuple[float, float], group: str = "g") -> list[Point]:

@@ -127,13 +127,16 @@ def test_a_perfect_grader_changes_nothing() -> None:
 def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:
     write_journal(store.journals, "run0", grades("t01", graded("incorrect", at=20.0), run_id="run0"))
     fold(store)
-    found = {(one.grader, one.same): one for one in flip_rates(store)}
-    # the answer is the same in all cases: "Eczema 0" was judged 7 times, both ways; "Eczema 1" 6 times, one way
-    responses = found["openai/g", "response"]
-    assert (responses.pairs, responses.both, responses.verdicts) == (2, 1, 13)
-    # what was read out of all of them is one diagnosis
-    diagnoses = found["openai/g", "diagnosis"]
-    assert (diagnoses.pairs, diagnoses.both, diagnoses.verdicts) == (1, 1, 13)
+    found = {(one.model, one.same): (one.pairs, one.both, one.verdicts) for one in flip_rates(store)}
+    # the answer is the same in all cases: "Eczema 0" of the first doctor was judged 7 times, both ways; "Eczema 1" of
+    # the second 6 times, one way; what was read out of each of them is one diagnosis
+    assert found == {
+        ("openai/secret-one", "response"): (1, 1, 7),
+        ("openai/secret-two", "response"): (1, 0, 6),
+        ("openai/secret-one", "diagnosis"): (1, 1, 7),
+        ("openai/secret-two", "diagnosis"): (1, 0, 6),
+        ("openai/secret-one", "answer"): (1, 1, 2),
+    }
 
 
 GRADER_FILE = """Question: how many?,,,
