@@ -53,7 +53,7 @@ from core.jobs.plan import (
     without_words,
 )
 from core.jobs.progress import is_running
-from core.jobs.run import Players, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.run import Players, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
 from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
@@ -140,7 +140,8 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             with folded_store().read() as cursor:
                 done = {row.run_id: row.done for row in stored_runs(cursor)}
             twin = unfinished_twin(header.fingerprint, done) or begun_with_other_cast(asked, header, registry, done)
-            twin = None if twin is not None and is_running(twin.run_id) else twin
+            if twin is not None and is_running(twin.run_id):
+                raise already_running(twin.run_id)
         if who and (twin is None or twin.fingerprint == header.fingerprint):
             print(who, flush=True)
         for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
@@ -158,7 +159,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         else:
             if size.calls:
                 print_estimate(size, dry_run=False)
-            begin(header)
+            begin(header, again=given["fresh"])
         return _carry_out(header, registry, concurrency, budget_usd, players)
 
     words = f"Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."
@@ -211,7 +212,9 @@ def _options(known: Framework) -> Given:
         "budget_usd": (Budget, None),
         "batch": option(bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
         "dry_run": (DryRun, False),
-        "fresh": option(bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
+        "fresh": option(
+            bool, False, "Begin a second copy of a campaign that is running or unfinished.", "--again", "--fresh"
+        ),
     }
 
 

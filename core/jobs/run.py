@@ -12,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from filelock import FileLock
 from pydantic import SecretStr
 
 from core import access, paths
@@ -36,8 +38,8 @@ from core.jobs.plan import (
     models_of,
     trials_of,
 )
-from core.jobs.progress import Progress, Stop, is_running, running
-from core.journal import JournalWriter, RunHeader, done_trials, journal_path, writable
+from core.jobs.progress import Progress, Stop, is_running, running, status
+from core.journal import JournalWriter, RunHeader, done_trials, journal_path, read_header, writable
 from core.models.keys import environment
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
@@ -65,21 +67,58 @@ class Outcome:
     stopped: str | None
 
 
-def begin(header: RunHeader) -> None:
-    """Write the first line of a new run's journal; a run is begun once only."""
+def begin(header: RunHeader, *, again: bool = False) -> None:
+    """Write the first line of a new run's journal.
+
+    Raises ``AnamnesisError`` if the same campaign is running, in this process or another, since it would be paid for
+    twice; ``again`` asks for a second copy on purpose.
+    """
     access.require("run", header.run_id)
     access.check_money()
     path = journal_path(header.run_id)
-    try:
-        with writable(path.parent):
-            path.parent.mkdir(parents=True)
-    except FileExistsError:
-        raise AnamnesisError(
-            f"Another process began the same campaign this very second: take it up with "
-            f"`python -m core resume {header.run_id}`, or try again."
-        ) from None
-    with JournalWriter(path) as journal:
-        journal.append(header)
+    folder = path.parent.parent
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # of two that begin at the same moment the second finds the first one's journal
+        with FileLock(folder / f".{header.fingerprint[:8]}.lock"):
+            if not again and (running_id := same_running(header.fingerprint)):
+                raise already_running(running_id)
+            try:
+                path.parent.mkdir()
+            except FileExistsError:
+                raise AnamnesisError(
+                    f"The run {header.run_id} was begun this very second: take it up with "
+                    f"`python -m core resume {header.run_id}`, or try again."
+                ) from None
+            with JournalWriter(path) as journal:
+                journal.append(header)
+
+
+def same_running(fingerprint: str) -> str | None:
+    """Return the run of the same campaign that a process works on or began a moment ago; ``None`` if there is none."""
+    for path in paths.journals_folder().glob(f"*-{fingerprint[:8]}/journal.jsonl"):
+        with suppress(AnamnesisError):  # a damaged journal is nobody's at the moment
+            header = read_header(path)
+            if header.fingerprint == fingerprint and (is_running(header.run_id) or _is_starting(path, header)):
+                return header.run_id
+    return None
+
+
+def _is_starting(path: Path, header: RunHeader) -> bool:
+    """Say whether a run has its first line and its process is not at work yet."""
+    with path.open("rb") as file:
+        alone = next(file, b"") and not next(file, b"")
+    return bool(alone) and 0 <= time.time() - header.created_at < _STARTED_WITHIN_S
+
+
+def already_running(run_id: str) -> AnamnesisError:
+    """Return the error of a campaign that is running already, with how far it is."""
+    progress = status(run_id)
+    so_far = f" ({progress['done']} of {progress['planned']} trials)" if progress else ""
+    return AnamnesisError(
+        f"The same campaign is running as {run_id}{so_far}, and would be paid for twice: follow it on the page Runs or "
+        "with `python -m core runs`, or ask for a second copy with --again or another --seed."
+    )
 
 
 def start(
