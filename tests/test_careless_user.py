@@ -221,7 +221,6 @@ SITUATIONS = (
         Page("compare"),
         says("openai/lenient", "openai/strict"),
         silent(r"the same on both sides:[^.]*\bgrader[,.]"),
-        expected=NOT_YET,
     ),
     situation(
         "a re-grading covers four of ten answers",
@@ -257,7 +256,6 @@ SITUATIONS = (
         ),
         "report monitor --versions openai/gout-a,openai/gout-b",
         says("openai/summary", "openai/other-summary"),
-        expected="commands do not say yet what else differs between two doctors; the page Compare does",
     ),
     situation(
         "one doctor runs at two temperatures",
@@ -278,7 +276,6 @@ SITUATIONS = (
         "report accuracy --by served",
         row({"served": "drifts-june"}, n_trials=5),
         row({"served": "drifts-july"}, n_trials=5),
-        expected=NOT_YET,
     ),
     situation(
         "the provider serves another model under the same name in the second run",
@@ -290,7 +287,6 @@ SITUATIONS = (
         "report accuracy",
         row({"model": "v-june"}, n_trials=10),
         row({"model": "v-july"}, n_trials=10),
-        expected=NOT_YET,
     ),
     situation(
         "two servers have a model of the same name",
@@ -301,7 +297,6 @@ SITUATIONS = (
         ),
         "report accuracy",
         says(r"127\.0\.0\.1", "localhost"),
-        expected=NOT_YET,
     ),
     situation(
         "the second doctor of a study is planned without naming the other seats",
@@ -309,7 +304,6 @@ SITUATIONS = (
         f"{SPOKEN} --doctor openai/gout-b --dry-run",
         says("patient.*openai/patient-a", "grader.*openai/fair", "openai/gout-a"),
         silent("own model", "grades itself"),
-        expected=NOT_YET,
     ),
     # ---------------------------------------------------------------------------------------------------- subsets
     situation(
@@ -323,7 +317,6 @@ SITUATIONS = (
         says(r"\b1[0-4] ?(?:of|/) ?(?:its |the |all )?40\b"),
         "report monitor --versions openai/gout-costly,openai/bunion",
         row(n_cases=lambda n: 10 <= n <= 14, second_mean=0),
-        expected=NOT_YET,
     ),
     situation(
         "20 cases of one doctor are compared with 40 of another",
@@ -374,7 +367,6 @@ SITUATIONS = (
         says("repeat|same seed|twice"),
         "report repeatability",
         silent(r"pass\^[34]"),
-        expected=NOT_YET,
     ),
     situation(
         "five trials of each case are one and the same reply",
@@ -382,7 +374,6 @@ SITUATIONS = (
         "report repeatability",
         row({"figure": "flip rate"}, value=0, ci_high=lambda high: high > 0),
         no_certain_icc,
-        expected=NOT_YET,
     ),
     # ---------------------------------------------------------------------------------------------------- answers
     situation(
@@ -405,7 +396,6 @@ SITUATIONS = (
         "report accuracy",
         blank(10),
         silent("provider_error"),
-        expected=NOT_YET,
     ),
     situation(
         "a model declines, and the grader says so in its own words",
@@ -413,14 +403,12 @@ SITUATIONS = (
         "report accuracy",
         refused(10),
         silent("ungradable"),
-        expected=NOT_YET,
     ),
     situation(
         "summaries are cut at their limit",
         (IMPORT, f"-{SUMMED_UP} --doctor openai/gout {CAST.replace('openai/summary', 'openai/cut-summary')}"),
         "report accuracy",
         row(n_excluded=5, n_cases=0, excluded_by_reason="cut"),
-        expected=NOT_YET,
     ),
     situation(
         "half of the answers list every choice",
@@ -428,7 +416,6 @@ SITUATIONS = (
         "report accuracy",
         row(mean=1),
         says(r"strict", r"\.50?0?\b"),
-        expected=NOT_YET,
     ),
     situation(
         "a file holds three cases twice",
@@ -446,7 +433,6 @@ SITUATIONS = (
         says(r"toe-4.*\b2\b.*\b12\b"),
         "check cases nested",
         says(r"toe-4.*\b2\b.*\b12\b"),
-        expected=NOT_YET,
     ),
     situation(
         "some cases ask for a treatment, and a published figure of diagnoses stands beside",
@@ -469,7 +455,6 @@ SITUATIONS = (
         "report accuracy",
         row({"model": "openai/slips"}, mean=0.99),
         errors_never_narrow,
-        expected=NOT_YET,
     ),
     situation(
         "two doctors differ in all of five cases",
@@ -481,7 +466,6 @@ SITUATIONS = (
         "report monitor --versions openai/gout,openai/bunion",
         # of the 32 ways to give five differences a sign two are as far from zero
         row(difference=-1, p=lambda p: p >= 2 / 32 - 1e-6, ci_low=-1, ci_high=lambda high: high > -1),
-        expected=NOT_YET,
     ),
     situation(
         "twelve specialties are compared at once",
@@ -496,7 +480,6 @@ SITUATIONS = (
         "report history --part change --models reference/oracle-direct,openai/gout",
         # twelve differences of one sign: 2 in 4,096 by their signs, times seventeen measures at most
         row({"measure": "accuracy"}, n_cases=12, change=-1, p_holm=lambda p: p <= 17 * 2 / 4096 + 1e-6),
-        expected=NOT_YET,
     ),
     situation(
         "two doctors play two data sets under AutoMedic",
@@ -510,7 +493,6 @@ SITUATIONS = (
         ),
         "report care --part normalised",
         scaled_over_both,
-        expected=NOT_YET,
     ),
     situation(
         "memorisation of one model is tested on two data sets",
@@ -524,7 +506,6 @@ SITUATIONS = (
         says("library2"),
         "report memorisation --cases library2",
         row(n=6),
-        expected=NOT_YET,
     ),
     situation(
         "the prompts of a grader change between two gradings",
@@ -536,7 +517,6 @@ SITUATIONS = (
         ),
         "report graders --part accuracy",
         prompts_apart,
-        expected=NOT_YET,
     ),
     situation(
         "answers to the long list of choices stand beside those of version 0.4",
@@ -548,7 +528,6 @@ SITUATIONS = (
         "report accuracy",
         values("question_type", 2),
         every_row(n_trials=10),
-        expected=NOT_YET,
     ),
     situation(
         "a printed figure of Mistral-7B is looked up on two pages",
@@ -558,7 +537,6 @@ SITUATIONS = (
         says(r"\.222\b.*\btable 4\b", r"\.211\b.*\btable 22\b"),
         Page("monitoring"),
         says(r"\.222\b.*\btable 4\b", r"\.211\b.*\btable 22\b"),
-        expected=NOT_YET,
     ),
     situation(
         "a model and a data set are misspelt in a filter",

@@ -59,7 +59,7 @@ def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
 
 
 def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool = False) -> list[JudgeAccuracy]:
-    """Return the accuracy of every model and arm by each grader, then by the panel if one is named.
+    """Return the accuracy of every model and arm by each grader that judged it, then by the panel if one is named.
 
     ``common``: only answers that all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of
     fewer than two, or with a member twice.
@@ -67,7 +67,10 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
     found: list[JudgeAccuracy] = []
     for place, grader in enumerate(judged.graders):
         rows = accuracy_of(judge_scores(judged, _newest_of(place, common)))
-        found += [JudgeAccuracy(grader, row) for row in rows]
+        judged_by_it = {(c.model, c.format, c.question_type) for c in judged.counts if c.verdicts[place] is not None}
+        found += [
+            JudgeAccuracy(grader, row) for row in rows if (row.model, row.format, row.question_type) in judged_by_it
+        ]
     if panel:
         _check(panel)
         of_panel = judged.of(panel)

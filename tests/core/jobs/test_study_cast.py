@@ -25,7 +25,7 @@ TALK: Any = (("multi_turn", "frq"),)
 def a_run(campaign: Campaign, created_at: float = 100.0, **changes: Any) -> Run:
     """The stored run of a campaign, as ``registry()`` fills its seats."""
     header = header_of(in_full(campaign, registry()), registry(), created_at)
-    fields = header.model_dump(exclude={"cases", "many_choices", "fork", "edited", "type"})
+    fields = header.model_dump(exclude={"cases", "many_choices", "fork", "edited", "type", "schema_version"})
     arms = tuple((format_, question_type) for format_, question_type in header.arms)
     return Run(**{**fields, "arms": arms, "cases": len(header.cases), **changes})
 
@@ -169,10 +169,10 @@ def test_the_command_says_who_sits_and_why_and_takes_up_what_it_began(
 
 def header_of_half(base_url: str, doctor: str, like: RunHeader) -> RunHeader:
     """Begin, and do not play, what ``run --sample 3`` began when the grader was that of ``like``."""
-    from core.datasets.select import answers_of, choose
+    from core.datasets.select import choices_of, choose
 
     chosen = choose("library", sample=3)
-    campaign = replace(campaign_of(like), cases=chosen.cases, case_set=chosen.name, many_choices=answers_of("library"))
+    campaign = replace(campaign_of(like), cases=chosen.cases, case_set=chosen.name, many_choices=choices_of("library"))
     assert (campaign.tested, campaign.settings.base_url) == (doctor, base_url)
     return begun(campaign)
 
