@@ -27,6 +27,7 @@ from core.measures.experts.adjudication import (
 )
 from core.measures.experts.reviewing import ReviewState, states
 from core.measures.graders.agreement import Judged, common_agreement, flip_rates, pair_agreements, read_judged
+from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.graders import Wanted, differences
@@ -59,17 +60,23 @@ def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
 
 
 def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool = False) -> list[JudgeAccuracy]:
-    """Return the accuracy of every model and arm by each grader that judged it, then by the panel if one is named.
+    """Return the accuracy of every model and arm by each grader, then by the panel if one is named.
 
     ``common``: only answers that all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of
     fewer than two, or with a member twice.
     """
     found: list[JudgeAccuracy] = []
+    arms_of: dict[str, set[tuple[str, str, str]]] = {}
     for place, grader in enumerate(judged.graders):
+        judged_arms = {(c.model, c.format, c.question_type) for c in judged.counts if c.verdicts[place] is not None}
+        arms_of[grader] = judged_arms
+    for place, grader in enumerate(judged.graders):
+        # what another version of its prompts judged is not missing under this one
+        versions = (arms for name, arms in arms_of.items() if name != grader and _base(name) == _base(grader))
+        elsewhere = set[tuple[str, str, str]]().union(*versions) - arms_of[grader]
         rows = accuracy_of(judge_scores(judged, _newest_of(place, common)))
-        judged_by_it = {(c.model, c.format, c.question_type) for c in judged.counts if c.verdicts[place] is not None}
         found += [
-            JudgeAccuracy(grader, row) for row in rows if (row.model, row.format, row.question_type) in judged_by_it
+            JudgeAccuracy(grader, row) for row in rows if (row.model, row.format, row.question_type) not in elsewhere
         ]
     if panel:
         _check(panel)
@@ -81,6 +88,11 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
         for row in accuracy_of(judge_scores(of_panel, majority)):
             found.append(JudgeAccuracy(PANEL, row, ties[row.model, row.format, row.question_type]))
     return found
+
+
+def _base(grader: str) -> str:
+    """Return a grader's name without the version of its prompts."""
+    return grader.partition(SEPARATOR)[0]
 
 
 def judge_scores(judged: Judged, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
