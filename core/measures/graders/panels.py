@@ -68,8 +68,10 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
     found: list[JudgeAccuracy] = []
     arms_of: dict[str, set[tuple[str, str, str]]] = {}
     for place, grader in enumerate(judged.graders):
-        judged_arms = {(c.model, c.format, c.question_type) for c in judged.counts if c.verdicts[place] is not None}
-        arms_of[grader] = judged_arms
+        arms_of[grader] = set()
+        for count in judged.counts:
+            if count.verdicts[place] is not None:
+                arms_of[grader].add((count.model, count.format, count.question_type))
     for place, grader in enumerate(judged.graders):
         # what another version of its prompts judged is not missing under this one
         versions = (arms for name, arms in arms_of.items() if name != grader and _base(name) == _base(grader))
