@@ -3,4 +3,4 @@
 Nothing below this package imports Streamlit.
 """
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
