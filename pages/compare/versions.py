@@ -63,7 +63,7 @@ def draw_versions() -> None:
         return
     cells = _accuracies(view, versions)
     by = f"choices by: {RULE[view.rule].lower()}"
-    rests = f"{dataset_name(view.case_set)}; 95 % intervals by bootstrap over cases; {by}."
+    rests = f"{dataset_name(view.case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
     draw_figure(
         lambda dark: versions_chart(cells, versions, dark=dark),
         "monitoring_accuracy",

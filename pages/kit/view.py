@@ -21,7 +21,11 @@ from pages.kit.names import dataset_name, unique_names
 
 Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "statistics", "pooled"]
 RULES: tuple[McqRule, ...] = ("mcq_loose", "mcq_strict")
-INTERVALS: dict[DifferenceInterval, str] = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
+INTERVALS: dict[DifferenceInterval, str] = {
+    "smoothed": "Smoothed bootstrap",
+    "bootstrap": "Bootstrap",
+    "normal": "Normal theory (t)",
+}
 _RULE_HELP = "The paper’s rule: the answer occurs in the response, which also counts a response that lists all."
 _CHOSEN = "_chosen"
 _WIDTH = 224
@@ -55,7 +59,7 @@ class View:
     specialties: tuple[str, ...] = ()
     asks_for: tuple[AsksFor, ...] = ()
     rule: McqRule = "mcq_loose"
-    interval: DifferenceInterval = "bootstrap"
+    interval: DifferenceInterval = "smoothed"
     correction: Correction = "holm"
     pooled: bool = False
     """Whether a doctor's conditions are put together on purpose."""
