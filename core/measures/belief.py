@@ -260,11 +260,7 @@ def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
         float(brier.mean()),
         *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
         n_cases,
-        more=bounded(
-            "ece",
-            float(_ece(sums.sum(axis=0)[None])[0]),
-            unless_alike(percentiles(_ece(resampled_sums(sums)), n_cases)),
-        ),
+        more=bounded("ece", error, error_bounds),
         columns=Columns("brier", "brier_low", "brier_high", None),
     )
     bins = []

@@ -33,6 +33,9 @@ _STEPS = 100
 _NODE_DISTANCE = 0.25
 _NODES = np.arange(0.0, 10.0, _NODE_DISTANCE)
 """Where the integrand is looked at: the trapezoidal rule on a scale that becomes logarithmic far out, to 1e-9."""
+_NOTHING_LEFT = 40.0
+"""How far the exponent falls until the integrand is below the last digit."""
+_FAR = 10.0
 _CLOSE = 1e-8
 _MOST_ROUNDS = 80
 
@@ -137,10 +140,20 @@ def _chance_above_zero(coefficients: Floats, shapes: Floats) -> Floats:
     part = coefficients / (1 - coefficients * saddle[:, None])
     second, third = part**2 @ shapes + 1 / saddle**2, 2 * (part**3 @ shapes) - 2 / saddle**3
     bend, width = (third / (6 * second))[:, None], (1 / np.sqrt(second))[:, None]
+    # far out many small coefficients make exp(K) grow to one side: the parabola opens to the other
+    drift = (coefficients / (1 + (_FAR * width * coefficients) ** 2)) @ shapes
+    bend = np.where(bend * drift[:, None] > 0, -bend / 2, bend)
     y, step = width * np.sinh(_NODES), width * np.cosh(_NODES)
-    path, along = saddle[:, None] + bend * y**2 + 1j * y, (2 * bend * y + 1j) * step
-    exponent = -np.einsum("j,rjk->rk", shapes, np.log(1 - coefficients[:, :, None] * path[:, None, :]))
-    values = (np.exp(exponent) / path * along).imag
+    while True:
+        path, along = saddle[:, None] + bend * y**2 + 1j * y, (2 * bend * y + 1j) * step
+        exponent = -np.einsum("j,rjk->rk", shapes, np.log(1 - coefficients[:, :, None] * path[:, None, :]))
+        uphill = exponent.real.max(axis=1) > exponent.real[:, 0] + 1
+        if not uphill.any():
+            break
+        bend = np.where(uphill[:, None], 0.0, bend)  # a straight line never rises
+    # far out, where nothing is left to add, the parabola may leave the valley for a hill
+    over = np.logical_or.accumulate(exponent.real < exponent.real[:, :1] - _NOTHING_LEFT, axis=1)
+    values = (np.exp(np.where(over, -np.inf, exponent)) / path * along).imag
     return np.asarray(_NODE_DISTANCE * (values.sum(axis=1) - values[:, 0] / 2) / np.pi)
 
 

@@ -226,8 +226,8 @@ def _ask_statistics() -> dict[str, Any]:
                 "interval",
                 names=INTERVALS,
                 shape="segments",
-                help="Bootstrap: cases are resampled, with a correction for few cases. Normal theory: "
-                "mean ± t · sd / √n.",
+                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and one at 1, so that it holds near "
+                "these. Bootstrap: percentiles, with a correction for few cases. Normal theory: mean ± t · sd / √n.",
             ),
             "correction": choose(
                 "Correction of p",

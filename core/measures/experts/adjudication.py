@@ -1,7 +1,8 @@
 """Figures of the experts' answers: shares, paired tests, agreement, and how far a grader can be trusted.
 
 What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
-about one case hang together: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are given only of a review that is unblinded.
+about one case hang together: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
+given only of a review that is unblinded.
 
 A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
 an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.

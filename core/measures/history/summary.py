@@ -41,7 +41,7 @@ from core.text.topics import TOPICS, Topic
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean over cases with its 95 % interval: all ``None`` if no case has the measure, bounds if lengths are alike."""
+    """A mean over cases with its 95 % interval; all ``None`` without cases, bounds if lengths are all alike."""
 
     mean: float | None
     ci_low: float | None
