@@ -4,7 +4,7 @@
 Design of Experiments (1935), section 21): were the arms alike, each case's difference could as well have the other
 sign, and p is the share of all 2ⁿ choices of signs whose mean lies at least as far from 0 as the observed one. Of yes
 and no it is McNemar's exact test. The interval is the smoothed one (``core.stats.smoothed``) of the differences, which
-lie between −1 and 1; it holds 0 where p is above 1 − level, and only there.
+lie between −1 and 1; it holds 0 if p is above 1 − level, and at most ends there otherwise.
 
 ``bootstrap_difference`` is the comparison by resampling of Johri et al. 2025, Methods, corrected for few cases;
 ``core.stats.paper`` has the published digits.

@@ -226,7 +226,7 @@ def _ask_statistics() -> dict[str, Any]:
                 "interval",
                 names=INTERVALS,
                 shape="segments",
-                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and one at 1, so that it holds near "
+                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and at 1, so that it holds near "
                 "these. Bootstrap: percentiles, with a correction for few cases. Normal theory: mean ± t · sd / √n.",
             ),
             "correction": choose(
