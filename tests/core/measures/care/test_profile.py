@@ -164,11 +164,12 @@ def test_the_interval_of_the_accuracy_against_scipy() -> None:
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.02), "60 items outweigh the pseudo-items"
 
 
-def test_the_interval_of_the_efficiency_against_a_plain_loop(six: CareProfile) -> None:
+def test_the_interval_of_the_efficiency_against_a_plain_loop(trials: pd.DataFrame, six: CareProfile) -> None:
     found = six.efficiency
-    # six items and two pseudo-items, at 0 and at the shortest queries' 20, in random weights
+    # six items and two pseudo-items in random weights, at 0 and at what the shortest queries were worth
+    shortest = 100 * item_rows(trials)["per_word"].max()
     shape = 0.75 - 1.25 / 6
-    values, shapes = [20, 500 / 36, 0, 10, 0, 0, 0, 20], [1] * 6 + [shape] * 2
+    values, shapes = [20, 500 / 36, 0, 10, 0, 0, 0, shortest], [1] * 6 + [shape] * 2
     means = np.random.default_rng(5).dirichlet(shapes, 40_000) @ values
     tail = stats.norm.sf(stats.t.ppf(0.975, 24))
     assert (found.low, found.high) == pytest.approx(np.quantile(means, [tail, 1 - tail]), abs=0.15)
