@@ -251,7 +251,7 @@ def column_intervals(
             bounds[column] = bootstrap_interval(matrix[present[:, column], column], level, shares=False)
     if together.size:
         means = _resampled_means(matrix[:, together], resamples, seed)
-        for position, column in enumerate(together):
+        for position, column in enumerate(together.tolist()):
             tail = tail_of(int(counts[column]), level, True)
             low, high = np.nanquantile(means[:, position], [tail, 1 - tail])
             bounds[column] = unless_alike(Interval(float(low), float(high)))

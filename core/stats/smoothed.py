@@ -87,7 +87,7 @@ def _interval(above: Floats, below: Floats, counts: NDArray[np.int64], level: fl
     shapes = np.append(counts.astype(np.float64), [shape, shape])
 
     def normal_score(shares: Floats) -> Floats:
-        return _score_below_zero(above - shares[:, None] * below, shapes)
+        return np.asarray(_score_below_zero(above - shares[:, None] * below, shapes))
 
     wanted = np.array([scipy.special.ndtri(tail), -scipy.special.ndtri(tail)])
     low, high = _solved(normal_score, wanted, _first_guess(above, below, shapes, tail))
@@ -164,7 +164,7 @@ def _on_steps(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     ticks = np.concatenate([below, below + 1]).astype(np.int64)
     shared = np.bincount(ticks, np.concatenate([weights * (1 - beyond), weights * beyond]))
     used = shared > 0
-    return low + step * np.flatnonzero(used), shared[used]
+    return np.asarray(low + step * np.flatnonzero(used), dtype=np.float64), np.asarray(shared[used], dtype=np.float64)
 
 
 def _solved(score: Callable[[Floats], Floats], wanted: Floats, guess: Floats) -> Floats:

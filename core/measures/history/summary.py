@@ -129,10 +129,10 @@ def compare_models(
         raise UsageError(
             f"{first} and {second} have no case in common: compare models that were run on the same cases."
         )
-    compared = [
-        _compared(*(side.loc[shared, m].to_numpy(dtype=np.float64) for side in sides), None if m in LENGTHS else 1.0)
-        for m in measures
-    ]
+    compared = []
+    for m in measures:
+        first_values, second_values = (side.loc[shared, m].to_numpy(dtype=np.float64) for side in sides)
+        compared.append(_compared(first_values, second_values, most=None if m in LENGTHS else 1.0))
     p_values = adjusted((difference.p for _, _, difference in compared), correction)
     return [
         ComparisonRow(m, one, other, difference, p)
@@ -151,7 +151,8 @@ def _figure(values: Floats, low: float, high: float) -> Figure:
     held = values[~np.isnan(values)]
     if not held.size:
         return Figure(None, None, None, 0)
-    return Figure(float(held.mean()), *(None if np.isnan(bound) else bound for bound in (low, high)), held.size)
+    bounds = [None if np.isnan(bound) else bound for bound in (low, high)]
+    return Figure(float(held.mean()), bounds[0], bounds[1], held.size)
 
 
 @dataclass(frozen=True)
