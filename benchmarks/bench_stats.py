@@ -14,7 +14,7 @@ from common import SMOKE, median_s, sized, table
 from numpy.typing import NDArray
 
 from core.stats.bootstrap import bootstrap_interval
-from core.stats.differences import Difference, paired_difference
+from core.stats.differences import Difference, bootstrap_difference
 from core.stats.intervals import Interval, t_interval
 from core.stats.paper import RESAMPLES, SEED, paper_p_values, resamples_of
 
@@ -35,7 +35,7 @@ def arms_of(rng: np.random.Generator, n: int, shape: tuple[float, float] = (1, 1
 
 
 def exact(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
-    return paired_difference(first, second, engine="exact", expanded=False)
+    return bootstrap_difference(first, second, engine="exact", expanded=False)
 
 
 def by_loop(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -60,7 +60,7 @@ def timed(n: int) -> list[str]:
     loop = median_s(lambda: by_loop(*pair), 5)
     others = [
         median_s(together, 5) / TOGETHER,
-        median_s(lambda: paired_difference(*pair, engine="resampled")),
+        median_s(lambda: bootstrap_difference(*pair, engine="resampled")),
         median_s(lambda: exact(*pair), 100),
     ]
     assert paper_p_values(many) == [by_loop(*pair), *paper_p_values(many[1:])]
@@ -84,7 +84,7 @@ def agreement() -> None:
     for _ in range(arms):
         n = int(rng.integers(20, 1_000))
         pair = arms_of(rng, n, (0.7, 0.7), rng.normal(scale=1 / n**0.5))
-        true, seeded = exact(*pair), paired_difference(*pair, engine="resampled", expanded=False)
+        true, seeded = exact(*pair), bootstrap_difference(*pair, engine="resampled", expanded=False)
         error = max((true.p * (1 - true.p) / 10_000) ** 0.5, 1e-4)
         apart["seeded"].append(abs(seeded.p - true.p) / error)
         apart["published"].append(abs(paper_p_values([pair])[0] - true.p) / error)
@@ -129,7 +129,7 @@ def simulated(n: int, runs: int, shape: tuple[float, float]) -> Tally:
     tally = Tally()
     for _ in range(runs):
         first, second = arms_of(rng, n, shape)
-        plain, ours = (paired_difference(first, second, expanded=expanded) for expanded in (False, True))
+        plain, ours = (bootstrap_difference(first, second, expanded=expanded) for expanded in (False, True))
         tally.count(
             mean_t=covers(t_interval(first), truth),
             mean_plain=covers(bootstrap_interval(first, expanded=False), truth),

@@ -37,13 +37,14 @@ def export_training(
     sample: CaseSample = None,
     order: Annotated[str, typer.Option(help="Of the questions: direct, random or reversed.")] = "direct",
     dialogues: Annotated[int, typer.Option(min=1, help="Dialogues of each case, in other phrases.")] = 1,
-    test_share: Annotated[float, typer.Option(help="Share of the cases that is kept for test.")] = 0.2,
+    test_share: Annotated[float, typer.Option(help="Share of the cases that is kept for test.")] = 0.4,
     similar: Annotated[float, typer.Option(help="Per cent from which two vignettes are near-duplicates.")] = 75.0,
     seed: Annotated[int, typer.Option(help="Decides sample, phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
 ) -> int:
     """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import Settings, build, write
+    from core.training.split import LEAST_TEST
 
     if order not in ORDERS:
         raise UsageError(f"{order!r} is no order: say {', '.join(ORDERS)}.")
@@ -64,6 +65,12 @@ def export_training(
         print(f"Wrote {entry.dialogues:,} dialogues of {entry.cases:,} cases to {out / name}.")
     for row in training.manifest.specialties:
         print(f"  {row.specialty:<30} {row.train:>5} train {row.test:>5} test")
+    n_test = training.manifest.files["test.jsonl"].cases
+    if n_test < LEAST_TEST:
+        print(
+            f"Only {n_test} cases are kept for test: before and after training should be compared on {LEAST_TEST} or "
+            "more. Take more --cases, or a larger --test-share."
+        )
     clusters = training.manifest.near_duplicates
     print(f"{len(clusters)} clusters of near-duplicate cases, each on one side.")
     for cluster in clusters[:_SHOWN_CLUSTERS]:

@@ -23,7 +23,7 @@ from core.words import FORMAT, QUESTION_TYPE, ROLE, VERDICT
 def report_of(store: Store, run_id: str) -> str:
     """Return the report on a run; raise ``UsageError`` where it is not stored.
 
-    Accuracy is the mean over a case's trials, then over cases, with a bootstrap interval of 95 % over cases; verdicts
+    Accuracy is the mean over a case's trials, then over cases, with an interval of 95 % over cases; verdicts
     are those that count now.
     """
     with store.read() as cursor:

@@ -26,6 +26,7 @@ from core.measures.extent import note_extents, on_shared_cases
 from core.measures.provenance import note_conditions
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
+from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.regrading import count_read_before
@@ -34,7 +35,7 @@ from core.store.selection import McqRule, Selection
 CaseGroup = Literal["specialty", "dataset"]
 Group = Literal["specialty", "dataset", "served"]
 """By what scores are split: properties of cases, or the name under which the doctor's model was served in a trial."""
-IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]
+IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
 
 
 @dataclass(frozen=True)
@@ -71,20 +72,20 @@ def accuracy(
     by: Group | None = None,
     selection: Selection | None = None,
     *,
-    interval: IntervalKind = "bootstrap",
+    interval: IntervalKind = "smoothed",
     mcq_rule: McqRule = "usual",
 ) -> list[AccuracyRow]:
     """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
 
-    ``interval``: ``bootstrap`` is exact where it can be and else resampled; ``exact`` refuses to resample;
-    ``resampled`` always does; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are
-    95 %.
+    ``interval``: ``smoothed`` (``core.stats.smoothed``) holds near 0 and 1 as well; ``bootstrap``, percentiles over
+    resampled cases, is exact if it can be, else by random numbers; ``exact`` refuses these, ``resampled`` always
+    takes them; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are 95 %.
     """
     return accuracy_of(read_scores(store, selection, mcq_rule, by_served=by == "served"), by, interval=interval)
 
 
 def accuracy_of(
-    scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "bootstrap"
+    scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "smoothed"
 ) -> list[AccuracyRow]:
     """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
     place: dict[str, int] = {}
@@ -107,6 +108,7 @@ def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
 
 
 _INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
+    "smoothed": mean_interval,
     "bootstrap": bootstrap_interval,
     "exact": exact_interval,
     "resampled": resampled_interval,
@@ -274,7 +276,7 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
 def report(
     asked: Asked,
     by: By = None,
-    interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap",
+    interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
     shared_cases: Annotated[bool, "Only cases that all conditions in the table were asked, arm by arm."] = False,
 ) -> Iterator[Row]:
     """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.

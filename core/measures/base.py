@@ -8,6 +8,7 @@ with its interval, the number behind it, what was excluded and why. ``core.measu
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -110,6 +111,12 @@ class Row:
     unit: str = "cases"
     columns: Columns = MEAN
     by: str = ""
+
+    def __post_init__(self) -> None:
+        """Let bounds that do not exist be ``None``, however the statistics say so."""
+        for name in ("low", "high"):
+            if (bound := getattr(self, name)) is not None and math.isnan(bound):
+                object.__setattr__(self, name, None)
 
     def __getitem__(self, name: str) -> Any:
         """Return what stands in a column; ``KeyError`` where the row has none of that name."""

@@ -43,6 +43,7 @@ from core.measures.base import Asked, Columns, Row, bounded, metric
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import column_intervals
+from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.failures import believed, cases_of, probes_of_trials
@@ -252,12 +253,14 @@ def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
     counts, weight, probability, right = tables
     sums = np.hstack([weight, probability, right])
     brier = np.bincount(case, share * (leading - leads) ** 2).astype(np.float64)
+    error = float(_ece(sums.sum(axis=0)[None])[0])
+    error_bounds = unless_alike(percentiles(_ece(resampled_sums(sums)), n_cases))
     row = Row(
         {**label, "n_cases": n_cases, "n_probes": len(beliefs)},
         float(brier.mean()),
         *column_intervals(brier[:, None], shares=[True], resamples=RESAMPLES)[0],
         n_cases,
-        more=bounded("ece", float(_ece(sums.sum(axis=0)[None])[0]), percentiles(_ece(resampled_sums(sums)), n_cases)),
+        more=bounded("ece", error, error_bounds),
         columns=Columns("brier", "brier_low", "brier_high", None),
     )
     bins = []

@@ -1,8 +1,8 @@
 """Arms, models and versions compared case by case: difference of means, outcomes, which cases changed.
 
 Only cases that count on both sides are compared; how many count on one side alone is said. A difference is always the
-second side minus the first. Test and interval: Johri et al. 2025, Methods (paired bootstrap over cases). A step from
-one version of a model to the next is such a comparison (the same, monitoring of model versions).
+second side minus the first. Test and interval: ``core.stats.differences``. A step from one version of a model to the
+next is such a comparison (Johri et al. 2025, monitoring of model versions).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.measures.extent import note_extents
 from core.measures.provenance import differing, graders, notes_of, side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
-from core.stats.differences import PairedCounts, paired_difference
+from core.stats.differences import PairedCounts, bootstrap_difference, paired_difference
 from core.stats.intervals import t_interval
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.queries.accuracy import CaseScore
@@ -36,7 +36,7 @@ Cases = Mapping[str, CaseScore]
 ArmOf = tuple[str, Format, QuestionType]
 Outcome = Literal["both", "first_only", "second_only", "neither"]
 OUTCOMES: tuple[Outcome, ...] = ("both", "first_only", "second_only", "neither")
-DifferenceInterval = Literal["bootstrap", "normal"]
+DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
 BASELINE: Format = "vignette"
 """What every other format is compared with, declared before looking at any figure."""
 
@@ -57,7 +57,7 @@ class PairedCase(NamedTuple):
 class Comparison:
     """What became of the cases that both sides count.
 
-    ``difference`` is second mean − first mean with its 95 % interval; p is two-sided, by the paired bootstrap; NaN
+    ``difference`` is second mean − first mean with its 95 % interval; p is two-sided, by sign flips; NaN
     with fewer than two cases. ``counts`` are cases right on both sides, the first alone, the second alone, neither.
     ``first_alone`` and ``second_alone`` count the cases left out because the other side has no counted trial.
     """
@@ -121,12 +121,15 @@ def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     return found
 
 
-def compare(first: Cases, second: Cases, interval: DifferenceInterval = "bootstrap") -> Comparison:
-    """Compare two sides by case; ``interval`` of the difference by the bootstrap or by normal theory (t)."""
+def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothed") -> Comparison:
+    """Compare two sides by case; ``interval`` is that of the difference: smoothed, percentiles or normal theory (t)."""
     pairs = paired_cases(first, second)
     a, b = (np.array([getattr(pair, side) for pair in pairs], dtype=np.float64) for side in ("first", "second"))
     found = paired_difference(b, a)
-    bounds = found.interval if interval == "bootstrap" else t_interval(b - a)
+    if interval == "smoothed":
+        bounds = found.interval
+    else:
+        bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(b - a)
     outcomes = [pair.outcome for pair in pairs]
     changes = [pair.change for pair in pairs]
     return Comparison(
@@ -153,7 +156,7 @@ def adjusted_p(results: Sequence[Comparison], correction: Correction) -> list[fl
 
 
 def format_pairs(
-    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "bootstrap"
+    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "smoothed"
 ) -> list[FormatPair]:
     """Compare each format with the vignette of the same model, question type and group, paired by case.
 

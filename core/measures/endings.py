@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
 from core.measures.base import Asked, Columns, Listed, Row, bounded, counts_in_words, metric
-from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
+from core.stats.smoothed import mean_interval
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from core.store.selection import McqRule
 
@@ -61,7 +61,7 @@ def endings(table: pd.DataFrame) -> list[Row]:
             Row(
                 {"model": str(model)},
                 float(by_case.mean()) if by_case.size else float("nan"),
-                *bootstrap_interval(by_case),
+                *mean_interval(by_case),
                 by_case.size,
                 {"no conversation": len(trials) - len(rows)},
                 {
@@ -258,12 +258,13 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
             by_grade = rule.without or (rule.wrong and rule.mcq_rule == "usual")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
             both = kept & (standard > 0)
-            same, interval = _difference(scores[both], usual[both])
+            # a rule against itself has no difference to estimate
+            same, interval = _difference(scores[both], usual[both]) if rule.key != STANDARD.key else (0.0, NOTHING)
             found.append(
                 Row(
                     {"model": model, "format": arm[0], "question_type": arm[1], "rule": rule.key},
                     float(scores[kept].mean()) if kept.any() else None,
-                    *bootstrap_interval(scores[kept]),
+                    *mean_interval(scores[kept]),
                     int(kept.sum()),
                     more={
                         "n_answers": int(counted.sum()),
@@ -333,8 +334,6 @@ def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]
     """Return the mean difference on the same cases with its interval."""
     if not scores.size:
         return None, NOTHING
-    if np.array_equal(scores, before):
-        return 0.0, Interval(0.0, 0.0)
     compared = paired_difference(scores, before)
     return compared.mean, compared.interval
 

@@ -26,9 +26,9 @@ from core.measures.compare import ArmOf, by_arm
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import LEDGER, Facts
 from core.measures.missing import measure_missing
-from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
+from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.facts import Judge, judged_patients, judges, people_beside
@@ -209,10 +209,10 @@ def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Ro
             Row(
                 dict(zip(("model", "format", "question_type"), arm, strict=True)),
                 _mean(every),
-                *bootstrap_interval(every),
+                *mean_interval(every),
                 int(kept.sum()),
                 more={
-                    **bounded("without_patient", _mean(without), bootstrap_interval(without), "without"),
+                    **bounded("without_patient", _mean(without), mean_interval(without), "without"),
                     **bounded("same_cases", gain.mean, gain.interval),
                     "n_cases": int(kept.sum()),
                     "answers_left_out": sum(spoiled.values()),

@@ -24,8 +24,8 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.compare import by_arm
 from core.prompts import PromptPack, load_pack
-from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import wilson
+from core.stats.smoothed import mean_interval
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.cases import StoredCompletion, completions
 from core.store.selection import Selection
@@ -145,9 +145,9 @@ def with_and_without(found: Sequence[StoredCompletion], scores: Iterable[CaseSco
                 Row(
                     {**label, "format": format_, "question_type": question_type},
                     _mean(everything),
-                    *bootstrap_interval(everything),
+                    *mean_interval(everything),
                     len(everything),
-                    more={**bounded("without", _mean(rest), bootstrap_interval(rest)), "n_without": len(rest)},
+                    more={**bounded("without", _mean(rest), mean_interval(rest)), "n_without": len(rest)},
                     columns=Columns("accuracy", "low", "high", "n"),
                 )
             )

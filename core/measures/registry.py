@@ -24,6 +24,7 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
+from core.stats.smoothed import mean_interval
 from core.store.scores import case_means, evidence
 
 
@@ -94,7 +95,7 @@ class ScoreMeans:
             of = by_score.get((trials.model, name), means[:0])
             values = of["mean"].dropna().to_numpy(dtype=np.float64)
             shares = bool(((values >= 0) & (values <= 1)).all())
-            low, high = bootstrap_interval(values, shares=shares) if values.size else (None, None)
+            low, high = mean_interval(values) if shares else bootstrap_interval(values, shares=False)
             have, failed = int(of["n"].sum()), int(of["n_broken"].sum())
             why = {
                 "failed": trials.broken - failed,

@@ -6,7 +6,8 @@ small distribution with itself, and needs no random numbers. Other values are re
 time.
 Intervals are expanded (``core.stats.intervals``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
 Where all cases score alike (all right, all wrong, one case only) every resample is the same; the interval of a share is
-Wilson's then.
+Wilson's then, other means have none. Near such samples percentiles are too narrow: the default for shares is
+``core.stats.smoothed``.
 
 Of many means over the same cases one draw of cases serves every column: the same resamples with the same seed, in a
 hundredth of the time where there are hundreds of columns. A column that some cases lack takes the mean over those that
@@ -25,7 +26,8 @@ import numpy as np
 import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.intervals import NOTHING, Interval, expansion_of_mean, wilson_if_alike
+from core.stats.intervals import NOTHING, Interval, expansion_of_mean, unless_alike, wilson_if_alike
+from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -93,7 +95,7 @@ def bootstrap_interval(
     """Return the percentile bootstrap interval of the mean: exact on a lattice, else near it or resampled.
 
     NaN without values. ``expanded`` corrects for few cases; without it they are those of the publication. ``shares``
-    says that values lie between 0 and 1, so that those which are all alike have an interval too.
+    says that values lie between 0 and 1, so that those which are all alike have an interval too; others are NaN.
     """
     exact = exact_interval(values, level, expanded=expanded, shares=shares)
     if exact is not None:
@@ -121,7 +123,7 @@ def exact_interval(
     if distribution is None:
         return None
     found = distribution.interval(tail_of(sample.size, level, expanded))
-    return _unless_alike(found, sample, level) if expanded and shares else found
+    return _unless_alike(found, sample, level, shares) if expanded else found
 
 
 def resampled_interval(
@@ -140,13 +142,15 @@ def resampled_interval(
     tail = tail_of(sample.size, level, expanded)
     low, high = np.quantile(resampled_means(sample, resamples, seed), [tail, 1 - tail])
     found = Interval(float(low), float(high))
-    return _unless_alike(found, sample, level) if expanded and shares else found
+    return _unless_alike(found, sample, level, shares) if expanded else found
 
 
-def _unless_alike(found: Interval, sample: Floats, level: float) -> Interval:
+def _unless_alike(found: Interval, sample: Floats, level: float, shares: bool) -> Interval:
     # a low level has bounds that meet though values differ
     alike = math.isclose(float(sample.min()), float(sample.max()), abs_tol=_ROUNDING)
-    return wilson_if_alike(found, float(sample[0]), sample.size, level) if alike else found
+    if not alike:
+        return found
+    return wilson_if_alike(found, float(sample[0]), sample.size, level) if shares else NOTHING
 
 
 def tail_of(n: int, level: float, expanded: bool) -> float:
@@ -232,27 +236,26 @@ def column_intervals(
 ) -> list[Interval]:
     """Return the interval of each column's mean; rows are cases, NaN is a case without a value.
 
-    ``shares`` says of each column whether its values lie between 0 and 1; none does if it is not given.
+    ``shares`` says of each column whether its values lie between 0 and 1 (none does if it is not given): those have the
+    smoothed interval. Others are resampled together; their bounds are NaN where all values are alike.
     """
     present = ~np.isnan(matrix)
     counts = present.sum(axis=0)
-    many = np.flatnonzero(counts >= FEW)
-    bounds = [
-        bootstrap_interval(matrix[present[:, c], c], level, shares=False) if counts[c] < FEW else NOTHING
-        for c in range(matrix.shape[1])
-    ]
-    if many.size:
-        means = _resampled_means(matrix[:, many], resamples, seed)
-        for position, column in enumerate(many):
+    is_share = np.zeros(matrix.shape[1], dtype=bool) if shares is None else np.asarray(shares, dtype=bool)
+    together = np.flatnonzero((counts >= FEW) & ~is_share)
+    bounds = [NOTHING] * matrix.shape[1]
+    for column in range(matrix.shape[1]):
+        if is_share[column]:
+            bounds[column] = mean_interval(matrix[present[:, column], column], level)
+        elif counts[column] < FEW:
+            bounds[column] = bootstrap_interval(matrix[present[:, column], column], level, shares=False)
+    if together.size:
+        means = _resampled_means(matrix[:, together], resamples, seed)
+        for position, column in enumerate(together.tolist()):
             tail = tail_of(int(counts[column]), level, True)
             low, high = np.nanquantile(means[:, position], [tail, 1 - tail])
-            bounds[column] = Interval(float(low), float(high))
-    return [
-        wilson_if_alike(found, float(matrix[present[:, c], c].mean()), int(counts[c]), level)
-        if share and counts[c]
-        else found
-        for c, (found, share) in enumerate(zip(bounds, shares or [False] * len(bounds), strict=True))
-    ]
+            bounds[column] = unless_alike(Interval(float(low), float(high)))
+    return bounds
 
 
 def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:

@@ -1,9 +1,13 @@
-"""Bootstrap comparison of two arms (or models, or versions): difference of means, interval, two-sided p-value.
+"""Comparison of two arms (or models, or versions) on the same cases: difference of means, interval, two-sided p-value.
 
-p is the chance that a resampled difference lies at least as far from the observed one as the observed one lies from
-zero (Johri et al. 2025, Methods); ``core.stats.paper`` has the published digits. By default p and interval are expanded
-for few cases, and resamples at exactly that distance count half: with 20 cases they hold 5 % and 95 %, the plain ones
-6.4 % and 93.5 % (benchmarks/bench_stats.py). With hundreds of cases the two hardly differ.
+``paired_difference`` serves every comparison of two paired samples. p is that of the exact sign-flip test (Fisher, The
+Design of Experiments (1935), section 21): were the arms alike, each case's difference could as well have the other
+sign, and p is the share of all 2ⁿ choices of signs whose mean lies at least as far from 0 as the observed one. Of yes
+and no it is McNemar's exact test. The interval is the smoothed one (``core.stats.smoothed``) of the differences, which
+lie between −1 and 1; it holds 0 if p is above 1 − level, and at most ends there otherwise.
+
+``bootstrap_difference`` is the comparison by resampling of Johri et al. 2025, Methods, corrected for few cases;
+``core.stats.paper`` has the published digits.
 
 McNemar's test is that of paired yes/no judgements: whether two models (or judges) differ on the same items.
 """
@@ -15,11 +19,22 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import RESAMPLES, SEED, Chance, mean_distribution, resampled_means, tail_of
+from core.stats.bootstrap import (
+    MAX_POINTS,
+    RESAMPLES,
+    SEED,
+    Chance,
+    find_lattice,
+    mean_distribution,
+    resampled_means,
+    tail_of,
+)
 from core.stats.intervals import NOTHING, Expansion, Interval, expansion_of_mean
+from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
 Engine = Literal["auto", "exact", "resampled"]
@@ -28,13 +43,17 @@ FLOOR = 1e-10
 """Smallest exact p-value before the small-sample correction: the transform's rounding errors, summed over a tail, are
 2e-12 at 8,000 cases. A p-value at its floor means "at most this"."""
 _TIE = 1e-12
+_MOST_ENUMERATED = 20
+"""Differences off a lattice, up to which all choices of signs are gone through."""
+_SIGN_BLOCK = 2_000
 
 
 @dataclass(frozen=True)
 class Difference:
     """Mean of the first arm minus mean of the second, in the unit of the scores.
 
-    ``n`` counts cases. p and bounds are NaN where there are fewer than two.
+    ``n`` counts cases. p and bounds are NaN where there are fewer than two. ``engine`` says whether p is exact or by
+    random draws.
     """
 
     mean: float
@@ -45,6 +64,77 @@ class Difference:
 
 
 def paired_difference(
+    first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0
+) -> Difference:
+    """Compare two arms on the same cases, given in the same order.
+
+    ``most`` is the largest difference that there can be: 1 for shares. ``None`` takes the largest value seen, for
+    measures without a limit that are never negative, such as lengths; bounds are NaN if all values are 0.
+    """
+    a, b = _paired_scores(first, second)
+    differences = a - b
+    n = differences.size
+    mean = float(differences.mean()) if n else float("nan")
+    if n < 2:
+        return Difference(mean, NOTHING, float("nan"), n, "exact")
+    p, engine = sign_flip_p(differences)
+    limit = float(np.abs([a, b]).max()) if most is None else most
+    if np.abs(differences).max() > limit + _TIE:
+        raise UsageError(f"A difference is larger than {limit:g}, the largest that there can be.")
+    smoothed = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
+    return Difference(mean, _consistent(smoothed, mean, p <= 1 - level), p, n, engine)
+
+
+def _consistent(interval: Interval, mean: float, significant: bool) -> Interval:
+    """Return the interval with the bound between mean and 0 moved to 0 if it contradicts the test.
+
+    The exact test is stricter than the interval with few cases, and knows only the sizes of the differences seen.
+    """
+    low, high = interval
+    if mean > 0 and (low > 0) != significant:
+        low = 0.0
+    elif mean < 0 and (high < 0) != significant:
+        high = 0.0
+    return Interval(low, high)
+
+
+def sign_flip_p(differences: ArrayLike) -> tuple[float, Literal["exact", "resampled"]]:
+    """Return the two-sided p-value of the sign-flip test that the mean difference is 0, and how it was found.
+
+    Exact where differences lie on a lattice, as those of shares of a few trials do (the sum is a convolution), and of
+    at most 20 differences other than 0; else from 10,000 random choices of signs with a fixed seed. The smallest is
+    2 / 2ⁿ, or 1e-10 at a lattice of many cases: "at most this".
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    sizes, total = np.abs(values[values != 0]), abs(float(values.sum()))
+    if not sizes.size or total <= _TIE * sizes.sum():
+        return 1.0, "exact"
+    reached = total - 1e-9 * float(sizes.sum())
+    lattice = find_lattice(np.append(0.0, sizes))
+    if lattice is not None and 2 * int(lattice.ticks.sum()) < MAX_POINTS:
+        ticks = lattice.ticks[1:]
+        points = scipy.fft.next_fast_len(2 * int(ticks.sum()) + 1, real=True)
+        transform = np.ones(points // 2 + 1)
+        for tick, count in zip(*np.unique(ticks, return_counts=True), strict=True):
+            transform *= np.cos(2 * np.pi * (tick * np.arange(transform.size) % points) / points) ** count
+        chances = scipy.fft.irfft(transform, points).clip(0)
+        least = int(np.ceil(reached / lattice.step - 1e-6))
+        return min(1.0, max(FLOOR, float(chances[least : points - least + 1].sum()))), "exact"
+    if sizes.size <= _MOST_ENUMERATED:
+        sums = sizes[:1]  # the first sign may stay: all sums with the other one are those with all signs changed
+        for size in sizes[1:]:
+            sums = np.concatenate([sums + size, sums - size])
+        return float(np.mean(np.abs(sums) >= reached)), "exact"
+    generator, hits = np.random.default_rng(SEED), 0
+    for start in range(0, RESAMPLES, _SIGN_BLOCK):
+        shape = (min(_SIGN_BLOCK, RESAMPLES - start), sizes.size)
+        bits = np.frombuffer(generator.bytes(shape[0] * shape[1] // 8 + 1), dtype=np.uint8)
+        positive = np.unpackbits(bits)[: shape[0] * shape[1]].reshape(shape).astype(np.float64)
+        hits += int(np.sum(np.abs(2 * (positive @ sizes) - sizes.sum()) >= reached))
+    return (hits + 1) / (RESAMPLES + 1), "resampled"
+
+
+def bootstrap_difference(
     first: ArrayLike,
     second: ArrayLike,
     level: float = 0.95,
@@ -54,15 +144,13 @@ def paired_difference(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Difference:
-    """Compare two arms on the same cases, given in the same order.
+    """Compare two arms on the same cases by the bootstrap over cases.
 
     ``engine``: ``auto`` is exact where the differences lie on a lattice, else resampled; ``exact`` raises
     ``UsageError`` where that is not possible. ``expanded`` corrects for few cases; see ``core.stats.intervals``.
     Without it p and percentiles are the plain ones of the publication, but for its random numbers.
     """
-    a, b = _scores(first), _scores(second)
-    if a.size != b.size:
-        raise UsageError("Paired arms need the same cases: compare arms of different cases as unpaired.")
+    a, b = _paired_scores(first, second)
     differences = a - b
     n = differences.size
     mean = float(differences.mean()) if n else float("nan")
@@ -93,6 +181,13 @@ def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -
     if expansion is None:
         return min(1.0, max(floor, chance.beyond + chance.tied))
     return expansion.p(min(1.0, max(floor, chance.beyond + chance.tied / 2)))
+
+
+def _paired_scores(first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats]:
+    a, b = _scores(first), _scores(second)
+    if a.size != b.size:
+        raise UsageError("Paired arms need the same cases: only cases that count on both sides can be compared.")
+    return a, b
 
 
 def _scores(values: ArrayLike) -> Floats:

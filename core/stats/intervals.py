@@ -66,6 +66,11 @@ def wilson_if_alike(resampled: Interval, share: float, cases: int, level: float 
     return wilson(share * cases, cases, level)
 
 
+def unless_alike(resampled: Interval) -> Interval:
+    """Return an interval as resampled, or NaN bounds if these meet: resamples that are all alike say nothing."""
+    return NOTHING if math.isclose(resampled.low, resampled.high, rel_tol=1e-9, abs_tol=1e-12) else resampled
+
+
 class Expansion(NamedTuple):
     """How far bootstrap deviations fall short.
 

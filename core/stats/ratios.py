@@ -1,8 +1,7 @@
 """Intervals of figures that are made of sums over cases, such as a share of answers: cases are resampled whole.
 
-For means of one number a case, ``core.stats.bootstrap`` is exact. What is divided by another sum is resampled here,
-with a fixed seed and the same correction for few cases (``core.stats.intervals``). As there, a share that is the
-same in all cases has Wilson's interval over cases.
+A share of items has the smoothed interval (``core.stats.smoothed``). Other figures made of sums are taken from random
+resamples, with a fixed seed and a correction for few cases (``core.stats.intervals``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.stats.bootstrap import MANY, SEED, drawn_cases, tail_of
-from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
+from core.stats.intervals import NOTHING, Interval
+from core.stats.smoothed import ratio_interval
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -51,27 +51,7 @@ def ratio_intervals(numerators: ArrayLike, denominators: ArrayLike, level: float
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     if above.shape != below.shape:
         raise UsageError("Ratios need as many numerators as denominators.")
-    sums = resampled_sums(np.hstack([above, below]))
-    columns = above.shape[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = sums[:, :columns] / sums[:, columns:]
-    found = [percentiles(ratios[:, column], above.shape[0], level) for column in range(columns)]
-    return [
-        wilson_if_alike(one, ratio(above[:, column], below[:, column]), int((below[:, column] > 0).sum()), level)
-        for column, one in enumerate(found)
-    ]
-
-
-def share_interval(hits: ArrayLike, items: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the interval of the share Σ hits / Σ items; both are by case, whose items hang together.
-
-    Wilson's where every case has one item at most, else cases are resampled with all their items.
-    """
-    above, below = (np.asarray(table, dtype=np.float64) for table in (hits, items))
-    if below.size and below.max() <= 1:
-        return wilson(float(above.sum()), int(below.sum()), level)
-    (found,) = ratio_intervals(above[:, None], below[:, None], level)
-    return found
+    return [ratio_interval(above[:, column], below[:, column], level) for column in range(above.shape[1])]
 
 
 def ratio(numerators: ArrayLike, denominators: ArrayLike) -> float:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import RESAMPLES, bootstrap_interval
-from core.stats.intervals import NOTHING, Interval
+from core.stats.bootstrap import RESAMPLES
+from core.stats.intervals import NOTHING, Interval, unless_alike
 from core.stats.ratios import percentiles, resampled_sums
+from core.stats.smoothed import mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +72,10 @@ def flip_rate(correct: ArrayLike, counted: ArrayLike) -> Share:
 
 
 def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
-    """Return the interval of the one-way intraclass correlation of single trials, resampled by case."""
+    """Return the interval of the one-way intraclass correlation of single trials, resampled by case.
+
+    NaN bounds if trials of a case always agree, or if all cases are alike: no resample says anything else then.
+    """
     right, trials = _counts(correct, counted)
     used = trials > 0
     right, trials = right[used], trials[used]
@@ -83,7 +87,7 @@ def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
         within = (total - of_means) / (n - k)
         per_case = (n - squared / n) / (k - 1)
         between = ((of_means - total**2 / n) / (k - 1) - within) / per_case
-        return percentiles(between / (between + within), right.size)
+        return unless_alike(percentiles(between / (between + within), right.size))
 
 
 def variance_components(sums: ArrayLike, counted: ArrayLike, squares: ArrayLike | None = None) -> VarianceComponents:
@@ -116,4 +120,4 @@ def _counts(correct: ArrayLike, counted: ArrayLike, *, binary: bool = True) -> t
 
 def _share(values: Floats, trials: Floats) -> Share:
     mean = float(values.mean()) if values.size else float("nan")
-    return Share(mean, values.size, trials.size - values.size, bootstrap_interval(values))
+    return Share(mean, values.size, trials.size - values.size, mean_interval(values))

@@ -215,7 +215,7 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
     if n_pairs:
         st.caption(
             f"Stars (on bars, and in the table of pairs): each format against the same model’s vignette, paired by "
-            f"case (bootstrap), p corrected by {LABELS[view.correction]} over the {n_pairs} pairs shown; {STARS}. "
+            f"case (sign-flip test), p corrected by {LABELS[view.correction]} over the {n_pairs} pairs shown; {STARS}. "
             "Published figures carry none."
         )
     if tables := sorted({figure.table for cell in cells for figure in cell.printed[:1]}):

@@ -76,7 +76,7 @@ def draw_overview(
     )
     draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]))
     st.caption(
-        f"Paired by case; p by the paired bootstrap, corrected by {LABELS[view.correction]} over the {len(found)} "
+        f"Paired by case; p by the sign-flip test, corrected by {LABELS[view.correction]} over the {len(found)} "
         f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "
         "rose or fell. Invalid answers are excluded, and a case that counts on one side only is left out."
     )

@@ -78,7 +78,7 @@ def draw_versions() -> None:
     cells = _accuracies(view, versions, split=split)
     rules = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
     by = f"choices by {rules}" if rules else "no answer with choices"
-    rests = f"{dataset_name(view.case_set)}; 95 % intervals by bootstrap over cases; {by}."
+    rests = f"{dataset_name(view.case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
     draw_figure(
         lambda dark: versions_chart(cells, versions, dark=dark),
         "monitoring_accuracy",

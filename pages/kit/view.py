@@ -21,7 +21,11 @@ from pages.kit.names import dataset_name, unique_names
 
 Part = Literal["models", "formats", "questions", "datasets", "specialties", "asks_for", "rule", "statistics", "pooled"]
 RULES: tuple[McqRule, ...] = ("usual", "mcq_loose", "mcq_strict")
-INTERVALS: dict[DifferenceInterval, str] = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
+INTERVALS: dict[DifferenceInterval, str] = {
+    "smoothed": "Smoothed bootstrap",
+    "bootstrap": "Bootstrap",
+    "normal": "Normal theory (t)",
+}
 _RULE_HELP = (
     "Each framework’s own: the paper’s rule for CRAFT-MD and Consultation, exactly one choice named for AutoMedic; "
     "many choices by the grader. The paper’s rule: the answer occurs in the response, which also counts a response "
@@ -59,7 +63,7 @@ class View:
     specialties: tuple[str, ...] = ()
     asks_for: tuple[AsksFor, ...] = ()
     rule: McqRule = "usual"
-    interval: DifferenceInterval = "bootstrap"
+    interval: DifferenceInterval = "smoothed"
     correction: Correction = "holm"
     pooled: bool = False
     """Whether a doctor's conditions are put together on purpose."""
@@ -230,8 +234,8 @@ def _ask_statistics() -> dict[str, Any]:
                 "interval",
                 names=INTERVALS,
                 shape="segments",
-                help="Bootstrap: cases are resampled, with a correction for few cases. Normal theory: "
-                "mean ± t · sd / √n.",
+                help="Smoothed bootstrap: cases are resampled with a pseudo-case at 0 and at 1, so that it holds near "
+                "these. Bootstrap: percentiles, with a correction for few cases. Normal theory: mean ± t · sd / √n.",
             ),
             "correction": choose(
                 "Correction of p",

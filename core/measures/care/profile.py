@@ -1,8 +1,8 @@
 """CARE of each seat: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
 
 Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question of one seat, each figure of it the mean over its
-trials; all figures are means over items. Intervals resample items (95 % percentile bootstrap, expanded for few items as
-everywhere; Wilson's where all are alike). What a provider broke is in no figure and is counted.
+trials; all figures are means over items. Intervals (95 %) resample items (``core.stats.smoothed``). What a provider
+broke is in no figure and is counted.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.events import EndReason, TagMisuse
-from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, column_intervals, resampled_interval
-from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
-from core.stats.ratios import percentiles
+from core.stats.bootstrap import RESAMPLES, SEED
+from core.stats.intervals import NOTHING, Interval
+from core.stats.smoothed import mean_interval, pseudo_shape, tail_share
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.care import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
@@ -94,13 +94,13 @@ USED = [
     "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid",
 ]  # fmt: skip
 """The columns of the trials that items and profiles are made of: fewer are quicker to divide."""
-_FEW_SEATS = 4
-"""Fewer seats than that are drawn for one by one: the way for many costs as much for one."""
+_CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+"""Pseudo-items right or wrong after the conversation and on the whole question: each pair of answers that there is."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure over ``n`` items with its 95 % interval; all ``None`` where no item has it."""
+    """A figure over ``n`` items with its 95 % interval; all ``None`` if no item has it, bounds where nothing varies."""
 
     value: float | None = None
     low: float | None = None
@@ -174,20 +174,23 @@ def penalty(conv: float, static: float) -> float:
 
 
 def penalised_interval(conv: Floats, static: Floats) -> Interval:
-    """Return the interval of S_A: items are drawn in pairs, and both means and their ratio taken in each resample.
+    """Return the interval of S_A: pairs of an item are weighted together, and both means and their ratio resampled.
 
-    Items with the same pair of values are one column: how often each is drawn is one multinomial draw a resample.
+    Weights are drawn as ``core.stats.smoothed`` has them, with a fixed seed: of either accuracy alone the interval is
+    the one there. Items with the same pair of values are one column.
     """
     n = conv.size
     if not n:
         return NOTHING
     distinct, counts = np.unique(np.column_stack([conv, static]), axis=0, return_counts=True)
-    drawn = np.random.default_rng(SEED).multinomial(n, counts / n, RESAMPLES)
-    means = drawn @ distinct / n
+    shapes = np.append(counts, np.full(len(_CORNERS), pseudo_shape(n) / 2))
+    weights = np.random.default_rng(SEED).standard_gamma(shapes, (RESAMPLES, shapes.size))
+    means = weights @ np.vstack([distinct, _CORNERS]) / weights.sum(axis=1, keepdims=True)
     lost = means[:, 0] < means[:, 1]
-    kept = np.divide(means[:, 0], means[:, 1], out=np.ones(RESAMPLES), where=lost)
-    found = percentiles(means[:, 0] * kept, n)
-    return wilson_if_alike(found, float(conv.mean()) * penalty(float(conv.mean()), float(static.mean())), n)
+    remaining = np.divide(means[:, 0], means[:, 1], out=np.ones(RESAMPLES), where=lost)
+    tail = tail_share(n, 0.95)
+    low, high = np.quantile(means[:, 0] * remaining, [tail, 1 - tail])
+    return Interval(float(low) if conv.any() else 0.0, float(high) if conv.min() < 1 else 1.0)
 
 
 def slices(trials: pd.DataFrame, by: Slice | None) -> Iterator[tuple[str | None, pd.DataFrame]]:
@@ -199,23 +202,16 @@ def slices(trials: pd.DataFrame, by: Slice | None) -> Iterator[tuple[str | None,
 
 
 def _efficiencies(items: pd.DataFrame) -> dict[str, Estimate]:
-    """Return seat → S_C, of many seats from one drawing of the items: no other part has as many distinct values."""
-    if items.empty:
-        return {}
-    wide = items.pivot(index="case_key", columns="seat", values="efficiency")
-    matrix = wide.to_numpy(dtype=np.float64) * PER_CENT
-    columns = [matrix[~np.isnan(matrix[:, i]), i] for i in range(matrix.shape[1])]
-    few = len(columns) < _FEW_SEATS
-    bounds = [resampled_interval(values, shares=False) for values in columns] if few else column_intervals(matrix)
-    per_word = items.groupby("seat", observed=True)["per_word"].mean()
-    return {
-        # where no answer is right: what it came to if as many were as Wilson's bound allows
-        str(seat): _estimate(
-            values,
-            found if values.any() else Interval(0.0, wilson(0, values.size).high * PER_CENT * float(per_word[seat])),
-        )
-        for seat, values, found in zip(wide.columns, columns, bounds, strict=True)
-    }
+    """Return seat → S_C; the most that an item could come to is the shortest queries' value, were the answer right.
+
+    No interval where a doctor asks nothing, as a bound does: its 0 is no estimate.
+    """
+    efficiencies = {}
+    for seat, own in items.groupby("seat", observed=True):
+        counted = own[own["efficiency"].notna()]
+        values, most = counted["efficiency"].to_numpy(np.float64) * PER_CENT, counted["per_word"].max() * PER_CENT
+        efficiencies[str(seat)] = _estimate(values, mean_interval(values, high=float(most)))
+    return efficiencies
 
 
 def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, efficiency: Estimate) -> CareProfile:
@@ -267,11 +263,14 @@ def _accuracy(conv: Floats, static: Floats) -> Estimate:
 
 def _mean(values: Floats) -> Estimate:
     held = values[~np.isnan(values)]
-    return _estimate(held, bootstrap_interval(held))
+    return _estimate(held, mean_interval(held))
 
 
 def _estimate(values: Floats, bounds: Interval) -> Estimate:
-    return Estimate(float(values.mean()), bounds.low, bounds.high, values.size) if values.size else Estimate()
+    if not values.size:
+        return Estimate()
+    low, high = (None if np.isnan(bound) else bound for bound in bounds)
+    return Estimate(float(values.mean()), low, high, values.size)
 
 
 _MISUSED = [f"misused_{kind}" for kind in MISUSES]

@@ -1,8 +1,8 @@
 """Figures of the experts' answers: shares, paired tests, agreement, and how far a grader can be trusted.
 
 What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
-about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in the
-authors' release, have Wilson's. Models' names are given only of a review that is unblinded.
+about one case hang together: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
+given only of a review that is unblinded.
 
 A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
 an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.
@@ -26,7 +26,8 @@ from core.measures.experts.reviewing import ReviewState
 from core.stats.agreement import agreement_by_case
 from core.stats.differences import McNemar, PairedCounts, mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
-from core.stats.ratios import percentiles, ratio, resampled_sums, share_interval
+from core.stats.ratios import percentiles, ratio, resampled_sums
+from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries import reviews as rows
 from core.store.queries.accuracy import CaseScore, case_scores
@@ -138,7 +139,7 @@ def shares(decisions: Iterable[Decision]) -> list[Share]:
     for (question, model), members in groups.items():
         yes = Counter(one.case for one in members if one.answer == "yes")
         n = Counter(one.case for one in members if one.answer is not None)
-        interval = share_interval([yes[case] for case in n], list(n.values()))
+        interval = ratio_interval([yes[case] for case in n], list(n.values()))
         found.append(Share(model, question, yes.total(), n.total(), len(members) - n.total(), interval))
     return found
 
@@ -262,7 +263,7 @@ def confusion(judged: Iterable[JudgedAnswer]) -> tuple[PairedCounts, dict[str, R
         "specificity": (neither, grader_only),
     }
     rates = {
-        name: Rate(ratio(hits, hits + missed), int((hits + missed).sum()), share_interval(hits, hits + missed))
+        name: Rate(ratio(hits, hits + missed), int((hits + missed).sum()), ratio_interval(hits, hits + missed))
         for name, (hits, missed) in shares.items()
     }
     return PairedCounts(*(int(n) for n in table.sum(axis=0))), rates

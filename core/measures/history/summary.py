@@ -1,7 +1,8 @@
 """Figures of history taking by condition: the mean over a case's conversations, then over cases, with an interval.
 
-Intervals resample cases (95 %, expanded for few cases as everywhere). Conversations that broke off are excluded and
-counted; a case counts in a figure where any of its conversations has the measure. The task's accuracy stands beside.
+Intervals (95 %) resample cases, comparisons are paired by case (``core.stats.smoothed``, ``core.stats.differences``).
+Conversations that broke off are excluded and counted; a case counts in a figure where any of its conversations has the
+measure. The task's accuracy stands beside.
 
 Curves show measures against the share of the dialogue done (Liao et al., arXiv 2309.02077, analyses): 0 % is the
 opening alone; after k of n exchanges k/n is done. Orders say when which topic comes up, and three equal groups of cases
@@ -29,7 +30,7 @@ from core.stats.bootstrap import Floats, column_intervals
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.stats.intervals import Interval
-from core.stats.ratios import share_interval
+from core.stats.smoothed import ratio_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
@@ -40,7 +41,7 @@ from core.text.topics import TOPICS, Topic
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean over cases with its 95 % interval; all ``None`` where no case has the measure."""
+    """A mean over cases with its 95 % interval; all ``None`` without cases, bounds if lengths are all alike."""
 
     mean: float | None
     ci_low: float | None
@@ -128,7 +129,10 @@ def compare_models(
         raise UsageError(
             f"{first} and {second} have no case in common: compare models that were run on the same cases."
         )
-    compared = [_compared(*(side.loc[shared, m].to_numpy(dtype=np.float64) for side in sides)) for m in measures]
+    compared = []
+    for m in measures:
+        first_values, second_values = (side.loc[shared, m].to_numpy(dtype=np.float64) for side in sides)
+        compared.append(_compared(first_values, second_values, most=None if m in LENGTHS else 1.0))
     p_values = adjusted((difference.p for _, _, difference in compared), correction)
     return [
         ComparisonRow(m, one, other, difference, p)
@@ -136,16 +140,19 @@ def compare_models(
     ]
 
 
-def _compared(one: Floats, other: Floats) -> tuple[float, float, Difference]:
+def _compared(one: Floats, other: Floats, most: float | None) -> tuple[float, float, Difference]:
     both = ~(np.isnan(one) | np.isnan(other))
     one, other = one[both], other[both]
-    difference = paired_difference(one, other, engine="resampled")
+    difference = paired_difference(one, other, most=most)
     return (float(one.mean()), float(other.mean()), difference) if one.size else (np.nan, np.nan, difference)
 
 
 def _figure(values: Floats, low: float, high: float) -> Figure:
     held = values[~np.isnan(values)]
-    return Figure(float(held.mean()), low, high, held.size) if held.size else Figure(None, None, None, 0)
+    if not held.size:
+        return Figure(None, None, None, 0)
+    bounds = [None if np.isnan(bound) else bound for bound in (low, high)]
+    return Figure(float(held.mean()), bounds[0], bounds[1], held.size)
 
 
 @dataclass(frozen=True)
@@ -301,7 +308,7 @@ def uncovered_rows(table: pd.DataFrame) -> list[UncoveredRow]:
                     len(own),
                     int(own["right"].sum()),
                     len(by_case),
-                    share_interval(by_case["sum"], by_case["size"]),
+                    ratio_interval(by_case["sum"], by_case["size"]),
                 )
             )
     return rows

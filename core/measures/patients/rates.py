@@ -1,8 +1,7 @@
 """How often simulated patients go wrong, and the rule for medical terms beside models and experts.
 
 The share of conversations with at least one hit, and hits per 100 replies. 95 % intervals resample cases with all their
-conversations (``core.stats.ratios``); where every case has one conversation, or none or all of them have a hit, the
-share's interval is Wilson's over cases.
+conversations (``core.stats.smoothed``).
 
 Experts of the authors' release were asked of a whole conversation whether the patient uses medical terms. The workbooks
 hold the words of each, so that the rule sees what they saw; ties are broken as ``core.measures.experts.adjudication``
@@ -28,10 +27,10 @@ from core.measures.experts.adjudication import decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, terms_in
-from core.stats.bootstrap import SEED, drawn_cases
 from core.stats.differences import paired_counts
-from core.stats.intervals import Interval, wilson, wilson_if_alike
-from core.stats.ratios import RESAMPLES, percentiles, ratio, share_interval
+from core.stats.intervals import Interval, wilson
+from core.stats.ratios import ratio
+from core.stats.smoothed import ratio_interval
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, judgements, talks
@@ -117,29 +116,23 @@ def hit_sample(
 
 
 def _rates(label: Mapping[str, str], looked: pd.DataFrame, kinds: Sequence[Kind]) -> Iterator[Row]:
-    """Yield the rates of a group; one draw of cases serves all kinds."""
+    """Yield the rates of a group."""
     row_of, cases = pd.factorize(looked["case_key"], sort=True)
     by_talk = looked[list(kinds)].to_numpy(dtype=np.float64)
     numbers = np.column_stack([by_talk > 0, by_talk, np.ones(len(looked)), looked["replies"].to_numpy()])
     sums = np.zeros((len(cases), numbers.shape[1]))
     np.add.at(sums, row_of, numbers)
-    drawn = np.concatenate([block @ sums for block in drawn_cases(len(cases), RESAMPLES, SEED)])
     n, replies = (int(total) for total in sums[:, -2:].sum(axis=0))
     for i, kind in enumerate(kinds):
         about, (hit, hits_) = ABOUT[kind], (int(sums[:, column].sum()) for column in (i, len(kinds) + i))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share, per_100 = (
-                percentiles(drawn[:, above] / drawn[:, below], len(cases))
-                for above, below in ((i, -2), (len(kinds) + i, -1))
-            )
-        # as ``core.stats.ratios.share_interval``, of what is resampled already
-        share = wilson(hit, n) if n == len(cases) else wilson_if_alike(share, hit / n, len(cases))
-        # without a hit, as if all replies of a case were alike
-        most = per_100 if per_100.high else wilson(0, len(cases))
+        share = ratio_interval(sums[:, i], sums[:, -2])
+        per_reply = ratio_interval(sums[:, len(kinds) + i], sums[:, -1])
         # of rules that are wrong too often the hits are there to be read, without a rate
         rate, low, high = (hit / n, *share) if about.claimed else (None, None, None)
         counts = {"with_hit": hit, "n": n, "cases": len(cases), "hits": hits_, "replies": replies}
-        hundred = bounded("per_100", 100 * hits_ / replies if replies else math.nan, Interval(*(100 * b for b in most)))
+        hundred = bounded(
+            "per_100", 100 * hits_ / replies if replies else math.nan, Interval(*(100 * bound for bound in per_reply))
+        )
         read = dict(zip(("read_right", "read"), about.read, strict=True))
         yield Row(
             {**label, "kind": kind},
@@ -185,11 +178,11 @@ def judge_against_rule(store: Store, wanted: Selection | None = None) -> list[Ro
             Row(
                 {"judge": model, "prompts": prompt_hash, "n": len(seen), "cases": len(keys)},
                 ratio(by_judge, n),
-                *share_interval(by_judge, n),
+                *ratio_interval(by_judge, n),
                 len(keys),
                 left_out,
                 {
-                    **bounded("rule_share", ratio(by_rule, n), share_interval(by_rule, n), "rule"),
+                    **bounded("rule_share", ratio(by_rule, n), ratio_interval(by_rule, n), "rule"),
                     **found,
                     "agreement": table.agreement,
                     "kappa": table.kappa,

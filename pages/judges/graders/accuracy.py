@@ -64,7 +64,7 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
         return
     models = unique_names(dict.fromkeys(one.row.model for one in rows))
     judges = {**{g: names.get(g, g) for g in of}, PANEL: "Panel (majority)"}
-    notes = ["Mean over a case’s answers, then over cases; exact bootstrap, 95 %."]
+    notes = ["Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %."]
     answers: dict[str, set[int]] = {}
     for one in rows:
         answers.setdefault(one.row.model, set()).add(one.row.n_trials)

@@ -446,8 +446,8 @@ def draw_comparison(view: View) -> None:
     )
     draw_table(pd.DataFrame(lines), "history-comparison", signed)
     st.caption(
-        f"Intervals and p by 10,000 resamples of the cases in pairs: p is not below .0001. Turns, questions and words "
-        f"are numbers and not in the chart. {STARS}."
+        f"Smoothed intervals, p by the sign-flip test over cases in pairs. Turns, questions and words are numbers and "
+        f"not in the chart. {STARS}."
     )
     draw_what_differs({first: one, second: other}, history_conditions(), "these two")
 

@@ -9,9 +9,10 @@ import pytest
 
 from core.events import Probed
 from core.measures.belief import Course, belief_rows, belief_table, bin_of, calibrations, curves, trajectory
-from core.stats.bootstrap import bootstrap_interval
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
+from core.stats.smoothed import mean_interval
 from tests.core.store.builders import a_case
+from tests.support.intervals import beta_bounds
 
 
 def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> Course:
@@ -40,7 +41,7 @@ def test_shares_are_means_of_conversations_then_of_cases() -> None:
         (0 + 1 + 0) / 3
     )  # 0.9 is reached at the last probe of the first
     assert (rows["first_led"].estimate, rows["first_led"]["n_conversations"]) == (pytest.approx((1 + 3 + 1) / 3), 3)
-    assert (rows["ever_led"].low, rows["ever_led"].high) == bootstrap_interval([0.5, 1, 1])
+    assert (rows["ever_led"].low, rows["ever_led"].high) == mean_interval([0.5, 1, 1])
     assert (rows["ever_led"].n, rows["ever_led"]["n_conversations"]) == (3, 4)
 
 
@@ -54,7 +55,7 @@ def test_curves_by_hand() -> None:
     assert points["right", 50].estimate == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
     assert points["leads", 100].estimate == pytest.approx((0.5 + 1 + 0) / 3)
     assert points["leading", 100].estimate == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
-    assert (points["leads", 100].low, points["leads", 100].high) == bootstrap_interval([0.5, 1, 0])
+    assert (points["leads", 100].low, points["leads", 100].high) == mean_interval([0.5, 1, 0])
 
 
 def test_calibration_by_hand() -> None:
@@ -64,7 +65,7 @@ def test_calibration_by_hand() -> None:
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
     case_3 = (0.6**2 + 0.4**2) / 2
     assert every.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
-    assert (every.low, every.high) == bootstrap_interval([case_1, case_2, case_3])
+    assert (every.low, every.high) == mean_interval([case_1, case_2, case_3])
     # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
@@ -72,7 +73,7 @@ def test_calibration_by_hand() -> None:
     fourth = bins[4]
     assert (fourth["n_probes"], fourth.n, fourth["probability"], fourth.estimate) == (2, 1, 0.4, 0.5)
     assert math.isnan(bins[0]["right"])
-    assert math.isnan(bins[0]["ci_low"])
+    assert bins[0]["ci_low"] is None
 
     assert (at_end["when"], at_end["n_probes"]) == ("at the end", 4)
     assert at_end.estimate == pytest.approx(((0.1**2 + 0.7**2) / 2 + 0.05**2 + 0.4**2) / 3)
@@ -84,7 +85,9 @@ def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
 
 def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
     _, (found, _) = calibrations(belief_table(course(n, ("Eczema", 1.0)) for n in range(5)))
-    assert (found.estimate, found["ece"], found["ece_low"], found["ece_high"]) == (0, 0, 0, 0)
+    assert (found.estimate, found["ece"], found.low) == (0, 0, 0)
+    assert found.high == pytest.approx(beta_bounds(0, 5)[1])
+    assert math.isnan(found["ece_low"])
 
 
 def test_the_interval_of_the_calibration_error_holds_what_resampling_by_hand_gives() -> None:

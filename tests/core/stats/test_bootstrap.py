@@ -34,8 +34,7 @@ def test_cases_that_are_all_alike_leave_doubt_about_others(interval) -> None:
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval])
 def test_the_plain_percentiles_and_what_is_no_share_stay_as_they_are(interval) -> None:
     assert interval([1.0] * 20, expanded=False) == (1.0, 1.0)
-    assert interval([1.0] * 20, shares=False) == (1.0, 1.0)
-    assert interval([4.0] * 20, shares=False) == (4.0, 4.0)
+    assert all(map(math.isnan, interval([4.0] * 20, shares=False))), "nothing is known of how others vary"
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval, t_interval])
@@ -85,7 +84,7 @@ def test_many_values_off_a_lattice_agree_with_resampling_within_its_error(n: int
     assert exact_interval(sample) is None
     assert np.abs(np.subtract(bootstrap_interval(sample), resampled_interval(sample))).max() < 0.1 * noise
     # nothing to share out, and one value that outweighs all others: resampled
-    assert bootstrap_interval(np.full(n, math.pi), shares=False) == pytest.approx((math.pi, math.pi))
+    assert all(map(math.isnan, bootstrap_interval(np.full(n, math.pi), shares=False)))
     outlier = np.append(sample, 1e4)
     assert bootstrap_interval(outlier) == resampled_interval(outlier)
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from core.errors import UsageError
 from core.stats.bootstrap import mean_distribution
-from core.stats.differences import FLOOR, Difference, paired_difference
+from core.stats.differences import FLOOR, Difference, bootstrap_difference
 
 SMALL = [
     ([1.0, 0.2, 0.4], [0.0, 0.4, 0.4]),
@@ -32,7 +32,7 @@ def enumerated_p(means: list[float], mean: float) -> float:
 def test_paired_is_the_enumeration_of_all_resamples(first: list[float], second: list[float]) -> None:
     d = [a - b for a, b in zip(first, second, strict=True)]
     means = [sum(draw) / len(d) for draw in itertools.product(d, repeat=len(d))]
-    got = paired_difference(first, second, 0.8, engine="exact", expanded=False)
+    got = bootstrap_difference(first, second, 0.8, engine="exact", expanded=False)
     assert (got.mean, got.n, got.engine) == (pytest.approx(sum(d) / len(d)), len(d), "exact")
     assert got.p == pytest.approx(enumerated_p(means, sum(d) / len(d)))
     assert got.interval == pytest.approx((quantile(means, 0.1), quantile(means, 0.9)))
@@ -41,21 +41,21 @@ def test_paired_is_the_enumeration_of_all_resamples(first: list[float], second: 
 def test_one_case_differs_by_hand() -> None:
     # d = (1, 0, 0): the mean 1/3 lies 1/3 from resamples with sum 0 (8 of 27) and sum 2 (6) and 2/3 from sum 3 (1)
     first, second = [1, 1, 0], [0, 1, 0]
-    assert paired_difference(first, second, expanded=False).p == pytest.approx(15 / 27)
+    assert bootstrap_difference(first, second, expanded=False).p == pytest.approx(15 / 27)
     # expanded: ties count half, 1 + 14/2 of 27; the normal quantile of that, times √(2/3), on t with 2 df
     z = stats.norm.isf(8 / 54)
-    assert paired_difference(first, second).p == pytest.approx(2 * stats.t.sf(z * (2 / 3) ** 0.5, 2))
+    assert bootstrap_difference(first, second).p == pytest.approx(2 * stats.t.sf(z * (2 / 3) ** 0.5, 2))
 
 
 def test_equal_arms_do_not_differ() -> None:
-    got = paired_difference([0.2, 0.4, 1.0], [0.2, 0.4, 1.0])
+    got = bootstrap_difference([0.2, 0.4, 1.0], [0.2, 0.4, 1.0])
     assert (got.mean, got.p) == (0, 1)
     assert got.interval.low <= 0 <= got.interval.high
 
 
 def test_exchanging_the_arms_changes_the_sign_only() -> None:
     first, second = random_arms(np.random.default_rng(3), 40, 5)
-    one, other = paired_difference(first, second), paired_difference(second, first)
+    one, other = bootstrap_difference(first, second), bootstrap_difference(second, first)
     assert one.p == pytest.approx(other.p, rel=1e-9)
     assert one.mean == -other.mean
     # on a lattice the two quantiles can differ by one step
@@ -65,33 +65,33 @@ def test_exchanging_the_arms_changes_the_sign_only() -> None:
 def test_tiny_p_values_stop_at_the_floor() -> None:
     rng = np.random.default_rng(4)
     first, second = rng.binomial(5, 0.9, 2_004) / 5, rng.binomial(5, 0.2, 2_004) / 5
-    assert paired_difference(first, second, expanded=False).p == FLOOR
-    assert FLOOR <= paired_difference(first, second).p < 1e-9
-    assert paired_difference(first, second, engine="resampled", expanded=False).p == pytest.approx(1 / 10_001)
+    assert bootstrap_difference(first, second, expanded=False).p == FLOOR
+    assert FLOOR <= bootstrap_difference(first, second).p < 1e-9
+    assert bootstrap_difference(first, second, engine="resampled", expanded=False).p == pytest.approx(1 / 10_001)
 
 
 def test_few_equal_differences_are_no_proof() -> None:
     # without variance the bootstrap alone would call even two cases certain
-    assert paired_difference([1, 1], [0, 0], expanded=False).p == FLOOR
-    assert paired_difference([1, 1], [0, 0]).p > 0.05
-    assert paired_difference([1] * 20, [0] * 20).p < 0.0001
+    assert bootstrap_difference([1, 1], [0, 0], expanded=False).p == FLOOR
+    assert bootstrap_difference([1, 1], [0, 0]).p > 0.05
+    assert bootstrap_difference([1] * 20, [0] * 20).p < 0.0001
 
 
 def test_too_few_cases_say_nothing() -> None:
-    for got in (paired_difference([1], [0]), paired_difference([], [])):
+    for got in (bootstrap_difference([1], [0]), bootstrap_difference([], [])):
         assert isinstance(got, Difference)
         assert all(map(math.isnan, (got.p, *got.interval)))
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence() -> None:
     with pytest.raises(UsageError, match="same cases"):
-        paired_difference([0.2, 0.4], [0.2])
+        bootstrap_difference([0.2, 0.4], [0.2])
     with pytest.raises(UsageError, match="without gaps"):
-        paired_difference([0.2, math.nan], [0.2, 0.4])
+        bootstrap_difference([0.2, math.nan], [0.2, 0.4])
     continuous = np.random.default_rng(1).random((2, 30))
-    assert paired_difference(*continuous).engine == "resampled"
+    assert bootstrap_difference(*continuous).engine == "resampled"
     with pytest.raises(UsageError, match="use resampling"):
-        paired_difference(*continuous, engine="exact")
+        bootstrap_difference(*continuous, engine="exact")
 
 
 def random_arms(rng: np.random.Generator, n: int, trials: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +106,7 @@ def test_exact_and_seeded_agree_within_resampling_error() -> None:
     rng = np.random.default_rng(8)
     for _ in range(30):
         first, second = random_arms(rng, int(rng.integers(15, 600)), int(rng.integers(1, 6)))
-        exact, seeded = (paired_difference(first, second, engine=e, expanded=False) for e in ("exact", "resampled"))
+        exact, seeded = (bootstrap_difference(first, second, engine=e, expanded=False) for e in ("exact", "resampled"))
         noise = (exact.p * (1 - exact.p) / 10_000) ** 0.5
         assert abs(exact.p - seeded.p) < 4.5 * noise + 2e-4
         # a bound at 2.5 % has a resampling error of about 2.7 % of a standard error, and 4.5 times that at worst
@@ -122,4 +122,4 @@ def test_p_of_a_mean_is_the_tail_of_its_distribution() -> None:
     mean = float(np.mean(first - second))
     means = np.repeat(distribution.means, rng.multinomial(200_000, distribution.probabilities))
     share = np.mean(np.abs(means - mean) >= abs(mean) - 1e-9)
-    assert paired_difference(first, second, expanded=False).p == pytest.approx(share, abs=0.005)
+    assert bootstrap_difference(first, second, expanded=False).p == pytest.approx(share, abs=0.005)

@@ -15,6 +15,7 @@ from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, judgements, read_rows
 from core.store.review_records import Answer, Judgement
+from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 HEADER = ["case_id", "case_vignette", "Q1: likeliest", "Q2", "Q3"]
@@ -132,7 +133,7 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
     assert (share.interval.high - share.interval.low) / 2 == pytest.approx(half, rel=0.15)
     each = [one for case in range(20) for one in judged("a", str(case), d1="yes" if case < 5 else "no")]
     (one_each,) = shares(decide(each))
-    assert one_each.interval == pytest.approx((0.1119, 0.4687), abs=1e-4)  # Wilson's of 5 of 20
+    assert one_each.interval == pytest.approx(beta_bounds(5, 20))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,122 @@
+"""The smoothed interval: against the beta distribution, against random weights, and as errors are added."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from core.stats.intervals import Interval
+from core.stats.smoothed import mean_interval, pseudo_shape, ratio_interval, tail_share
+from tests.support.intervals import beta_bounds
+
+
+@pytest.mark.parametrize(
+    ("right", "cases"), [(0, 1), (1, 2), (0, 5), (1, 5), (20, 20), (3, 317), (0, 2_004), (7, 20_000)]
+)
+def test_one_trial_a_case_has_the_bounds_of_the_beta_distribution(right: int, cases: int) -> None:
+    found = mean_interval([1.0] * right + [0.0] * (cases - right))
+    assert found == pytest.approx(beta_bounds(right, cases), rel=1e-4)
+
+
+def by_random_weights(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return both bounds from 100,000 draws of gamma weights."""
+    n, rng = above.size, np.random.default_rng(3)
+    shapes = np.append(np.ones(n), [pseudo_shape(n)] * 2)
+    weights = rng.standard_gamma(shapes, (100_000, n + 2))
+    figures = weights @ np.append(above, [0, below.mean()]) / (weights @ np.append(below, [below.mean()] * 2))
+    tail = tail_share(n, 0.95)
+    return np.quantile(figures, [tail, 1 - tail])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.8] + [1.0] * 19,
+        [0.6] * 7,
+        [0.2, 0.4, 1.0],
+        list(np.random.default_rng(1).beta(2, 5, 150)),
+        list(np.random.default_rng(2).integers(0, 6, 40) / 5),
+        [0.8396632] * 400,
+    ],
+)
+def test_bounds_are_those_of_random_weights(values: list[float]) -> None:
+    found, sample = mean_interval(values), np.array(values)
+    spread = found.high - found.low
+    assert found == pytest.approx(by_random_weights(sample, np.ones(sample.size)), abs=0.015 * spread)
+
+
+def test_a_share_of_items_weighs_cases_whole() -> None:
+    hits, items = np.array([1.0, 0, 3, 0, 2]), np.array([5.0, 4, 5, 3, 2])
+    expected = by_random_weights(hits, items)
+    assert ratio_interval(hits, items) == pytest.approx(expected, abs=0.01)
+    assert ratio_interval(np.append(hits, 0), np.append(items, 0)) == pytest.approx(expected, abs=0.01)
+    assert ratio_interval([2.0, 0, 5], [1.0, 1, 1]).high > 2, "more than one hit an item"
+    assert all(map(math.isnan, ratio_interval([0.0], [0.0])))
+
+
+def orders(cases: int, trials: int) -> dict[str, list[int]]:
+    """Return in which cases one wrong answer after the other falls."""
+    rng = np.random.default_rng(4)
+    everything = [case for case in range(cases) for _ in range(trials)]
+    return {
+        "case by case": everything,
+        "spread over cases": [case for _ in range(trials) for case in range(cases)],
+        "at random": list(rng.permutation(everything)),
+    }
+
+
+@pytest.mark.parametrize("order", ["case by case", "spread over cases", "at random"])
+@pytest.mark.parametrize(("cases", "trials"), [(20, 5), (5, 5), (12, 1)])
+def test_one_more_error_never_moves_a_bound_up(cases: int, trials: int, order: str) -> None:
+    right = np.full(cases, float(trials))
+    bounds = [mean_interval(right / trials)]
+    for case in orders(cases, trials)[order]:
+        right[case] -= 1
+        bounds.append(mean_interval(right / trials))
+    for before, after in itertools.pairwise(bounds):
+        assert after.low <= before.low + 1e-9
+        assert after.high <= before.high + 1e-9
+    assert (bounds[0].high, bounds[-1].low) == (1, 0)
+
+
+def test_one_wrong_trial_of_a_hundred_does_not_narrow_the_interval() -> None:
+    every, all_but_one = mean_interval([1.0] * 20), mean_interval([0.8] + [1.0] * 19)
+    assert every.low - 0.02 < all_but_one.low < every.low
+    assert 0.99 < all_but_one.high < 1
+
+
+def test_no_cases_and_no_room_have_no_interval() -> None:
+    for found in (mean_interval([]), mean_interval([0.0, 0.0], high=0.0)):
+        assert isinstance(found, Interval)
+        assert all(map(math.isnan, found))
+
+
+def coverage(cases: int, mean: float, icc: float, trials: int, runs: int) -> float:
+    """Return how often the interval holds the mean of cases whose chances are beta distributed."""
+    rng, size = np.random.default_rng(cases), 1 / icc - 1
+    covered = 0
+    for _ in range(runs):
+        right = rng.binomial(trials, rng.beta(mean * size, (1 - mean) * size, cases))
+        low, high = mean_interval(right / trials)
+        covered += low <= mean <= high
+    return covered / runs
+
+
+@pytest.mark.parametrize(("cases", "mean", "icc"), [(20, 0.1, 0.5), (60, 0.05, 0.8), (60, 0.3, 0.2)])
+def test_coverage_in_small(cases: int, mean: float, icc: float) -> None:
+    """benchmarks/bench_coverage.py has the whole table."""
+    runs = 500
+    assert 0.93 - 3.3 * (0.07 * 0.93 / runs) ** 0.5 <= coverage(cases, mean, icc, 5, runs)
+
+
+@pytest.mark.parametrize("cases", [5, 10, 20, 60, 317])
+@pytest.mark.parametrize("mean", [0.02, 0.05, 0.1, 0.3, 0.5])
+def test_coverage_of_one_trial_a_case_is_never_below_93(cases: int, mean: float) -> None:
+    """Exactly: the binomial chance of the counts whose interval holds the mean."""
+    counts = np.arange(cases + 1)
+    held = [low <= mean <= high for low, high in (mean_interval([1.0] * k + [0.0] * (cases - k)) for k in counts)]
+    assert stats.binom.pmf(counts, cases, mean)[held].sum() >= 0.93
