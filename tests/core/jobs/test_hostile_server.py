@@ -10,6 +10,7 @@ import base64
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,8 @@ def server() -> Iterator[HostileServer]:
 def campaign(framework: str, url: str) -> Campaign:
     fields = names_of(framework)
     settings = fields.pop("settings")(base_url=url)
-    return plan(1, **fields, settings=settings)
+    cases = fields.pop("cases", small_cases(1))
+    return replace(plan(1, **fields, settings=settings), cases=cases)
 
 
 def recorded(store: Store) -> tuple[float, bool]:
