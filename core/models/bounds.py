@@ -22,8 +22,16 @@ MOST_REDIRECTS = 5
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 
 
-class TooLargeError(ValueError):
-    """A server sent more than is read, or packed what it sent; its words say so."""
+class NotTakenError(ValueError):
+    """A server sent what is not taken from any; its words say what."""
+
+
+class TooLargeError(NotTakenError):
+    """A server sent more than is read, or packed what it sent."""
+
+
+class ElsewhereError(NotTakenError):
+    """A server redirects to where nothing may be sent."""
 
 
 def check_line(length: int) -> None:
@@ -67,8 +75,26 @@ class _Bounded(httpx2.AsyncByteStream, httpx2.SyncByteStream):
         self._stream.close()
 
 
+def _check_redirect(response: httpx2.Response) -> None:
+    """Raise ``ElsewhereError`` for a redirect to another server: it would be sent the request, and some keys."""
+    if not response.has_redirect_location:
+        return
+    try:
+        place = response.request.url.join(response.headers["location"])
+    except (ValueError, httpx2.InvalidURL):
+        raise ElsewhereError("the server leads on to what is no address") from None
+    if (place.scheme in ("http", "https"), place.host) != (True, response.request.url.host):
+        raise ElsewhereError(f"the server leads on to another one ({place.scheme}://{place.host[:80]})")
+    if place.scheme == "http" and response.request.url.scheme == "https":
+        raise ElsewhereError("the server leads on from https to http")
+    here, there = (url.port or {"http": 80, "https": 443}[url.scheme] for url in (response.request.url, place))
+    if place.scheme == response.request.url.scheme and here != there:
+        raise ElsewhereError(f"the server leads on to another one ({place.host[:80]}:{there})")
+
+
 def _bound(response: httpx2.Response) -> None:
     _check_encoding(response.headers)
+    _check_redirect(response)
     response.stream = _Bounded(response)
 
 

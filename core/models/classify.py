@@ -20,7 +20,7 @@ import httpx2
 import openai
 
 from core.errors import FailureKind
-from core.models.bounds import TooLargeError
+from core.models.bounds import NotTakenError
 from core.models.failures import Failure, malformed, refused, retry_after, timed_out
 from core.models.wire import UnreadableChunk
 
@@ -57,8 +57,8 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
         return answered(status, detail, error.response.headers, _request_advice(error))
     if isinstance(error, openai.APITimeoutError) and not _is_disconnect(error):
         return timed_out("the connection timed out")
-    if too_large := next((cause for cause in _causes(error) if isinstance(cause, TooLargeError)), None):
-        return replace(malformed(str(too_large)), retry=False)
+    if not_taken := next((cause for cause in _causes(error) if isinstance(cause, NotTakenError)), None):
+        return replace(malformed(str(not_taken)), retry=False)
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
         return disconnected(error)
     if isinstance(error, TimeoutError):

@@ -302,7 +302,7 @@ def _listed(url: str, key: SecretStr | None, timeout_s: float) -> list[tuple[str
             timeout=timeout_s, trust_env=not is_loopback(url), event_hooks=bounds.hooks(asynchronous=False)
         ) as client:
             reply = client.get(f"{url}/models", headers=bounds.UNCOMPRESSED | headers)
-    except bounds.TooLargeError as error:
+    except bounds.NotTakenError as error:
         raise problem("malformed", str(error), "check its address: most end with /v1") from None
     except httpx2.TimeoutException:
         raise problem(

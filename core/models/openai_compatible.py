@@ -440,7 +440,9 @@ class OpenAICompatibleModel:
         left = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
         whole = (left, f"the reply was not complete within {times.call_s:g} seconds")
         if reply.finish_reason is not None:
-            limit, what = min(left, _AFTER_FINISH_S), whole[1]
+            # in all, not for each block: comments may go on for ever after the reply is whole
+            reply.finished_s = reply.finished_s or time.monotonic()
+            limit, what = min(left, max(0.0, reply.finished_s + _AFTER_FINISH_S - time.monotonic())), whole[1]
         elif reply.first_token_s is None:
             waited = time.monotonic() - reply.sent_s
             begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
@@ -462,7 +464,7 @@ class OpenAICompatibleModel:
         key = self._key.get_secret_value() if self._key else ""
         return Completion(
             text=without_secret(reply.text, key),
-            finish_reason=reply.finish_reason or "stop",
+            finish_reason=without_secret(reply.finish_reason or "stop", key),
             usage=usage,
             model=self.name,
             latency_s=reply.latency_s,
@@ -470,7 +472,7 @@ class OpenAICompatibleModel:
             attempts=attempts,
             cost_usd=cost(self.spec, usage, batch=self._batches is not None),
             price_source=source(self.spec, batch=self._batches is not None),
-            served_by=reply.served_by,
+            served_by=reply.served_by and without_secret(reply.served_by, key),
             request=dict(body),
             reasoning=without_secret(reply.reasoning, key) or None,
             kept=reply.kept,

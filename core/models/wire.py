@@ -178,10 +178,13 @@ class Reply:
     begun: bool = False
     """Whether the server has begun to answer, and so charges for the request."""
     sent_s: float = 0.0
+    finished_s: float | None = None
     first_token_s: float | None = None
     latency_s: float = 0.0
     kept: Callable[[], None] | None = None
     """To be called once it is journaled (``core.models.base.Completion``)."""
+    _choice: object = None
+    """The index of the choice that is read: some servers send several, each in chunks of its own."""
 
     @property
     def text(self) -> str:
@@ -203,6 +206,10 @@ class Reply:
             raise UnreadableChunk("no choices in the chunk")
         if isinstance(choices, list) and choices:
             choice = choices[0]
+            if (index := _field(choice, "index")) is not None:
+                self._choice = index if self._choice is None else self._choice
+                if index != self._choice:
+                    return
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
             delta = _field(choice, "delta")
             self.refused = self.refused or bool(_field(delta, "refusal"))
