@@ -89,3 +89,14 @@ def test_how_often_a_grader_contradicts_itself_needs_no_release(
         "judged the same diagnosis of openai/secret-two both ways": "1",
     }
     assert "import craftmd" in said.err
+
+
+def test_no_model_is_named_beside_a_grader_while_a_review_is_blinded(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_review(store)
+    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
+    assert "secret" not in capsys.readouterr().out
+    unblind(store, "First", "Ada", "a test")
+    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
+    assert "secret" in capsys.readouterr().out
