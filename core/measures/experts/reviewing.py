@@ -161,7 +161,7 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
                 prompt_hash=NO_PROMPT,
                 case_set=plan.case_set,
                 case_set_hash=case_set_hash(mine),
-                arms=[("vignette", question_type) for question_type in plan.asked_of(annotator)],  # type: ignore[misc]
+                arms=[("vignette", question_type) for question_type in plan.asked_of(annotator)],
                 trials=1,
                 seed=plan.seed,
                 settings={"review": review.name, "order": plan.order_in_words},
