@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,12 @@ import typer
 from core.cli.options import Out, Printed, folded_store, new_file, print_rows
 from core.errors import AnamnesisError
 from core.measures.experts.reviewing import states
+from core.measures.experts.vignette_workbooks import (
+    SHEETS,
+    is_vignette_workbook,
+    take_vignette_workbook,
+    vignette_workbook,
+)
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
@@ -49,19 +56,45 @@ def import_annotations(
 ) -> int:
     """Take annotations in: a CSV, a workbook as the authors' release has them, or all of the imported release's."""
     store = folded_store()
+    path = Path(source).expanduser()
+    if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
+        returned = take_vignette_workbook(store, path.read_bytes())
+        print(f"{returned.answers:,} answers to vignettes came in; {returned.known:,} were here already.")
+        _print_rejected(returned.rejected)
+        if returned.rejected and not returned.answers + returned.known:
+            raise AnamnesisError("No row could be used: nothing was taken in.")
+        return 0
     if source == "release" and not Path(source).exists():
         found = import_release_annotations(store)
     else:
-        found = import_file(store, Path(source).expanduser(), annotator)
+        found = import_file(store, path, annotator)
     known = f"; {found.known:,} were here already" if found.known else ""
     print(f"{found.added:,} annotations of {found.items:,} items came in{known}.")
     print(f"{found.matched:,} of the items are stored here; the others were held elsewhere.")
-    for line, reason in found.rejected[:_SHOWN]:
-        print(f"Line {line} was left out: {reason}")
-    if len(found.rejected) > _SHOWN:
-        print(f"And {len(found.rejected) - _SHOWN:,} more lines.")
+    _print_rejected(found.rejected)
     if found.rejected and not found.items:
         raise AnamnesisError("No row could be used: nothing was taken in.")
+    return 0
+
+
+def _print_rejected(rejected: Sequence[tuple[int, str]]) -> None:
+    for line, reason in rejected[:_SHOWN]:
+        print(f"Line {line} was left out: {reason}")
+    if len(rejected) > _SHOWN:
+        print(f"And {len(rejected) - _SHOWN:,} more lines.")
+
+
+@app.command("workbook")
+def workbook(
+    review: Annotated[str, typer.Argument(help="A review of vignettes, by name.")],
+    annotator: Annotated[str, typer.Option(help="Who fills it in.")],
+    out: Out,
+) -> int:
+    """Write the vignettes that an expert answers next as a workbook (.xlsx); choices once the own words are back."""
+    asked, content = vignette_workbook(folded_store(), review, annotator)
+    with new_file(out) as written:
+        written.write_bytes(content)
+    print(f"Wrote {out} ({SHEETS[asked].lower()}). Take it in again with `python -m core experts import {out}`.")
     return 0
 
 

@@ -25,10 +25,12 @@ from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings, without_credentials
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
+from core.store.review_records import order_in_words, order_of_0_4
 from core.store.runs import Run
 
 Part = Literal[
     "study",
+    "order",
     "data_set",
     "framework",
     "case_set",
@@ -53,7 +55,10 @@ Part = Literal[
     "staff_served",
     "grader_served",
 ]
-"""What makes a condition, in the order in which a name says what differs; a study that is not one's own always is."""
+"""What makes a condition, in the order in which a name says what differs.
+
+A study that is not one's own always is said, and of people in which order they were asked.
+"""
 SEPARATOR = " · "
 """Stands between the doctor and what tells its conditions apart."""
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -292,7 +297,8 @@ def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
         for members in shapes.values():
             first = members[0]
             study = first.run.study
-            words = [study, *_words_apart(first, [other for other in whole if other.run.study == study])]
+            order = first.parts.get("order", ("", ""))[1]
+            words = [study, order, *_words_apart(first, [other for other in whole if other.run.study == study])]
             if first.partly:
                 covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
                 words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
@@ -314,7 +320,7 @@ def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
     alike = list(others)
     for part in PARTS:
         judging = ("grader", "reader", "grader_served")
-        if part not in seat.parts or part == "study" or (seat.partly and part in judging):
+        if part not in seat.parts or part in ("study", "order") or (seat.partly and part in judging):
             continue
         key, said = seat.parts[part]
         model = _SERVED.get(part)
@@ -328,16 +334,20 @@ def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
 
 
 def pooled(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
-    """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled."""
+    """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled.
+
+    People who saw the choices before they wrote own words are never pooled with those who did not.
+    """
     sets = {seat.run.data_set for seat in seats}
     named: dict[str, list[JudgedRun]] = {}
     whole = [seat for seat in seats if seat.partly is None]
-    of: dict[tuple[str, str, str], list[JudgedRun]] = defaultdict(list)
+    of: dict[tuple[str, str, str, str], list[JudgedRun]] = defaultdict(list)
     for seat in whole:
-        of[seat.run.doctor, seat.run.study, seat.run.data_set].append(seat)
-    for (doctor, study, data_set), members in of.items():
+        of[seat.run.doctor, seat.run.study, _order(seat.run)[1], seat.run.data_set].append(seat)
+    for (doctor, study, order, data_set), members in of.items():
         count = len({seat.key for seat in members})
-        words = [doctor, study, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
+        several = f"{count} conditions pooled" if count > 1 else ""
+        words = [doctor, study, order, data_set if len(sets) > 1 else "", several]
         named[SEPARATOR.join(filter(None, words))] = members
     return named
 
@@ -471,12 +481,22 @@ def _persona(run: Run) -> tuple[str, str]:
     return value, f"persona {label(parse_persona(value))}" if value else ""
 
 
+def _order(run: Run) -> tuple[str, str]:
+    """Read in which order a person was asked; runs of version 0.4 noted it only by the sequence of their arms."""
+    if not run.doctor.startswith("human/"):
+        return "", ""
+    types = [question_type for _, question_type in run.arms]
+    words = str(run.settings.get("order") or order_in_words(order_of_0_4(types), types))
+    return words, words
+
+
 def _case_set(run: Run) -> tuple[str, str]:
     return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
 
 
 _READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
     "study": lambda run: (run.study, run.study),
+    "order": _order,
     "data_set": lambda run: (run.data_set, run.data_set),
     "framework": lambda run: (run.protocol, title_of(run.protocol)),
     "case_set": _case_set,

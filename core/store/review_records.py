@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -130,6 +131,11 @@ Sampling = Literal["random", "specialty", "dataset", "disagreement"]
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 """``specialty`` and ``dataset``: as many of each model and group, of the same cases; ``disagreement``: only items on
 which graders or rules disagree."""
+Order = Literal["own words first", "different people", "choices first"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+"""How a baseline asks a vignette in both ways. ``own words first``: the choices, which give the answer away, are shown
+once the own words are saved. ``different people``: every other annotator writes own words, the rest choose. ``choices
+first``: how reviews of version 0.4 asked by default; they can be finished as they were begun, and none is planned."""
 THIRD = 1 / 3
 """The share of items that two annotators see (Johri et al. 2025, Methods)."""
 
@@ -139,7 +145,7 @@ class ReviewPlan(BaseModel):
 
     Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
     that two annotators see. ``format`` is that of the free responses, ``question_types`` what a baseline asks, in
-    that order, ``case_set`` the data set of a baseline.
+    the sequence that ``order`` gives them, ``case_set`` the data set of a baseline.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -153,7 +159,8 @@ class ReviewPlan(BaseModel):
     specialties: tuple[str, ...] = ()
     format: Format = "multi_turn"
     case_set: str = "library"
-    question_types: tuple[QuestionType, ...] = ("mcq", "frq")
+    question_types: tuple[QuestionType, ...] = ("frq", "mcq")
+    order: Order = "own words first"
     sampling: Sampling = "random"
     shared: float = Field(default=THIRD, ge=0, le=1)
     seed: int = Field(default=20, ge=0)
@@ -166,8 +173,18 @@ class ReviewPlan(BaseModel):
             raise ValueError("name at least one annotator")
         return kept
 
+    @field_validator("question_types")
+    @classmethod
+    def _once_each(cls, types: tuple[QuestionType, ...]) -> tuple[QuestionType, ...]:
+        return tuple(dict.fromkeys(types))
+
     @model_validator(mode="after")
     def _possible(self) -> ReviewPlan:
+        if self.kind == "baseline" and self.order == "different people":
+            if len(self.question_types) < 2:
+                raise ValueError("different people answer in own words and by choices: ask for both")
+            if len(self.annotators) < 2:
+                raise ValueError("different people answer in own words and by choices: name a second annotator")
         if self.shared and len(self.annotators) < 2 and self.kind != "baseline":
             raise ValueError("items are shared by two annotators: name a second one, or share none")
         if self.kind == "baseline" and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
@@ -180,6 +197,58 @@ class ReviewPlan(BaseModel):
     def questions(self) -> tuple[Question, ...]:
         """What the annotators are asked about each item."""
         return ASKED_OF[self.kind]
+
+    def asked_of(self, annotator: str) -> tuple[str, ...]:
+        """Return the questions, or a baseline's question types, that an annotator answers, in this sequence."""
+        if self.kind != "baseline":
+            return self.questions
+        types = [kind for kind in _SEQUENCE[self.order] if kind in self.question_types]
+        if self.order == "different people" and annotator in self.annotators:
+            return (types[self.annotators.index(annotator) % len(types)],)
+        return tuple(types)
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The annotators by what they are asked; every item goes to each group."""
+        by_questions: dict[tuple[str, ...], list[str]] = {}
+        for annotator in self.annotators:
+            by_questions.setdefault(self.asked_of(annotator), []).append(annotator)
+        return tuple(tuple(names) for names in by_questions.values())
+
+    @property
+    def order_in_words(self) -> str:
+        """How a baseline asked, as it is said next to its figures; empty for other reviews."""
+        return order_in_words(self.order, self.question_types) if self.kind == "baseline" else ""
+
+
+_SEQUENCE: dict[Order, tuple[QuestionType, ...]] = {
+    "own words first": ("frq", "mcq"),
+    "different people": ("frq", "mcq"),
+    "choices first": ("mcq", "frq"),
+}
+
+
+def order_in_words(order: Order, question_types: Collection[str]) -> str:
+    """Return how people were asked: the order, or the one question type that there was."""
+    if len(question_types) > 1 or order == "different people":
+        return order
+    return "own words only" if "frq" in question_types else "choices only"
+
+
+def order_of_0_4(question_types: Sequence[str]) -> Order:
+    """Return the order of a baseline that version 0.4 planned: it noted none, and asked in the sequence of the types.
+
+    Its default was the choices first.
+    """
+    return "own words first" if question_types[:1] == ["frq"] else "choices first"
+
+
+def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
+    """Return a plan as it was stored; raises pydantic's ``ValidationError`` where it cannot be read."""
+    if "order" not in fields:
+        types = list(fields.get("question_types") or ("mcq", "frq"))
+        fields = {**fields, "order": order_of_0_4(types)}
+    return ReviewPlan.model_validate(fields)
 
 
 def planned(**fields: object) -> ReviewPlan:

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.experts.reviewing import record, state_of, unblind
+from core.measures.experts.reviewing import record, state_of, unblind, vignette_of
+from core.measures.experts.workbooks import HIDDEN
 from core.store.database import Store
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
@@ -173,17 +174,39 @@ def test_graders_are_told_how_often_they_contradict_themselves(store: Store, ope
     assert responses[["Pairs", "Judged both ways"]].to_numpy().tolist() == [[1, 0], [1, 0]]
 
 
+def test_graders_contradictions_name_no_model_while_a_review_is_blinded(store: Store, open_page: Open) -> None:
+    review = a_review(store)
+    app = open_page("experts", experts_tab="Graders")
+    assert set(table(app, "Judged both ways")["Model"]) == {HIDDEN}
+    unblind(store, review.review_id, "Ada", "the funding ended")
+    app = open_page("experts", experts_tab="Graders")
+    assert HIDDEN not in set(table(app, "Judged both ways")["Model"])
+
+
 def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
     store = Store(database)
     review = a_review(store, "Vignettes", kind="baseline", number=2, shared=0, annotators=("Ada",))
     app = open_page("experts", review=review.review_id, annotator="Ada")
     assert trouble(app) == []
-    choices = [one for one in app.button if one.key and one.key.startswith("experts_vignette_")]
-    assert len(choices) == 4
-    choices[0].click().run()
+    state = state_of(store, review.review_id)
+    number = int(app.query_params["item"][0])
+    case = vignette_of(store, state, state.by_number[number].item, "Ada")
+
+    def choices(page: AppTest) -> list[str]:
+        return [one.label for one in page.button if one.label in case.choices]
+
+    assert choices(app) == []
     app.text_input[0].input("Migraine")
     button(app, "Answer").click().run()
+    assert trouble(app) == []
+    # a reload shows the same screen: the own words, which can no longer be changed, and the choices
+    app = open_page("experts", review=review.review_id, annotator="Ada", item=str(number))
+    assert choices(app) == list(case.choices)
+    assert len(app.text_input) == 0
+    assert "Migraine" in words(app)
+    next(one for one in app.button if one.label in case.choices).click().run()
     assert trouble(app) == []
     assert "1 of 2 answered" in words(app)
     app = open_page("experts", experts_tab="Results")
     assert list(table(app, "Accuracy")["Expert"]) == ["Ada", "Ada"]
+    assert list(table(app, "Accuracy")["Asked"]) == ["own words first"] * 2

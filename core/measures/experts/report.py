@@ -1,11 +1,13 @@
-"""``report experts``: what experts said, by model, how far they agree, and the grader beside them."""
+"""``report experts``: what experts said, by model, how far they agree, the grader, and their own answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
+from core.measures.accuracy import accuracy_of
 from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.experts.adjudication import (
     CountAgreement,
@@ -20,11 +22,14 @@ from core.measures.experts.adjudication import (
     pairs,
     shares,
 )
-from core.measures.experts.reviewing import ReviewState, state_of
-from core.measures.experts.workbooks import grader_of_release, release_decisions
+from core.measures.experts.reviewing import ReviewState, baseline_run, state_of, states
+from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_decisions
 from core.measures.graders.agreement import flip_rates
 from core.stats.intervals import Interval
+from core.store.conditions import doctor_of
+from core.store.queries.accuracy import case_scores
 from core.store.review_records import ASKED, QUESTIONS
+from core.store.selection import select
 
 _VALUE = Columns("value", "low", "high", "n")
 
@@ -33,13 +38,16 @@ _VALUE = Columns("value", "low", "high", "n")
 def report(
     asked: Asked,
     part: Annotated[
-        Literal["shares", "pairs", "agreement", "grader"],
-        "Shares by model, McNemar between models, the experts' agreement, or the grader.",
+        Literal["shares", "pairs", "agreement", "grader", "baseline"],
+        "Shares by model, McNemar between models, the experts' agreement, the grader, or their own answers.",
     ] = "shares",
     review: Annotated[str | None, "An unblinded review by name; without it what the release's experts said."] = None,
 ) -> Iterator[Listed]:
     """Report what experts said of conversations and free responses, ties broken by a third."""
     state = state_of(asked.store, review) if review else None
+    if part == "baseline":
+        yield from _baseline(asked, state)
+        return
     if part == "grader":
         yield from _review_grader(asked, state) if state else _release_grader(asked)
         return
@@ -73,10 +81,33 @@ def report(
             yield Row(label, found.value, *found.interval, found.n, unit="items", columns=_VALUE)
 
 
+def _baseline(asked: Asked, state: ReviewState | None) -> Iterator[Row]:
+    """Yield the accuracy of experts on vignettes, and how they were asked, of one review or of all."""
+    selection = asked.selection
+    if state is not None:
+        if state.review.plan.kind != "baseline":
+            raise UsageError(f"The review {state.review.name} is not one of vignettes that experts answer themselves.")
+        runs = [baseline_run(state.review, name) for name in state.review.plan.annotators]
+        selection = replace(selection, runs=runs)
+    with asked.store.read() as cursor:
+        orders = {one.name: one.parts["order"] for one in select(cursor, selection)}
+        scores = case_scores(cursor, selection, "mcq_strict")
+    for row in accuracy_of(score for score in scores if score.model.startswith("human/")):
+        expert = doctor_of(row.model).removeprefix("human/")
+        label = {"expert": expert, "asked": orders[row.model], "question_type": row.question_type}
+        yield Row(label, row.mean, row.ci_low, row.ci_high, row.n_cases, row.excluded_by_reason, columns=_VALUE)
+
+
 def _release_grader(asked: Asked) -> Iterator[Row]:
+    blinded = any(one.blinded for one in states(asked.store))
     for one in flip_rates(asked.store):
         if one.same != "answer":
-            yield _row(one.grader, f"judged the same {one.same} of {one.model} both ways", one.share, one.pairs)
+            yield _row(
+                one.grader,
+                f"judged the same {one.same} of {HIDDEN if blinded else one.model} both ways",
+                one.share,
+                one.pairs,
+            )
     try:
         release = grader_of_release(asked.store)
     except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same

@@ -6,7 +6,8 @@ afterwards no answer can be changed.
 
 Experts also answer vignettes themselves: a run for each of them whose doctor is ``human/NAME`` and whose arms are the
 vignette's, stored through the journal and graded as a model's. A trial is written once all its questions are answered;
-what is answered up to then is kept as annotations, so that nothing is lost.
+what is answered up to then is kept as annotations, so that nothing is lost. Choices give the answer away: they are
+shown once the own words are saved, or to other people (``ReviewPlan.order``), and the run notes which.
 """
 
 from __future__ import annotations
@@ -39,7 +40,17 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
 from core.store.queries.reviews import Annotation, Span, add_annotations, annotations_of
-from core.store.review_records import ANSWERS, Candidate, Item, Question, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.review_records import (
+    ANSWERS,
+    QUESTIONS,
+    Candidate,
+    Item,
+    Question,
+    Review,
+    ReviewItem,
+    ReviewPlan,
+    Unblinding,
+)
 from core.store.runs import done_trial_ids, run_cases
 
 
@@ -58,17 +69,19 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     by_stratum = plan.sampling in ("specialty", "dataset")
     chosen = _by_stratum(ordered, plan, rng) if by_stratum else rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
-    # the shared items go to pairs of annotators in turn, the others to whoever has the fewest
-    pairs = list(combinations(plan.annotators, 2))
-    shared = min(len(chosen), round(plan.shared * len(chosen))) if pairs else 0
-    load: Counter[str] = Counter()
-    dealt: list[tuple[str, tuple[str, ...]]] = []
-    for number, one in enumerate(chosen):
-        who = pairs[number % len(pairs)] if number < shared else (min(plan.annotators, key=load.__getitem__),)
-        load.update(who)
-        dealt.append((one.item, who))
+    dealt_to: list[list[str]] = [[] for _ in chosen]
+    for group in plan.groups:
+        # the shared items go to pairs of annotators in turn, the others to the annotator who has the fewest
+        pairs = list(combinations(group, 2))
+        shared = min(len(chosen), round(plan.shared * len(chosen))) if pairs else 0
+        load: Counter[str] = Counter()
+        for number, names in enumerate(dealt_to):
+            new = pairs[number % len(pairs)] if number < shared else (min(group, key=load.__getitem__),)
+            load.update(new)
+            names.extend(new)
+    dealt = [(candidate.item, tuple(names)) for candidate, names in zip(chosen, dealt_to, strict=True)]
     rng.shuffle(dealt)  # what is shared does not come first
-    return [ReviewItem(item, number, who) for number, (item, who) in enumerate(dealt, start=1)]
+    return [ReviewItem(item, number, names) for number, (item, names) in enumerate(dealt, start=1)]
 
 
 def own_order(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[ReviewItem]:
@@ -148,10 +161,10 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
                 prompt_hash=NO_PROMPT,
                 case_set=plan.case_set,
                 case_set_hash=case_set_hash(mine),
-                arms=[("vignette", question_type) for question_type in plan.question_types],
+                arms=[("vignette", question_type) for question_type in plan.asked_of(annotator)],
                 trials=1,
                 seed=plan.seed,
-                settings={"review": review.name},
+                settings={"review": review.name, "order": plan.order_in_words},
                 code_version=__version__,
                 source="local",
                 created_at=review.created_at,
@@ -179,7 +192,7 @@ def write_trials(store: Store, review: Review, annotator: str, said: Mapping[tup
         stored = done_trial_ids(cursor, run_id)
     lines = []
     for item, case in baseline_cases(store, review, annotator).items():
-        answers = [said.get((item, annotator, question)) for question in review.plan.question_types]
+        answers = [said.get((item, annotator, question)) for question in review.plan.asked_of(annotator)]
         if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
             lines.append(_trial(run_id, review, case, [one for one in answers if one is not None]))
     if lines:
@@ -238,6 +251,11 @@ class ReviewState:
         """What is asked about each item: questions, or the question types of a baseline."""
         return self.review.plan.questions or self.review.plan.question_types
 
+    @property
+    def blinded(self) -> bool:
+        """Whether somebody judges models' items here without knowing whose they are."""
+        return self.review.plan.kind != "baseline" and self.review.unblinded is None
+
     def value(self, item: str, annotator: str, question: str) -> str | None:
         """Return what an annotator said, ``None`` where nothing yet."""
         held = self.said.get((item, annotator, question))
@@ -250,7 +268,7 @@ class ReviewState:
     def questions_for(self, item: ReviewItem, annotator: str) -> tuple[str, ...]:
         """Return what an annotator is asked of an item: everything, or of somebody else's item what is tied."""
         if annotator in item.annotators:
-            return self.questions
+            return self.review.plan.asked_of(annotator)
         return tuple(q for q in self.questions if self._tied(item, q) and self._third(item, q) in (None, annotator))
 
     def ties_for(self, annotator: str) -> list[ReviewItem]:
@@ -282,9 +300,9 @@ class ReviewState:
     def missing(self) -> int:
         """How many answers are still to come, those of thirds among them."""
         return sum(
-            sum(self.value(one.item, who, q) is None for who in one.annotators) + self._open(one, q)
+            sum(self.value(one.item, who, q) is None for who in one.annotators for q in self.questions_for(one, who))
+            + sum(self._open(one, q) for q in self.questions)
             for one in self.items
-            for q in self.questions
         )
 
     def _tied(self, item: ReviewItem, question: str) -> bool:
@@ -310,6 +328,8 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
     title = " ".join(name.split())
     if not title:
         raise UsageError("The review has no name: give it one.")
+    if plan.kind == "baseline" and plan.order == "choices first":
+        raise UsageError("Choices that are shown first give the answer away: ask for own words first.")
     with store.read() as cursor:
         if any(held.name.lower() == title.lower() for held in rows.reviews(cursor)):
             raise UsageError(f"There is a review called {title!r} already: choose another name.")
@@ -355,6 +375,8 @@ def record(
     An answer that differs from the one before needs a reason; the same one again changes nothing.
     """
     _check_annotator(annotator, review)
+    if question not in QUESTIONS:
+        raise UsageError("Vignettes are answered one after the other, in the order of their review.")
     if value not in ANSWERS:
         raise UsageError(f"{value!r} is no answer: say yes or no.")
     with _asked(store, review, number, annotator, question) as (connection, state, item):
@@ -435,7 +457,8 @@ def _asked(
 
 def next_question(state: ReviewState, item: str, annotator: str) -> str | None:
     """Return the question type of a vignette that the expert is to answer next, ``None`` where all are answered."""
-    return next((q for q in state.questions if state.value(item, annotator, q) is None), None)
+    asked = state.review.plan.asked_of(annotator)
+    return next((q for q in asked if state.value(item, annotator, q) is None), None)
 
 
 def vignette_of(store: Store, state: ReviewState, item: str, annotator: str) -> Case:
@@ -452,16 +475,17 @@ def answer_vignette(store: Store, review: str, number: int, annotator: str, ques
     An answer is final: raises ``UsageError`` for a second one, an empty one, and one out of turn.
     """
     _check_annotator(annotator, review)
-    state = state_of(store, review)
-    item = state.by_number.get(number)
-    if item is None or annotator not in item.annotators:
-        raise UsageError(f"{annotator} is not asked about vignette {number} of the review {state.review.name}.")
-    if not response.strip():
-        raise UsageError("The answer is empty: write a diagnosis, or choose one.")
-    if next_question(state, item.item, annotator) != question_type:
-        raise UsageError("This question was answered before, or is not the next one: an answer is final.")
-    new = Annotation(item.item, annotator, question_type, response.strip(), review_id=state.review.review_id)
+    # read and written under one lease: own words that come from a second window are refused once the choices are shown
     with store.write() as connection:
+        state = _state(connection, review)
+        item = state.by_number.get(number)
+        if item is None or annotator not in item.annotators:
+            raise UsageError(f"{annotator} is not asked about vignette {number} of the review {state.review.name}.")
+        if not response.strip():
+            raise UsageError("The answer is empty: write a diagnosis, or choose one.")
+        if next_question(state, item.item, annotator) != question_type:
+            raise UsageError("This question was answered before, or is not the next one: an answer is final.")
+        new = Annotation(item.item, annotator, question_type, response.strip(), review_id=state.review.review_id)
         add_annotations(connection, [new])
     write_trials(store, state.review, annotator, {**state.said, (item.item, annotator, question_type): new})
 

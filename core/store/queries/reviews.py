@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from core.errors import AnamnesisError
 from core.events import Verdict
 from core.frameworks.base import framework
-from core.store.review_records import Candidate, Item, ItemKind, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.review_records import Candidate, Item, ItemKind, Review, ReviewItem, ReviewPlan, Unblinding, stored_plan
 from core.store.runs import CAMPAIGNS
 from core.store.selection import TRIALS, Selection, select
 from core.store.tables import insert, records
@@ -194,7 +194,7 @@ def conversations_on(
 
 def _review(row: dict[str, Any]) -> Review:
     try:
-        plan = ReviewPlan.model_validate(orjson.loads(row["plan"]))
+        plan = stored_plan(orjson.loads(row["plan"]))
     except ValidationError as error:
         raise AnamnesisError(
             f"The plan of the review {row['name']} cannot be read ({error.errors()[0]['msg']}): plan it anew."

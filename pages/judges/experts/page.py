@@ -6,11 +6,11 @@ import streamlit as st
 
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
-from core.events import FORMATS
+from core.events import FORMATS, QuestionType
 from core.measures.experts.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.conversations import offer
-from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Sampling, planned
+from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Order, Sampling, planned
 from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.judges.experts.results import draw_flips, draw_release, draw_results
 from pages.judges.experts.review import draw_review
@@ -24,8 +24,13 @@ from pages.kit.page import draw_sections
 from pages.kit.view import in_order
 from pages.kit.visitor import only
 
-_ORDERS = {("mcq", "frq"): "Choices, then in own words", ("frq", "mcq"): "In own words, then choices",
-           ("mcq",): "Choices only", ("frq",): "In own words only"}  # fmt: skip
+_BOTH: tuple[QuestionType, ...] = ("frq", "mcq")
+_ASKED: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
+    ("own words first", _BOTH): "In own words, then choices",
+    ("different people", _BOTH): "Own words and choices by different people",
+    ("own words first", ("frq",)): "In own words only",
+    ("own words first", ("mcq",)): "Choices only",
+}
 
 
 def draw_plan() -> None:
@@ -127,19 +132,26 @@ def _ask_vignettes() -> dict[str, Any]:
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
     held = in_order(case.specialty for case in cases_of(case_set))
     specialties = columns[1].multiselect("Specialties", held, key="experts_case_fields", placeholder="All")
-    order = columns[2].selectbox(
+    order, question_types = columns[2].selectbox(
         "Asked",
-        list(_ORDERS),
-        format_func=_ORDERS.__getitem__,
+        list(_ASKED),
+        format_func=_ASKED.__getitem__,
         key="experts_order",
-        help="Choices that are seen first help the answer in own words; the other order avoids it.",
+        help="Choices give the answer away. They are shown once the own words are saved, which are final then; or "
+        "every other annotator writes own words, and the rest choose.",
     )
     st.caption(
         "Each expert’s answers become a run of doctor human/NAME, graded as a model’s are by the reference grader, and "
         "stand on Accuracy and Compare beside the models."
     )
     sampling = _ask_sampling([one for one in SAMPLINGS if one != "disagreement"])
-    return {"case_set": case_set, "specialties": tuple(specialties), "question_types": order, "sampling": sampling}
+    return {
+        "case_set": case_set,
+        "specialties": tuple(specialties),
+        "question_types": question_types,
+        "order": order,
+        "sampling": sampling,
+    }
 
 
 def _ask_sampling(options: list[Sampling]) -> Sampling:

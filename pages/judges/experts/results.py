@@ -10,7 +10,7 @@ from core.figures.style import Axis
 from core.measures.accuracy import accuracy_of
 from core.measures.experts.adjudication import case_counts, confusion, corrected_accuracies, count_agreement
 from core.measures.experts.reviewing import ReviewState, unblind
-from core.measures.experts.workbooks import import_release_annotations
+from core.measures.experts.workbooks import HIDDEN, import_release_annotations
 from core.stats.corrections import format_p
 from core.store.conditions import doctor_of
 from core.store.database import Store
@@ -33,7 +33,7 @@ from pages.kit.figures import draw_figure
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, model_colours, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.stored import scores
+from pages.kit.stored import conditions, scores
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
@@ -154,6 +154,7 @@ def draw_flips() -> None:
     if not rows:
         st.info("No grader has met the same free response twice yet: run a campaign with several trials a case.")
         return
+    blinded = any(state.blinded for state in reviews())
     st.markdown("**The same words, judged again**")
     percent = {
         "Share": st.column_config.NumberColumn(format="percent"),
@@ -165,7 +166,7 @@ def draw_flips() -> None:
     lines = (
         {
             "Grader": model_name(one.grader),
-            "Model": model_name(one.model),
+            "Model": HIDDEN if blinded else model_name(one.model),
             "Met again": f"the same {one.same}",
             "Pairs": one.pairs,
             "Judged both ways": one.both,
@@ -376,9 +377,11 @@ def _draw_baseline(state: ReviewState) -> None:
     if not found:
         st.info("No vignette is answered whole yet.")
         return
+    orders = {condition.name: condition.parts["order"] for condition in conditions()}
     lines = [
         {
-            "Expert": row.model.removeprefix("human/"),
+            "Expert": doctor_of(row.model).removeprefix("human/"),
+            "Asked": orders[row.model],
             "Question": QUESTION_TYPE[row.question_type],
             "Accuracy": row.mean,
             "Low": row.ci_low,
@@ -390,7 +393,9 @@ def _draw_baseline(state: ReviewState) -> None:
     ]
     draw_table(pd.DataFrame(lines), "experts-baseline")
     st.caption(
-        f"All vignettes that these experts have answered, from {plain(dataset_name(state.review.plan.case_set))} or "
-        "other reviews; choices by the strict rule, diagnoses in own words by the reference grader."
+        f"This review: {state.review.plan.order_in_words}. All vignettes that these experts have answered, from "
+        f"{plain(dataset_name(state.review.plan.case_set))} or "
+        "other reviews, by the order in which they were asked; choices by the strict rule, diagnoses in own words by "
+        "the reference grader. Where the choices were shown first, own words are not free of them."
     )
     link("accuracy", "Beside the models on Accuracy", "bar_chart")

@@ -187,7 +187,7 @@ def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
         draw_pictures(case, "experts")
     with right:
         asked = next_question(state, item.item, annotator)
-        for question in state.questions:
+        for question in state.review.plan.asked_of(annotator):
             said = state.value(item.item, annotator, question)
             if said is not None:
                 st.markdown(f":material/check: **{QUESTION_TYPE[question]}**  \n{plain(said)}")  # type: ignore[index]

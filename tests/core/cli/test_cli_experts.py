@@ -6,6 +6,7 @@ import csv
 import io
 from pathlib import Path
 
+import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from core.cli.app import main
@@ -89,3 +90,36 @@ def test_how_often_a_grader_contradicts_itself_needs_no_release(
         "judged the same diagnosis of openai/secret-two both ways": "1",
     }
     assert "import craftmd" in said.err
+
+
+def test_no_model_is_named_beside_a_grader_while_a_review_is_blinded(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_review(store)
+    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
+    assert "secret" not in capsys.readouterr().out
+    unblind(store, "First", "Ada", "a test")
+    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
+    assert "secret" in capsys.readouterr().out
+
+
+def test_an_expert_answers_vignettes_in_workbooks(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_review(store, "Vignettes", kind="baseline", number=1, shared=0, annotators=("Ada",))
+    for place, answer in enumerate(("Migraine", "A")):
+        file = tmp_path / f"{place}.xlsx"
+        assert main(["experts", "workbook", "Vignettes", "--annotator", "Ada", "--out", str(file)]) == 0
+        book = openpyxl.load_workbook(file)
+        assert book.active.title == ("Own words", "Choices")[place]
+        book.active.cell(2, 8, answer)
+        book.save(file)
+        assert main(["experts", "import", str(file)]) == 0
+    assert state_of(store, "Vignettes").missing == 0
+    capsys.readouterr()
+    assert main(["report", "experts", "--part", "baseline", "--format", "csv"]) == 0
+    assert [(row["expert"], row["asked"], row["n"]) for row in rows(capsys.readouterr().out)] == [
+        ("Ada", "own words first", "1")
+    ] * 2
+    assert main(["experts", "workbook", "Vignettes", "--annotator", "Ada", "--out", str(tmp_path / "c.xlsx")]) == 2
+    assert "has answered every vignette" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,21 +11,28 @@ import pytest
 from core.errors import UsageError
 from core.jobs.plan import campaign_of
 from core.journal import read_header
+from core.measures.base import Asked
+from core.measures.experts.report import report
 from core.measures.experts.reviewing import (
     answer_vignette,
     baseline_cases,
+    baseline_pool,
     baseline_run,
+    begin_baseline,
+    draw,
     next_question,
     plan_review,
+    record,
     state_of,
     vignette_of,
     write_trials,
 )
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
-from core.store.queries.reviews import Annotation, add_annotations
-from core.store.review_records import Review
+from core.store.queries.reviews import Annotation, add_annotations, add_review
+from core.store.review_records import Review, ReviewPlan, stored_plan
 from core.store.runs import run
+from core.store.selection import Selection
 from tests.core.measures.experts.reviews import a_plan
 
 
@@ -43,8 +52,8 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
     for place, item in enumerate(state.own_items("Ada")):
         case = vignette_of(store, state, item.item, "Ada")
         wrong = next(choice for choice in case.choices if choice != case.answer)
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
+        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
     with store.read() as cursor:
         held = run(cursor, baseline_run(review, "Ada"))
         scores = case_scores(cursor, mcq_rule="mcq_strict")
@@ -52,7 +61,7 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
     assert (held.doctor, held.source, held.protocol, held.state) == ("human/Ada", "local", "craftmd", "complete")
     right = {(one.format, one.question_type): 0 for one in scores}
     for one in scores:
-        assert one.model == "human/Ada"
+        assert one.model == "human/Ada · own words first"
         right[one.format, one.question_type] += one.correct
     assert right == {("vignette", "mcq"): 2, ("vignette", "frq"): 3}
 
@@ -60,14 +69,16 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
 def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").own_items("Ada")[0]
     with pytest.raises(UsageError, match="not the next one"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
+        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
+    with pytest.raises(UsageError, match="in the order of their review"):
+        record(store, "Vignettes", item.number, "Ada", "mcq", "yes")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="The answer is empty"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "  ")
-    answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
+        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "  ")
+    answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     state = state_of(store, "Vignettes")
-    assert next_question(state, item.item, "Ada") == "frq"
+    assert next_question(state, item.item, "Ada") == "mcq"
     with pytest.raises(UsageError, match="an answer is final"):
-        answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Stroke")
+        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Stroke")
     with pytest.raises(UsageError, match="Cyd is not asked"):
         answer_vignette(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")
     with store.read() as cursor:
@@ -83,7 +94,7 @@ def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: 
     ]
     with store.write() as connection:
         add_annotations(connection, answers)
-    answer_vignette(store, "Vignettes", second.number, "Ada", "mcq", "Migraine")
+    answer_vignette(store, "Vignettes", second.number, "Ada", "frq", "Migraine")
     with store.read() as cursor:
         held = run(cursor, baseline_run(review, "Ada"))
     assert held is not None
@@ -101,7 +112,97 @@ def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> N
 
 def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Review) -> None:
     item = state_of(store, "Vignettes").own_items("Ada")[0]
-    answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
+    answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
     with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Judges, under Experts"):
         campaign_of(header)
+
+
+def as_0_4_planned(store: Store, name: str, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Review:
+    """Store a baseline as version 0.4 did: neither its plan nor its runs note an order."""
+    whole = a_plan(kind="baseline", number=2, shared=0, annotators=("Ada",), specialties=("Neurology",), **changes)
+    plan = whole.model_copy(update={"order": "choices first", "question_types": ("mcq", "frq")})
+    review = Review(name, plan)
+    items = draw(baseline_pool(plan), plan)
+    with monkeypatch.context() as patched:
+        patched.setattr(ReviewPlan, "order_in_words", "")
+        begin_baseline(store, review, items)
+    with store.write() as connection:
+        add_review(connection, review, items)
+        fields = {key: value for key, value in plan.model_dump(mode="json").items() if key != "order"}
+        connection.execute("UPDATE reviews SET plan = ? WHERE review_id = ?", [json.dumps(fields), review.review_id])
+    return review
+
+
+def answer_right(store: Store, review: str, annotator: str, question_types: tuple[str, ...]) -> None:
+    state = state_of(store, review)
+    for item in state.own_items(annotator):
+        case = vignette_of(store, state, item.item, annotator)
+        for question_type in question_types:
+            answer_vignette(store, review, item.number, annotator, question_type, case.answer)
+
+
+def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_0_4_planned(store, "Old", monkeypatch)
+    state = state_of(store, "Old")
+    assert state.review.plan.order == "choices first"
+    assert next_question(state, state.own_items("Ada")[0].item, "Ada") == "mcq"
+    answer_right(store, "Old", "Ada", ("mcq", "frq"))
+    plan = a_plan(kind="baseline", number=3, shared=0, annotators=("Ada",), specialties=("Neurology",))
+    plan_review(store, "New", plan)
+    answer_right(store, "New", "Ada", ("frq", "mcq"))
+    for pooled in (False, True):
+        with store.read() as cursor:
+            scores = case_scores(cursor, Selection(pooled=pooled), "mcq_strict")
+        counts = Counter(
+            (score.model.removeprefix("human/Ada · ").split(" · ")[0], score.question_type) for score in scores
+        )
+        assert counts == {
+            ("choices first", "mcq"): 2, ("choices first", "frq"): 2,
+            ("own words first", "mcq"): 3, ("own words first", "frq"): 3,
+        }  # fmt: skip
+    rows = list(report.rows(Asked(store), part="baseline"))
+    assert {(row["expert"], row["asked"], row["n"]) for row in rows} == {
+        ("Ada", "choices first", 2), ("Ada", "own words first", 3)
+    }  # fmt: skip
+    assert {row["asked"] for row in report.rows(Asked(store), part="baseline", review="Old")} == {"choices first"}
+
+
+def test_a_review_of_0_4_that_asked_own_words_first_is_called_so() -> None:
+    fields = a_plan(kind="baseline", shared=0).model_dump(exclude={"order"})
+    assert stored_plan({**fields, "question_types": ["frq", "mcq"]}).order == "own words first"
+    assert stored_plan({**fields, "question_types": ["mcq", "frq"]}).order == "choices first"
+
+
+def test_nobody_plans_choices_first_any_more(store: Store) -> None:
+    with pytest.raises(UsageError, match="give the answer away"):
+        plan_review(store, "New", a_plan(kind="baseline", number=2, order="choices first"))
+
+
+def test_different_people_write_own_words_and_choose(store: Store) -> None:
+    plan = a_plan(
+        kind="baseline", number=4, shared=0, order="different people", annotators=("Ada", "Ben", "Cyd"),
+        specialties=("Neurology",),
+    )  # fmt: skip
+    review = plan_review(store, "Apart", plan)
+    state = state_of(store, "Apart")
+    assert {name: plan.asked_of(name) for name in plan.annotators} == {
+        "Ada": ("frq",), "Ben": ("mcq",), "Cyd": ("frq",)
+    }  # fmt: skip
+    for item in state.items:
+        assert "Ben" in item.annotators
+        assert len(item.annotators) == 2
+    assert state.missing == 8
+    first = state.own_items("Ben")[0]
+    with pytest.raises(UsageError, match="not the next one"):
+        answer_vignette(store, "Apart", first.number, "Ben", "frq", "Migraine")
+    answer_right(store, "Apart", "Ben", ("mcq",))
+    assert state_of(store, "Apart").missing == 4
+    with store.read() as cursor:
+        stored = run(cursor, baseline_run(review, "Ben"))
+    assert stored is not None
+    assert (stored.done, stored.state, stored.arms) == (4, "complete", (("vignette", "mcq"),))
+    with pytest.raises(UsageError, match="second annotator"):
+        a_plan(kind="baseline", order="different people", annotators=("Ada",), shared=0)
