@@ -99,6 +99,25 @@ class Profile(_Sparse):
         return self.demographics + self.basic + self.optional
 
 
+class ListedItem(BaseModel):
+    """A topic of the history by which to ask, what the case says of it, and the part of the history it belongs to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str = Field(min_length=1)
+    value: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+
+
+class ItemList(BaseModel):
+    """The items of a history that were imported, edited or made by a model for a case; the others follow by rule."""
+
+    model_config = ConfigDict(frozen=True)
+
+    items: tuple[ListedItem, ...] = Field(min_length=1)
+    made_by: str = Field(min_length=1)
+
+
 class Case(_Sparse):
     """One patient. ``vignette`` never contains the question; ``profile`` is ``None`` where it is unknown.
 
@@ -129,8 +148,9 @@ class Case(_Sparse):
     source: str = ""
     licence: str = ""
     asks_for: AsksFor = "diagnosis"
+    items: ItemList | None = None
 
-    _later = ("images",)
+    _later = ("images", "items")
 
     @model_validator(mode="before")
     @classmethod
@@ -148,8 +168,11 @@ class Case(_Sparse):
 
     @property
     def content_hash(self) -> str:
-        """A short hash of all that can change a result of this case."""
-        dumped = self.model_dump_json(exclude={"source", "licence"})
+        """A short hash of all that can change a result of this case.
+
+        Items are left out: they are stored by this hash, and the settings of a run whose players use them name them.
+        """
+        dumped = self.model_dump_json(exclude={"source", "licence", "items"})
         return hashlib.sha256(dumped.encode()).hexdigest()[:16]
 
     @property
