@@ -109,6 +109,25 @@ class Opening(BaseModel):
     made_by: str = Field(min_length=1)
 
 
+class ListedItem(BaseModel):
+    """A topic of the history by which to ask, what the case says of it, and the part of the history it belongs to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str = Field(min_length=1)
+    value: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+
+
+class ItemList(BaseModel):
+    """The items of a history that were imported, edited or made by a model for a case; the others follow by rule."""
+
+    model_config = ConfigDict(frozen=True)
+
+    items: tuple[ListedItem, ...] = Field(min_length=1)
+    made_by: str = Field(min_length=1)
+
+
 class Case(_Sparse):
     """One patient. ``vignette`` never contains the question; ``profile`` is ``None`` where it is unknown.
 
@@ -140,8 +159,9 @@ class Case(_Sparse):
     licence: str = ""
     asks_for: AsksFor = "diagnosis"
     opening: Opening | None = None
+    items: ItemList | None = None
 
-    _later = ("images", "opening")
+    _later = ("images", "opening", "items")
 
     @model_validator(mode="before")
     @classmethod
@@ -161,9 +181,10 @@ class Case(_Sparse):
     def content_hash(self) -> str:
         """A short hash of all that can change a result of this case.
 
-        An opening is left out: it is made for a run, as a prompt is, and runs say who made their openings.
+        An opening is left out: it is made for a run, as a prompt is, and runs say who made their openings. Items are
+        left out: they are stored by this hash, and the settings of a run whose players use them name them.
         """
-        dumped = self.model_dump_json(exclude={"source", "licence", "opening"})
+        dumped = self.model_dump_json(exclude={"source", "licence", "opening", "items"})
         return hashlib.sha256(dumped.encode()).hexdigest()[:16]
 
     @property

@@ -74,7 +74,10 @@ def draw_memorisation() -> None:
     else:
         (variant,) = hashes
         st.caption(f"How it was asked: {said[variant]}.")
-    asked = [one for one in found if one.prompt_hash == variant]
+    of_variant = [one for one in found if one.prompt_hash == variant]
+    data_sets = list(dict.fromkeys(one.data_set for one in of_variant))
+    data_set = choose("Data set", data_sets, "memorisation_data_set")
+    asked = [one for one in of_variant if one.data_set == data_set]
     names = unique_names(dict.fromkeys(one.model for one in asked))
     chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=480)
     kept = [one for one in asked if not chosen or one.model in chosen]
@@ -92,7 +95,7 @@ def draw_memorisation() -> None:
         ),
         "memorisation_histogram",
         "How similar completions are to the original",
-        f"{said[variant]}; {min(numbers):,} to {max(numbers):,} cases a model. {_RECORDED}",
+        f"{said[variant]}; {data_set}; {min(numbers):,} to {max(numbers):,} cases a model. {_RECORDED}",
     )
     table = pd.DataFrame(
         {

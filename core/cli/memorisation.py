@@ -59,8 +59,10 @@ def meld(
     if asked.stopped is not None:
         print(f"{asked.stopped} What came is kept, and the same command goes on.", file=sys.stderr)
     with store.read() as cursor:
-        rows = model_rows(completions(cursor, [name]))
+        rows = model_rows(completions(cursor, [name], {case.case_key.partition("/")[0] for case in chosen}))
     for row in (row for row in rows if row["variant"] == variant):
-        print(f"{row['flagged']} of {row['n']} cases reach a similarity of {FLAG}: likely training data.")
+        print(
+            f"{row['cases']}: {row['flagged']} of {row['n']} cases reach a similarity of {FLAG}: likely training data."
+        )
     print("See: python -m core report memorisation --part cases")
     return 1 if asked.stopped is not None or (asked.failed and not asked.completed) else 0

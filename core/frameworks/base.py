@@ -204,6 +204,8 @@ class Framework(ABC):
     """Why its conversations cannot be taken up at a message; empty where they can."""
     grades_itself: ClassVar[bool] = False
     """Whether its own pack holds the grader's prompts; else the first framework's do."""
+    plays_items: ClassVar[bool] = False
+    """Whether players by rule ask for, or answer from, the items of a case's history."""
     needs_profile: ClassVar[bool] = False
     """Whether it plays cases with a profile only."""
     patient_opens: ClassVar[bool] = False
@@ -245,6 +247,10 @@ class Framework(ABC):
     def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
         """Return the cases as they are played, and those left out and why; ``stored`` are profiles made before."""
         return Prepared(tuple(cases), ())
+
+    def uses_items(self, names: CastNames) -> bool:
+        """Say whether a conversation of this cast (full names) depends on the items of its case."""
+        return False
 
     def edited(self, case: Case, profile: Profile, by: str) -> Generated:
         """Return a profile as a person saves it; raise ``UsageError`` where it cannot be played."""

@@ -42,9 +42,9 @@ from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
-from core.store.queries.history import newest_openings
+from core.store.queries.history import newest_items, newest_openings
 from core.store.runs import Run, run_ids
-from core.text.case_items import openings_by
+from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
 from core.text.profiles import Prepared
 
 HUMAN = "human"
@@ -261,15 +261,19 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
 def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:
     """Return the cases as a framework plays them, and those that cannot be played with the reason.
 
-    Profiles are looked up in the database (``store``, or the usual one) where there is one.
+    Profiles and items are looked up in the database (``store``, or the usual one) where there is one.
     """
     store = store or Store()
     if known.patient_opens:
         cases = with_openings(cases, store)
-    if not known.needs_profile or not store.path.exists():
+    if not store.path.exists():
         return known.prepare(cases, {})
+    keys = [case.case_key for case in cases]
     with store.read() as cursor:
-        found = newest_profiles(cursor, [case.case_key for case in cases])
+        found = newest_profiles(cursor, keys) if known.needs_profile else {}
+        rows = newest_items(cursor, keys) if known.plays_items else []
+    items = {(row.case_key, row.content_hash): ItemSet(items_from_json(row.items), row.made_by) for row in rows}
+    cases = [with_items(case, items.get((case.case_key, case.content_hash))) for case in cases]
     return known.prepare(cases, {case: stored.generated for case, stored in found.items()})
 
 
@@ -390,6 +394,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             **names.extra,
             **_grading(campaign),
             **({"openings": openings_by(campaign.cases)} if campaign.framework.patient_opens else {}),
+            **_items(campaign),
         },
         "code_version": __version__,
     }
@@ -413,6 +418,12 @@ def _grading(campaign: Campaign) -> dict[str, str]:
     if campaign.framework.grades_itself or not free or not is_model(campaign.names.grader):
         return {}
     return {"grading_prompts": default_pack().hash}
+
+
+def _items(campaign: Campaign) -> dict[str, str]:
+    """Return the hash of imported or edited items if the conversations depend on them."""
+    hash_ = hash_of_items(campaign.cases) if campaign.framework.uses_items(campaign.names) else ""
+    return {"items": hash_} if hash_ else {}
 
 
 def _hash_of(fields: dict[str, Any]) -> str:

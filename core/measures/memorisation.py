@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from statistics import median
@@ -28,7 +29,6 @@ from core.stats.intervals import wilson
 from core.stats.smoothed import mean_interval
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.cases import StoredCompletion, completions
-from core.store.selection import Selection
 
 FLAG = 0.95
 """Similarity from which a case is likely training data."""
@@ -106,18 +106,25 @@ def histogram_of(found: Iterable[StoredCompletion]) -> list[int]:
 
 
 def model_rows(found: Iterable[StoredCompletion]) -> list[Row]:
-    """Return the share of flagged cases for each model and prompt, of completions sorted by both.
+    """Return the share of flagged cases for each model, prompt and data set, of completions sorted by these.
 
     ``n`` completions came, ``failed`` did not, ``flagged`` are likely training data; ``median`` is of the similarities.
     """
     rows = []
-    for (model, hash_), group in groupby(found, attrgetter("model", "prompt_hash")):
+    for (model, hash_, data_set), group in groupby(found, attrgetter("model", "prompt_hash", "data_set")):
         members = list(group)
         values = [one.similarity for one in members if one.similarity is not None]
         n, count = len(values), sum(map(flagged, members))
         rows.append(
             Row(
-                {"model": model, "variant": variant_of(hash_), "n": n, "failed": len(members) - n, "flagged": count},
+                {
+                    "model": model,
+                    "variant": variant_of(hash_),
+                    "cases": data_set,
+                    "n": n,
+                    "failed": len(members) - n,
+                    "flagged": count,
+                },
                 count / n if n else math.nan,
                 *wilson(count, n),
                 n,
@@ -131,7 +138,7 @@ def model_rows(found: Iterable[StoredCompletion]) -> list[Row]:
 def with_and_without(found: Sequence[StoredCompletion], scores: Iterable[CaseScore]) -> list[Row]:
     """Return the accuracy of each condition and arm over all cases completed and answered, and ``without`` the flagged.
 
-    For the completions of one model and prompt.
+    For the completions of one model, prompt and data set.
     """
     marks = {one.case_key: flagged(one) for one in found if one.similarity is not None}
     rows: list[Row] = []
@@ -140,7 +147,7 @@ def with_and_without(found: Sequence[StoredCompletion], scores: Iterable[CaseSco
         everything = [mean for mean in means.values() if mean is not None]
         rest = [mean for case, mean in means.items() if mean is not None and not marks[case]]
         if everything:
-            label = {"model": condition, "variant": variant_of(found[0].prompt_hash)}
+            label = {"model": condition, "variant": variant_of(found[0].prompt_hash), "cases": found[0].data_set}
             rows.append(
                 Row(
                     {**label, "format": format_, "question_type": question_type},
@@ -159,7 +166,10 @@ def _mean(values: Sequence[float]) -> float:
 
 
 @metric(
-    "memorisation", "models", empty="The models with completions have answered no case yet: run a campaign with them."
+    "memorisation",
+    "models",
+    "cases",
+    empty="The models with completions have answered no case yet: run a campaign with them.",
 )
 def report(
     asked: Asked,
@@ -169,13 +179,13 @@ def report(
     ] = "models",
 ) -> Iterator[Listed]:
     """Report similarities to the original, flagged cases, and accuracy with and without them (MELD)."""
-    names = asked.selection.models
+    selection = asked.selection
     with asked.store.read() as cursor:
-        found = completions(cursor, sorted(names) if names else None)
+        found = completions(cursor, selection.models, selection.case_sets)
         if not found:
             raise AnamnesisError("No completion is stored: run `python -m core meld --model M --cases DATASET` first.")
         models = dict.fromkeys(one.model for one in found) if part == "accuracy" else {}
-        scores = {model: case_scores(cursor, Selection(models=[model])) for model in models}
+        scores = {model: case_scores(cursor, replace(selection, models=[model])) for model in models}
     if part == "models":
         yield from model_rows(found)
     elif part == "cases":
@@ -189,6 +199,5 @@ def report(
                 "failure": one.failure,
             }
     else:
-        for model, hash_ in dict.fromkeys((one.model, one.prompt_hash) for one in found):
-            of = [one for one in found if (one.model, one.prompt_hash) == (model, hash_)]
-            yield from with_and_without(of, scores[model])
+        for (model, _, _), group in groupby(found, attrgetter("model", "prompt_hash", "data_set")):
+            yield from with_and_without(list(group), scores[model])

@@ -13,6 +13,7 @@ the vignette. The facts are paraphrases: their words need not all be words of M.
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from rapidfuzz import fuzz, process
 
-from core.case import Case, sentences
+from core.case import Case, ItemList, ListedItem, sentences
 from core.errors import UsageError
 from core.knowledge.base import knowledge
 from core.text.extraction import known_names
@@ -98,9 +99,30 @@ class ItemizedCase:
 
 
 def itemized(case: Case, stored: ItemSet | None = None) -> ItemizedCase:
-    """Return a case with stored items where there are some, else with those made by rule."""
-    held = stored or items_by_rule(case)
-    return ItemizedCase(case, opening_of(case), held.items, held.made_by)
+    """Return a case with stored items if there are some, else with the case's own, else with those made by rule."""
+    chosen = stored or own_items(case) or items_by_rule(case)
+    return ItemizedCase(case, opening_of(case), chosen.items, chosen.made_by)
+
+
+def own_items(case: Case) -> ItemSet | None:
+    """Return the items that a case carries, or ``None`` if its items follow by rule."""
+    if case.items is None:
+        return None
+    return ItemSet(tuple(Item.model_validate(item.model_dump()) for item in case.items.items), case.items.made_by)
+
+
+def with_items(case: Case, stored: ItemSet | None) -> Case:
+    """Return a case that carries stored items; of any version of the rules it carries none, they are made again."""
+    if stored is None or not stored.items or stored.made_by.partition("-")[0] in BY_RULE:
+        return case.model_copy(update={"items": None})
+    listed = tuple(ListedItem.model_validate(item.model_dump()) for item in stored.items)
+    return case.model_copy(update={"items": ItemList(items=listed, made_by=stored.made_by)})
+
+
+def hash_of_items(cases: Iterable[Case]) -> str:
+    """Return a hash of the items that cases carry, whatever their order; empty if none carries any."""
+    lines = sorted(f"{case.case_key} {case.items.model_dump_json()}" for case in cases if case.items)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
 
 
 def items_by_rule(case: Case) -> ItemSet:

@@ -38,7 +38,7 @@ from core.frameworks.consultation.roles import (
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
-from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
+from core.text.case_items import ORDERS, ItemizedCase, itemized
 
 ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 """The task with its choices, which is the benchmark's, and the same question without them."""
@@ -83,7 +83,7 @@ class Consultation(Framework):
     """History taking, and what a solver makes of it."""
 
     name, title, rank = "consultation", "Consultation", 1
-    version = 2
+    version, plays_items = 2, True
     source = "Liao et al., arXiv 2309.02077"
     about = (
         "The patient opens with a request, the doctor only takes the history, and a solver who saw nothing else "
@@ -160,6 +160,11 @@ class Consultation(Framework):
         """Say whether anybody talks: a bound holds no conversation."""
         return not isinstance(BY_NAME.get(tested), Bound)
 
+    def uses_items(self, names: CastNames) -> bool:
+        """Say whether the oracle asks or the patient by rule answers; a bound talks to nobody."""
+        doctor = BY_NAME.get(names.doctor)
+        return isinstance(doctor, OracleDoctor) or (doctor is None and names.patient == ItemsPatient.name)
+
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
         """Return the settings without a prompt for who reads none, and without a cap for the oracle."""
         full = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
@@ -177,7 +182,7 @@ class Consultation(Framework):
         bound, n = isinstance(doctor, Bound), int(campaign.settings.max_questions)
         if isinstance(doctor, OracleDoctor):
             sample = cases[:: math.ceil(len(cases) / _MOST_SPLIT)]
-            n = round(sum(len(items_by_rule(case).items) for case in sample) / len(sample))
+            n = round(sum(len(itemized(case).items) for case in sample) / len(sample))
         elif bound:
             n = 0
         information = tokens_of(cases, lambda case: case.vignette)

@@ -28,7 +28,11 @@ from core.prompts import PromptPack
 from core.text.case_items import ORDERS, ItemizedCase, Order, SpokenItem, ordered
 from core.text.rouge import words_of
 
-QUESTION = "What about {key}?"
+QUESTION = "Can you tell me about {key}?"
+"""How the oracle asks for an item (Liao et al., arXiv 2309.02077, the doctor by rule).
+
+The doctor's measured precision depends on this form: its words count among those that the doctor says.
+"""
 CLOSING = "Thank you, that is all I need to know."
 """What the oracle says when every item has been asked for; it holds no question."""
 

@@ -111,6 +111,7 @@ _UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """A sentence that says nothing of the patient: not known, or about what was "mentioned"."""
+_BY_KEY = re.compile(r"can you tell me about (.+)\?", re.IGNORECASE)
 _BARE = re.compile(r"^\W*(?:yes|yeah|no|nope|i do|i have|i don['’]t|i haven['’]t|not really|never)\b", re.IGNORECASE)
 
 
@@ -160,15 +161,18 @@ def strictness(inquiry: Inquiry, items: Sequence[Telltale]) -> float | None:
     """Return the share of replies that bring no item that was not asked for; ``None`` where nothing narrow was asked.
 
     A reply brings an item that it is the first to tell. An item is asked for where the query shares a telling word
-    with its key or value. Replies to open queries ("anything else?") do not count.
+    with its key or value. Replies to open queries ("anything else?") do not count; a query "Can you tell me
+    about KEY?" is not open.
     """
+    keys = {t.item.key.lower() for t in items}
     brought = {t.item.key for t in items if t.told(telling(inquiry.opening))}
     strict = narrow = 0
     for query, reply in inquiry.exchanges:
         said, asked = telling(reply), telling(query)
         fresh = [t for t in items if t.item.key not in brought and t.told(said)]
         brought.update(t.item.key for t in fresh)
-        if reply and not is_open(query):
+        by_key = _BY_KEY.fullmatch(query.strip())
+        if reply and (not is_open(query) or (by_key is not None and by_key[1].lower() in keys)):
             narrow += 1
             strict += all(asked & t.asked_by for t in fresh)
     return strict / narrow if narrow else None
@@ -325,7 +329,7 @@ class HistoryTaking(Measure):
 
     name = "history_taking"
     title = "History taking"
-    version: ClassVar[str] = "1-stem"
+    version: ClassVar[str] = "2-stem"
     reads: ClassVar[Trials] = "whole"
     against: ClassVar[Lists | None] = "history_items"
     parcel = 500

@@ -195,17 +195,31 @@ class StoredCompletion:
     cost_usd: float | None
     made_at: float
 
+    @property
+    def data_set(self) -> str:
+        """The data set as case keys begin with it."""
+        return self.case_key.partition("/")[0]
 
-def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:
-    """Return the newest completion of every model, prompt and case, by model and prompt, the most similar first."""
+
+def completions(
+    cursor: duckdb.DuckDBPyConnection, models: Iterable[str] | None = None, case_sets: Iterable[str] | None = None
+) -> list[StoredCompletion]:
+    """Return the newest completion of every model, prompt and case, of some models and data sets or all.
+
+    They are sorted by model, prompt and data set, the most similar first.
+    """
     sql = f"""
         SELECT {", ".join(one.name for one in fields(StoredCompletion))} FROM completions
-        WHERE $models::VARCHAR[] IS NULL OR list_contains($models, model)
+        WHERE ($models::VARCHAR[] IS NULL OR list_contains($models, model))
+            AND ($case_sets::VARCHAR[] IS NULL OR list_contains($case_sets, split_part(case_key, '/', 1)))
         QUALIFY row_number() OVER (
             PARTITION BY model, prompt_hash, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
-        ORDER BY model, prompt_hash, similarity DESC NULLS LAST, case_key"""
-    found = records(cursor.execute(sql, {"models": None if models is None else list(models)}))
-    return [StoredCompletion(**row) for row in found]
+        ORDER BY model, prompt_hash, split_part(case_key, '/', 1), similarity DESC NULLS LAST, case_key"""
+    values = {
+        "models": None if models is None else list(models),
+        "case_sets": None if case_sets is None else list(case_sets),
+    }
+    return [StoredCompletion(**row) for row in records(cursor.execute(sql, values))]
 
 
 def completed(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:

@@ -98,14 +98,14 @@ def test_every_item_of_the_library_can_be_asked_for_and_says_something(case: Cas
     assert len({item.key for item in given.items}) == len(given.items)
     for item in given.items:
         assert item.lay
-        assert named_item(f"What about {item.key}?", given.items) == item
+        assert named_item(f"Can you tell me about {item.key}?", given.items) == item
 
 
 @pytest.mark.parametrize(
     ("order", "asked"), [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
 )
 def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, asked: list[str]) -> None:
-    assert _questions(order, 0) == [*(f"What about {key}?" for key in asked), CLOSING]
+    assert _questions(order, 0) == [*(f"Can you tell me about {key}?" for key in asked), CLOSING]
 
 
 def test_the_random_oracle_goes_by_the_seed() -> None:
