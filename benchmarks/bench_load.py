@@ -1,8 +1,9 @@
 """How long a page takes for 20 visitors at once, through the real server.
 
-Each visitor is a websocket client that speaks Streamlit's protocol as a browser does: it opens a page or changes a filter,
-reads every message until the script has ended, thinks, and goes on. The clients run in this process; the server is
-``python -m core serve`` in its own, on ``--cores`` of the machine, and only its CPU time is counted.
+Each visitor is a websocket client that speaks Streamlit's protocol as a browser does: it opens a page with or without
+filters in its address, reads every message until the script has ended, thinks, and goes on. The clients run in this
+process; the server is ``python -m core serve`` in its own, on ``--cores`` of the machine, and only its CPU time is
+counted.
 
 By default the database is the sample study; ``--release`` takes the authors' release (or a part of it) from the folder
 that ANAMNESIS_CRAFTMD_RELEASE names. ``--tree`` names checkouts to measure in turn, each ``--rounds`` times.
@@ -102,7 +103,9 @@ HEADS = ("", "page runs", "median s", "p95 s", "longest s", "errors", "CPU s a r
 class Visitor:
     """One browser tab: its connection, and the messages that it keeps, so that the server need not send them again."""
 
-    def __init__(self, connection: ClientConnection, address: str, trials: Sequence[str], measured: Measurement) -> None:
+    def __init__(
+        self, connection: ClientConnection, address: str, trials: Sequence[str], measured: Measurement
+    ) -> None:
         self.connection = connection
         self.address = address
         self.trials = trials
@@ -296,12 +299,8 @@ def main() -> None:
                         name = f"{tree.name} {number + 1}" if options.tree else f"round {number + 1}"
                         rows += measured_rows(name, address, process, options, trials)
     cores = f"{options.cores} core{'s' * (options.cores > 1)}"
-    load = os.getloadavg()[0]
-    table(
-        f"{options.visitors} visitors for {options.seconds:.0f} s on {cores}, thinking {options.think:g} s; load {load:.1f}",
-        HEADS,
-        rows,
-    )
+    how = f"thinking {options.think:g} s; load {os.getloadavg()[0]:.1f}"
+    table(f"{options.visitors} visitors for {options.seconds:.0f} s on {cores}, {how}", HEADS, rows)
 
 
 def measured_rows(
@@ -316,7 +315,10 @@ def measured_rows(
         print(f"  {times} × {error}", file=sys.stderr)
     if options.pages:
         listed = sorted(crowded.by_look.items(), key=lambda item: -statistics.median(item[1]))
-        pages = [(look, f"{len(taken)}", f"{statistics.median(taken):.2f}", f"{first.by_look.get(look, [0])[0]:.2f}") for look, taken in listed]
+        pages = [
+            (look, f"{len(taken)}", f"{statistics.median(taken):.2f}", f"{first.by_look.get(look, [0])[0]:.2f}")
+            for look, taken in listed
+        ]
         table(f"{name}: pages", ("", "runs", "median s", "first look s"), pages)
     memory = process.memory_info().rss / 1e6
     print(f"  {name}: the server's memory is {memory:,.0f} MB", file=sys.stderr)

@@ -124,7 +124,7 @@ class _InputsPickler(pickle.Pickler):
             cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
             place = (code.co_filename, code.co_firstlineno, code.co_qualname, code.co_code)
             return tuple, ((*place, obj.__defaults__, obj.__kwdefaults__, cells),)
-        if isinstance(obj, type):
+        if isinstance(obj, type) and obj.__module__ != "builtins":
             return tuple, ((obj.__module__, obj.__qualname__),)
         return NotImplemented
 
