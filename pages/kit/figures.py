@@ -3,8 +3,12 @@
 And what stands behind each of its names: the condition in a table, and what differs between those shown.
 """
 
+import hashlib
+import io
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from types import FunctionType
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,6 +23,7 @@ from core.measures.extent import different_cases_words, on_different_cases, part
 from core.measures.provenance import differing, notes_of, side_by_side, side_of
 from core.store.conditions import PARTS, Condition, Part
 from core.store.queries.extent import Extent
+from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name
@@ -82,7 +87,8 @@ def draw_figure(
 ) -> None:
     """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
 
-    ``make`` draws it on a dark (``True``) or light ground. ``name`` is its key and the name of its files.
+    ``make`` draws it on a dark (``True``) or light ground, from what it closes over: for equal inputs it is called once
+    in each state of the store, whoever looks. ``name`` is its key and the name of its files.
     ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption.
     ``on_point`` is given the custom data of the mark that was clicked. Where the page says the title itself, it is not
     ``titled``.
@@ -95,8 +101,8 @@ def draw_figure(
         config["modeBarButtonsToRemove"] = ["toImage"]
     else:  # the visitor's own browser still draws SVG
         config["toImageButtonOptions"] = {"format": "svg", "filename": name.replace("_", "-")}
-    figure = without_links(make(is_dark()))
-    stacked = under_one_another(figure)
+    inputs = _inputs_digest(make)
+    figure, stacked = _build(make, is_dark()) if inputs is None else _built(inputs, is_dark(), make)
     shown = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
     if stacked is not None:
         st.html(_BY_WIDTH)  # first, so that nobody ever sees both
@@ -134,6 +140,41 @@ def draw_extents(found: Sequence[Extent], names: Mapping[str, str]) -> None:
             st.caption(plain(words))
     if words := part_words(found, dataset_name):
         st.caption(plain(words))
+
+
+def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
+    """Return a figure, and the same for a narrow window if its panels stand next to one another."""
+    figure = without_links(make(dark))
+    return figure, under_one_another(figure)
+
+
+@cached_query(spinner=False, entries=96)
+def _built(inputs: str, dark: bool, _make: Callable[[bool], go.Figure]) -> tuple[go.Figure, go.Figure | None]:
+    return _build(_make, dark)
+
+
+class _InputsPickler(pickle.Pickler):
+    """Writes functions and classes by their place in the source: those of a page's script cannot be imported."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, FunctionType):
+            code = obj.__code__
+            cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
+            place = (code.co_filename, code.co_firstlineno, code.co_qualname, code.co_code)
+            return tuple, ((*place, obj.__defaults__, obj.__kwdefaults__, cells),)
+        if isinstance(obj, type) and obj.__module__ != "builtins":
+            return tuple, ((obj.__module__, obj.__qualname__),)
+        return NotImplemented
+
+
+def _inputs_digest(make: Callable[[bool], go.Figure]) -> str | None:
+    """Return a digest of the code of a function and all that it closes over; ``None`` if that cannot be written."""
+    written = io.BytesIO()
+    try:
+        _InputsPickler(written, pickle.HIGHEST_PROTOCOL).dump(make)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(written.getbuffer()).hexdigest()
 
 
 def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
