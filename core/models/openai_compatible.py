@@ -462,7 +462,7 @@ class OpenAICompatibleModel:
         key = self._key.get_secret_value() if self._key else ""
         return Completion(
             text=without_secret(reply.text, key),
-            finish_reason=reply.finish_reason or "stop",
+            finish_reason=without_secret(reply.finish_reason or "stop", key),
             usage=usage,
             model=self.name,
             latency_s=reply.latency_s,
@@ -470,7 +470,7 @@ class OpenAICompatibleModel:
             attempts=attempts,
             cost_usd=cost(self.spec, usage, batch=self._batches is not None),
             price_source=source(self.spec, batch=self._batches is not None),
-            served_by=reply.served_by,
+            served_by=without_secret(reply.served_by, key) if reply.served_by else None,
             request=dict(body),
             reasoning=without_secret(reply.reasoning, key) or None,
             kept=reply.kept,
