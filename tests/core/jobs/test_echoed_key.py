@@ -26,6 +26,7 @@ ECHOES: dict[str, Callable[[], Reply]] = {
     "tool call": lambda: Reply("", deltas=[{"tool_calls": [TOOL_CALL]}]),
     "model name": lambda: Reply("Final Diagnosis: Gout", model=f"fake-{KEY}"),
     "finish": lambda: Reply("Final Diagnosis: Gout", finish_reason=KEY),
+    "finish without text": lambda: Reply("", finish_reason=KEY),
     "refusal": lambda: Reply("", refusal=f"I refuse {KEY}"),
     "usage": lambda: Reply("Final Diagnosis: Gout", details={KEY: KEY, "prompt_tokens_details": {KEY: 3}}),
     "header": lambda: Reply("Final Diagnosis: Gout", headers={"X-Key": KEY, "X-Request-Id": KEY}),
