@@ -54,6 +54,8 @@ Play = Callable[[Trial], AsyncIterator[Event]]
 Players = Callable[[RunHeader, Registry], AbstractAsyncContextManager[Play]]
 """Opens the cast of a run somewhere, for as long as it is carried out."""
 _STARTED_WITHIN_S = 8.0
+_STARTING_FOR_S = 30.0
+"""So long a new run whose process is not at work yet counts as running: on a busy machine a process takes its time."""
 _keys: dict[tuple[str, str], dict[str, SecretStr]] = {}
 """Visitor and run → the keys that they gave for its seats in this process."""
 
@@ -99,16 +101,16 @@ def same_running(fingerprint: str) -> str | None:
     for path in paths.journals_folder().glob(f"*-{fingerprint[:8]}/journal.jsonl"):
         with suppress(AnamnesisError):  # a damaged journal is nobody's at the moment
             header = read_header(path)
-            if header.fingerprint == fingerprint and (is_running(header.run_id) or _is_starting(path, header)):
+            if header.fingerprint == fingerprint and (is_running(header.run_id) or _is_starting(path)):
                 return header.run_id
     return None
 
 
-def _is_starting(path: Path, header: RunHeader) -> bool:
-    """Say whether a run has its first line and its process is not at work yet."""
+def _is_starting(path: Path) -> bool:
+    """Say whether a run got its first line a moment ago and its process is not at work yet."""
     with path.open("rb") as file:
         alone = next(file, b"") and not next(file, b"")
-    return bool(alone) and 0 <= time.time() - header.created_at < _STARTED_WITHIN_S
+    return bool(alone) and time.time() - path.stat().st_mtime < _STARTING_FOR_S
 
 
 def already_running(run_id: str) -> AnamnesisError:

@@ -99,3 +99,22 @@ def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> No
         next(one for one in app.button if one.label.startswith("Yes")).click().run()
         assert (said() > before) is kept
         assert any("cannot answer as Ben" in one for one in (words(app), *trouble(app))) is not kept
+
+
+_IDS = ("of-rita", "bench-rita", "live-rita", "variants", "t01", "1", "../../etc/passwd", "' OR 1=1 --", "*")
+
+
+@pytest.mark.parametrize("page", [pytest.param(name, marks=pytest.mark.soak) for name in NAMES])
+def test_a_viewer_finds_nothing_of_others_by_guessing_ids(open_as: Open, page: str) -> None:
+    """Every kind of id that an address may hold, and keys that widgets have: nothing private, nothing that starts."""
+    kinds = ("run", "trial", "case", "review", "annotator", "variant", "fork", "session", "other", "a", "b", "doctor")
+    with access.acting(access.HERE):
+        before = sorted(path.name for path in paths.journals_folder().iterdir())
+    for guessed in _IDS:
+        app = open_as(VIEWER, page, **dict.fromkeys(kinds, guessed))
+        shown = words(app) + str(app)
+        assert "Only Rita knows" not in shown, guessed
+        assert "Rita's own" not in shown, guessed
+        assert [error for error in app.exception] == [], guessed
+    with access.acting(access.HERE):
+        assert sorted(path.name for path in paths.journals_folder().iterdir()) == before

@@ -375,11 +375,7 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
     try:
-        with zipfile.ZipFile(path) as packed:
-            parts = packed.infolist()
-            texts = sum(part.file_size for part in parts if part.filename.endswith("sharedStrings.xml"))
-            if sum(part.file_size for part in parts) > MOST_AT_ONCE_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
-                raise AnamnesisError(f"{path.name} unpacks to more than is read of a workbook: save it as CSV.")
+        check_workbook_size(path, path.name)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             filled = [sheet for sheet in book.worksheets if any(True for _ in _filled(sheet))]
@@ -401,15 +397,34 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield number, values[:width] + [value for value in values[width:] if value]
         finally:
             book.close()
-    except _BROKEN_BOOK as error:
+    except BROKEN_BOOK as error:
         raise AnamnesisError(
             f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it anew, or "
             "as CSV."
         ) from error
 
 
-_BROKEN_BOOK = (
-    *(zipfile.BadZipFile, zlib.error, ParseError, EOFError, LookupError, ValueError, TypeError, AttributeError),
+def check_workbook_size(book: Path | IO[bytes], name: str) -> None:
+    """Raise ``AnamnesisError`` if a workbook unpacks to more than may be read, before any of it is unpacked."""
+    with zipfile.ZipFile(book) as packed:
+        parts = packed.infolist()
+    texts = sum(part.file_size for part in parts if part.filename.endswith("sharedStrings.xml"))
+    if sum(part.file_size for part in parts) > MOST_AT_ONCE_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
+        raise AnamnesisError(f"{name} unpacks to more than is read of a workbook: save it as CSV.")
+
+
+BROKEN_BOOK = (
+    *(
+        zipfile.BadZipFile,
+        zlib.error,
+        ParseError,
+        EOFError,
+        OSError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ),
     *(NotImplementedError, RuntimeError),  # packed in ways that are not known, or with a password
 )
 

@@ -15,8 +15,6 @@ import csv
 import io
 import re
 import time
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ import orjson
 
 from core import access
 from core.datasets.published import RELEASE_DATASETS
+from core.datasets.readers.files import BROKEN_BOOK, check_workbook_size
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
 from core.measures.experts.adjudication import (
@@ -92,18 +91,16 @@ def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
     try:
+        check_workbook_size(io.BytesIO(content), f"The workbook of annotator {annotator}")
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        # what nobody saw who looked at the workbook counts in no figure
+        if hidden := [sheet.title for sheet in book if sheet.sheet_state != "visible"]:
+            raise AnamnesisError(
+                f"The workbook of annotator {annotator} has a hidden sheet ({hidden[0][:40]}): show it or delete it, "
+                "then import the workbook again."
+            )
         return [row for sheet in book for row in _of_sheet(sheet.title, sheet.values, annotator)]
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        LookupError,
-        OSError,
-        ValueError,
-        TypeError,
-        EOFError,
-        SyntaxError,
-    ) as error:
+    except BROKEN_BOOK as error:
         raise AnamnesisError(
             f"The workbook of annotator {annotator} is no Excel file, or damaged: import the release anew."
         ) from error

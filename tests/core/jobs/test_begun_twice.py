@@ -1,0 +1,202 @@
+"""The same campaign begun again while it runs: from the command, from the page, and both at the very same moment."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.errors import AnamnesisError
+from core.frameworks.base import Campaign
+from core.jobs.plan import header_of
+from core.jobs.progress import is_running
+from core.jobs.run import begin, start
+from core.journal import RunHeader, journal_path, read_header
+from tests.core.jobs.workshop import CHOICES, core, environment, plan, raw_trials, registry, run_ids, spawn, wait_until
+from tests.support.campaigns import BESIDE_RULES, stop_all
+from tests.support.commands import finish, forked
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+
+CASES = 16
+
+
+@pytest.fixture
+def doctor(fake_provider_thread: FakeProvider) -> Iterator[FakeProvider]:
+    """A doctor who takes a quarter of a second, and is asked by children too."""
+    fake_provider_thread.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.25)
+    yield fake_provider_thread
+    stop_all()
+
+
+def arguments(provider: FakeProvider, *more: str) -> list[str]:
+    return [
+        "run", "--doctor", "openai/doctor", *BESIDE_RULES, "--limit", str(CASES), "--trials", "1",
+        "--arms", "vignette:mcq", "--concurrency", "2", "--base-url", provider.base_url, *more,
+    ]  # fmt: skip
+
+
+def requests_by_case(provider: FakeProvider) -> Counter[str]:
+    return Counter(str(body["messages"]) for body in provider.bodies)
+
+
+def assert_each_case_was_asked(provider: FakeProvider, times: int) -> None:
+    by_case = requests_by_case(provider)
+    assert (len(by_case), set(by_case.values())) == (CASES, {times})
+
+
+def test_the_same_command_is_refused_with_the_name_of_the_run_that_goes_on(db: Path, doctor: FakeProvider) -> None:
+    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=8)
+    first = spawn(db, *arguments(doctor))
+    wait_until(lambda: len(doctor.requests) >= 2)
+    (run_id,) = run_ids(db)
+    second = core(db, *arguments(doctor))
+    assert first.poll() is None, "the first one was still at work"
+    doctor.script = ["**Final Diagnosis:** Gout"]
+    assert second.returncode == 1
+    assert run_id in second.stderr
+    assert "Traceback" not in second.stderr
+    assert finish(first).returncode == 0
+    assert run_ids(db) == [run_id]
+    assert_each_case_was_asked(doctor, 1)
+
+
+def test_a_second_copy_is_played_if_it_is_asked_for(db: Path, doctor: FakeProvider) -> None:
+    first = spawn(db, *arguments(doctor))
+    wait_until(lambda: len(doctor.requests) >= 2)
+    second = core(db, *arguments(doctor, "--again"))
+    assert (second.returncode, finish(first).returncode) == (0, 0), second.stderr
+    assert [len(raw_trials(run_id)) for run_id in run_ids(db)] == [CASES, CASES]
+    assert_each_case_was_asked(doctor, 2)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_what_was_killed_or_stopped_is_not_running_and_the_same_command_takes_it_up(
+    db: Path, doctor: FakeProvider, how: signal.Signals
+) -> None:
+    first = spawn(db, *arguments(doctor))
+    wait_until(lambda: len(doctor.requests) >= 4)
+    first.send_signal(how)
+    finish(first)
+    (run_id,) = run_ids(db)
+    assert 0 < len(raw_trials(run_id)) < CASES
+    second = core(db, *arguments(doctor))
+    assert second.returncode == 0, second.stderr
+    assert run_id in second.stderr, "it says which run it takes up"
+    assert (run_ids(db), len(raw_trials(run_id))) == ([run_id], CASES)
+    asked = requests_by_case(doctor)
+    in_flight = 2
+    assert len(asked) == CASES
+    assert asked.total() <= CASES + in_flight
+
+
+def test_a_command_that_was_killed_before_its_first_trial_is_taken_up_at_once(db: Path, doctor: FakeProvider) -> None:
+    first = spawn(db, *arguments(doctor))
+    wait_until(lambda: bool(run_ids(db)) and journal_path(run_ids(db)[0]).stat().st_size > 0)
+    first.send_signal(signal.SIGKILL)
+    finish(first)
+    second = core(db, *arguments(doctor))
+    assert (second.returncode, len(run_ids(db))) == (0, 1), second.stderr
+
+
+def a_campaign(provider: FakeProvider) -> Campaign:
+    return plan(CASES, arms=CHOICES, base_url=provider.base_url)
+
+
+def test_the_page_starts_no_second_one_beside_the_first(doctor: FakeProvider) -> None:
+    header = header_of(a_campaign(doctor), registry())
+    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=2)
+    start(header, 2, None)
+    wait_until(lambda: is_running(header.run_id))
+    wait_until(lambda: len(doctor.requests) >= 1)
+    twin = header_of(a_campaign(doctor), registry(), now=header.created_at + 5)
+    assert (twin.fingerprint, twin.run_id == header.run_id) == (header.fingerprint, False)
+    with pytest.raises(AnamnesisError, match=header.run_id):
+        start(twin, 2, None)
+    doctor.script = ["**Final Diagnosis:** Gout"]
+    wait_until(lambda: len(raw_trials(header.run_id)) == CASES)
+    wait_until(lambda: not is_running(header.run_id))
+    assert_each_case_was_asked(doctor, 1)
+    begin(twin)  # one that is over keeps nobody from playing it again
+
+
+def _begin_together(barrier: threading.Barrier, headers: list[RunHeader], outcomes: list[tuple[bool, str]]) -> None:
+    for header in headers:
+        barrier.wait(60)
+        try:
+            begin(header)
+        except AnamnesisError as error:
+            outcomes.append((False, str(error)))
+        else:
+            outcomes.append((True, header.run_id))
+
+
+@pytest.mark.parametrize("apart", [0, 1], ids=["one run id", "run ids of their own"])
+def test_of_many_that_begin_at_the_very_same_moment_one_begins(apart: int, doctor: FakeProvider) -> None:
+    rounds, threads = 6, 6
+    headers = [header_of(plan(2, base_url=doctor.base_url, seed=seed), registry()) for seed in range(rounds)]
+    outcomes: list[list[tuple[bool, str]]] = [[] for _ in range(threads)]
+    barrier = threading.Barrier(threads)
+    with ThreadPoolExecutor(threads) as pool:
+        for thread in range(threads):
+            named = [h.model_copy(update={"run_id": f"{apart * thread}-{h.fingerprint[:8]}"}) for h in headers]
+            pool.submit(_begin_together, barrier, named, outcomes[thread])
+    for attempts in zip(*outcomes, strict=True):
+        (run_id,) = [run_id for has_begun, run_id in attempts if has_begun]
+        sentences = [sentence for has_begun, sentence in attempts if not has_begun]
+        assert len(sentences) == threads - 1
+        assert all(run_id in sentence for sentence in sentences), "each is told which run it is"
+
+
+def _as_the_page_does(environment: dict[str, str], barrier: threading.Barrier, header: RunHeader) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    barrier.wait(60)
+    start(header, 2, None)
+
+
+def _as_the_command_does(environment: dict[str, str], barrier: threading.Barrier, arguments: list[str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    barrier.wait(60)
+    sys.exit(main(arguments))
+
+
+@pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 6))])
+def test_page_and_command_at_the_very_same_moment_pay_once(
+    round_: int, db: Path, doctor: FakeProvider, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere" / db.name
+    elsewhere.parent.mkdir()
+    doctor.script = ["**Final Diagnosis:** Gout"]
+    assert core(elsewhere, *arguments(doctor)).returncode == 0
+    (journal,) = elsewhere.parent.glob("*.journals/*/journal.jsonl")
+    doctor.requests.clear()
+    doctor.script = lambda body: Reply("**Final Diagnosis:** Gout", delay_s=0.25)
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now + round_ % 2 * 3600))
+    written = read_header(journal)
+    header = written.model_copy(update={"created_at": now, "run_id": f"{stamp}-{written.fingerprint[:8]}"})
+
+    barrier = multiprocessing.get_context("forkserver").Barrier(4)
+    here = environment(db)
+    children = [
+        *(forked(_as_the_page_does, here, barrier, header) for _ in range(2)),
+        *(forked(_as_the_command_does, here, barrier, arguments(doctor)) for _ in range(2)),
+    ]
+    for child in children:
+        child.join(120)
+    (run_id,) = run_ids(db)
+    wait_until(lambda: len(raw_trials(run_id)) == CASES)
+    wait_until(lambda: not is_running(run_id))
+    assert_each_case_was_asked(doctor, 1)

@@ -1,0 +1,79 @@
+"""A provider that writes the key it was sent wherever it can: nothing that this program keeps or shows holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from core.store.database import Store
+from tests.core.jobs.workshop import core, run_ids
+from tests.support.campaigns import BESIDE_RULES
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+
+KEY = "opaque-Zq81xWv7Lm3TtRr0Yy5Kk"
+TOOL_CALL = {"index": 0, "id": KEY, "type": "function", "function": {"name": KEY, "arguments": f'{{"key": "{KEY}"}}'}}
+ECHOES: dict[str, Callable[[], Reply]] = {
+    "reply": lambda: Reply(f"Your key is {KEY}. **Final Diagnosis:** Gout"),
+    "reply in pieces": lambda: Reply(chunks=["Final Diagnosis: Gout ", *KEY, " is your key"]),
+    "reasoning": lambda: Reply("Final Diagnosis: Gout", deltas=[{"reasoning_content": piece} for piece in KEY]),
+    "other reasoning": lambda: Reply("Final Diagnosis: Gout", deltas=[{"reasoning": f"They sent {KEY}"}]),
+    "thought": lambda: Reply(f"<think>They sent {KEY}</think>Final Diagnosis: Gout"),
+    "tool call": lambda: Reply("", deltas=[{"tool_calls": [TOOL_CALL]}]),
+    "model name": lambda: Reply("Final Diagnosis: Gout", model=f"fake-{KEY}"),
+    "finish": lambda: Reply("Final Diagnosis: Gout", finish_reason=KEY),
+    "finish without text": lambda: Reply("", finish_reason=KEY),
+    "refusal": lambda: Reply("", refusal=f"I refuse {KEY}"),
+    "usage": lambda: Reply("Final Diagnosis: Gout", details={KEY: KEY, "prompt_tokens_details": {KEY: 3}}),
+    "header": lambda: Reply("Final Diagnosis: Gout", headers={"X-Key": KEY, "X-Request-Id": KEY}),
+    "error": lambda: failing(400, f"bad request with {KEY}", code=KEY),
+    "error 401": lambda: failing(401, f"Incorrect API key provided: {KEY}"),
+    "error page": lambda: Reply(status=500, error=f"<html><b>Authorization: Bearer {KEY}</b></html>"),
+    "error in a stream": lambda: Reply("Final", error={"message": f"no {KEY}", "code": KEY}, error_after=1),
+    "retry": lambda: failing(429, f"slow down, {KEY}", Retry_After="0", X_Key=KEY),
+}  # fmt: skip
+
+
+def places_with(secret: str, folder: Path) -> list[str]:
+    """Return the files and the tables under a folder that hold a text."""
+    places = [str(path) for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    with duckdb.connect(str(Store().path), read_only=True) as connection:  # its file is compressed
+        for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            if secret in repr(connection.execute(f'SELECT * FROM "{table}"').fetchall()):
+                places.append(table)
+    return places
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_an_echoed_key_is_kept_and_shown_nowhere(echo: str, db: Path, fake_provider_thread: FakeProvider) -> None:
+    made: Callable[[dict[str, Any]], Reply] = lambda body: ECHOES[echo]()  # noqa: E731
+    fake_provider_thread.script = made
+    models = db.parent / "models.toml"
+    models.write_text('[models."openai/doctor"]\napi_key_env = "LAB_KEY"\n')
+    sent = {"LAB_KEY": KEY, "ANAMNESIS_MODELS": str(models)}
+    campaign = [
+        "run", "--doctor", "openai/doctor", *BESIDE_RULES, "--limit", "1", "--trials", "1",
+        "--arms", "vignette:mcq", "--base-url", fake_provider_thread.base_url,
+    ]  # fmt: skip
+    written = [core(db, *campaign, **sent)]
+    assert {request.key for request in fake_provider_thread.requests} == {KEY}, "it was sent"
+    (run_id,) = run_ids(db)
+    written += [
+        core(db, *command, **sent)
+        for command in (
+            ("runs", "--format", "json"),
+            ("verify",),
+            ("report", "accuracy", "--run", run_id),
+            ("export", "transcripts", "--run", run_id, "--out", str(db.parent / "exported.jsonl")),
+            ("export", "results", "--run", run_id, "--out", str(db.parent / "exported.csv")),
+            ("export", "duckdb", "--out", str(db.parent / "exported.duckdb")),
+        )
+    ]
+    for result in written:
+        assert "Traceback" not in result.stderr
+        assert KEY not in result.stdout + result.stderr
+    assert places_with(KEY, db.parent) == []

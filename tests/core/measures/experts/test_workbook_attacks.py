@@ -1,0 +1,156 @@
+"""Experts' files made to do harm: each is read as text or refused in a sentence, soon, and nothing half of it stays."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Callable
+
+import openpyxl
+import pytest
+
+from core.errors import AnamnesisError
+from core.measures.experts.reviewing import state_of
+from core.measures.experts.workbooks import export_annotations, import_csv, read_rows
+from core.store.database import Store
+from core.store.queries.reviews import annotations_of
+from tests.core.measures.experts.reviews import a_review
+from tests.core.measures.experts.test_experts import HEADER, workbook
+from tests.core.measures.experts.test_experts_importing import a_csv
+
+ROW = ["case_7.json", "…", "yes", "no", "no"]
+SHEET = "xl/worksheets/sheet1.xml"
+LAUGHS = (
+    b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY a "ha">'
+    + b"".join(b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9))
+    + b"]>"
+)
+OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY j SYSTEM "file:///etc/passwd">]>'
+
+
+def repacked(content: bytes, change: Callable[[str, bytes], bytes], **more: bytes) -> bytes:
+    """Return a workbook with each of its parts changed, and more parts."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as book, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as changed:
+        for name in book.namelist():
+            changed.writestr(name, change(name, book.read(name)))
+        for name, part in more.items():
+            changed.writestr(name, part)
+    return out.getvalue()
+
+
+def with_entities(declared: bytes, part: str) -> bytes:
+    def change(name: str, xml: bytes) -> bytes:
+        if name != part:
+            return xml
+        body = xml.partition(b"?>")[2] if xml.startswith(b"<?xml") else xml
+        return declared + body.replace(b"case_7.json", b"&j;").replace(b"GPT-4", b"&j;")
+
+    return repacked(workbook([ROW]), change)
+
+
+@pytest.mark.parametrize("part", [SHEET, "xl/workbook.xml", "[Content_Types].xml"])
+@pytest.mark.parametrize("declared", [LAUGHS, OUTSIDE], ids=["billion laughs", "a file of this machine"])
+def test_entities_are_not_resolved(declared: bytes, part: str) -> None:
+    began = time.process_time()
+    with pytest.raises(AnamnesisError) as refusal:
+        read_rows(with_entities(declared, part), "d1")
+    assert time.process_time() - began < 5
+    assert "root:" not in str(refusal.value)
+    assert len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize("part", ["xl/worksheets/sheet2.xml", "xl/sharedStrings.xml"])
+def test_a_workbook_that_unpacks_without_end_is_refused_before_it_is_unpacked(part: str) -> None:
+    content = repacked(workbook([ROW]), lambda _, xml: xml, **{part: b" " * 150_000_000})
+    assert len(content) < 500_000
+    began = time.process_time()
+    with pytest.raises(AnamnesisError, match="unpacks to more"):
+        read_rows(content, "d1")
+    assert time.process_time() - began < 1
+
+
+def damaged(seed: int) -> bytes:
+    content = bytearray(workbook([ROW] * 5))
+    for place in range(seed, len(content), 97):
+        content[place] ^= 0x5A
+    return bytes(content)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_wrong_bytes_are_a_sentence(seed: int) -> None:
+    with pytest.raises(AnamnesisError):
+        read_rows(damaged(seed), "d1")
+
+
+@pytest.mark.parametrize("part", [SHEET, "xl/sharedStrings.xml", "xl/workbook.xml", "xl/styles.xml"])
+@pytest.mark.parametrize(
+    "xml", [b"", b"<", b"<worksheet/>", b"\0" * 10, "<a>ü</a>".encode("utf-16"), b"<sst><si/></sst>"]
+)
+def test_a_part_that_holds_something_else_is_read_or_is_a_sentence(part: str, xml: bytes) -> None:
+    content = repacked(workbook([ROW]), lambda name, original: xml if name == part else original)
+    try:
+        rows = read_rows(content, "d1")
+    except AnamnesisError:
+        return
+    assert all(set(row.answers.values()) <= {"yes", "no"} for row in rows)
+
+
+@pytest.mark.parametrize("cell", [1, True, 1.5, "maybe", "yes, no", "y" * 32_000, "'=1+1"])
+def test_an_answer_that_is_neither_yes_nor_no_is_refused_by_its_row(cell: object) -> None:
+    with pytest.raises(AnamnesisError, match="row 4") as refusal:
+        read_rows(workbook([[*ROW[:2], cell, "no", "no"]]), "d1")
+    assert len(str(refusal.value)) < 200
+
+
+@pytest.mark.parametrize("cell", ['=HYPERLINK("https://evil.example","yes")', "='[https://evil.example/a.xlsx]S'!A1"])
+def test_a_formula_that_was_never_computed_is_an_empty_cell(cell: str) -> None:
+    rows = read_rows(workbook([[*ROW[:2], cell, "no", "no"]]), "d1")
+    assert [row.answers for row in rows] == [{"complete_history": "no", "medical_terms": "no"}]
+
+
+def test_macros_are_neither_run_nor_kept() -> None:
+    content = repacked(workbook([ROW]), lambda _, xml: xml, **{"xl/vbaProject.bin": b"\xd0\xcf\x11\xe0" * 100})
+    assert [row.case for row in read_rows(content, "d1")] == ["case_7"]
+
+
+def test_a_workbook_with_a_hidden_sheet_is_refused() -> None:
+    book = openpyxl.load_workbook(io.BytesIO(workbook([ROW])))
+    hidden = book.create_sheet("GPT-3.5")
+    hidden.sheet_state = "veryHidden"
+    for row in (HEADER, ["case_9.json", "…", "no", "no", "no"]):
+        hidden.append(row)
+    content = io.BytesIO()
+    book.save(content)
+    with pytest.raises(AnamnesisError, match=r"hidden sheet \(GPT-3.5\)"):
+        read_rows(content.getvalue(), "d1")
+
+
+def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
+    """Neither under another reviewer's name nor for items of another review, twice or with ids that do not exist."""
+    review = a_review(store, annotators=("Ada", "Ben"))
+    before = state_of(store, review.review_id)
+    found = import_csv(
+        store,
+        a_csv(
+            "talk:t00,,,Ada,medical_terms,yes,",
+            "talk:t00,,,Ada,medical_terms,no,changed",
+            "talk:t00,,,Ben,medical_terms,no,",
+            "talk:t00' OR 1=1 --,,,Ada,medical_terms,yes,",
+            "talk:../../etc/passwd,,,Ada,medical_terms,yes,",
+            "talk:,,,Ada,medical_terms,yes,",
+            "answer:t00:multi_turn:mcq,,,Ada,medical_terms,yes,",
+            ",=cmd|' /C calc'!A0,<script>,=1+1,medical_terms,yes,=1+1",
+            "talk:t00,,,Ada,medical_terms,=1+1,",
+            "talk:t00,,,Ada,drop_table,yes,",
+            ",,,,,,",
+        ),
+    )
+    assert state_of(store, review.review_id).said == before.said
+    assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 10, 11, 12]
+    out = io.StringIO()
+    export_annotations(store, out)
+    assert not any(cell.startswith(("=", "+", "@")) for cell in out.getvalue().replace("\n", ",").split(","))
+    with store.read() as cursor:
+        assert len(list(annotations_of(cursor))) == 3
