@@ -63,8 +63,8 @@ _DECLINES = re.compile(
 )
 """What declines in a doctor's sentence; not "I cannot rule out gout", nor "I do not know".
 
-Of 45 sentences drawn from the 461 that it finds in the answers of the CRAFT-MD release, 42 decline (read by hand); the
-others caution beside a diagnosis. It decides nothing alone: the grader has to say that the answer declines.
+Of 45 sentences drawn from the 461 that it finds in the authors' released answers, 42 decline (read by hand); the others
+caution next to a diagnosis. It decides nothing alone: the grader has to say that the answer declines.
 """
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _WORD = re.compile(r"[a-z]+")

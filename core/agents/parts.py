@@ -257,7 +257,7 @@ def question_part(pack: PromptPack, question: Question) -> Part:
     values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
-    elif question.choices:
+    elif question.question_type in ("mcq_many", "mcq_answers"):
         values["choices"] = list(question.choices)
     return prompt_part(pack, answer_prompt(question.question_type), "user", "question", **values)
 

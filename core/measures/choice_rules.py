@@ -1,8 +1,7 @@
 """By which rule answers with choices are counted, in words, and how far the rules are apart.
 
-Each framework counts its answers by one rule everywhere (``Framework.mcq_rule``), unless another is asked for: CRAFT-MD
-and Consultation by the paper's substring rule, AutoMedic by the strict one, which CARE is made of. Many choices are
-judged by the grader, with the substring rule as the other one.
+Each framework counts its answers by one rule everywhere (``Framework.mcq_rule``: the paper's substring rule, or the
+strict one), unless another is asked for. Many choices are judged by the grader, with the substring rule as the other.
 """
 
 from __future__ import annotations

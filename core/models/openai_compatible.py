@@ -256,7 +256,7 @@ class OpenAICompatibleModel:
             if reply.shown or not adapted or wasted.usage.total_tokens:
                 yield Restart(failure.what, retries.attempts + 1, wasted)
             if wait >= _SHOWN_WAIT_S:
-                yield Delayed(f"asked again in {wait:.0f} s: {failure.what}")
+                yield Delayed(f"asked again in {wait:.0f} s")
                 await self._sleep(wait)
                 yield Delayed("")
             else:

@@ -159,9 +159,9 @@ def belief_table(rows: Sequence[Row], calibrations: Sequence[Calibration], view:
 
 def _mean(row: Row, more: int = 0) -> dict[str, object]:
     return {
-        "Mean": row["mean"] + more,
-        "Low": row["ci_low"] + more,
-        "High": row["ci_high"] + more,
+        "Mean": None if row["mean"] is None else row["mean"] + more,
+        "Low": None if row["ci_low"] is None else row["ci_low"] + more,
+        "High": None if row["ci_high"] is None else row["ci_high"] + more,
         "Cases": row.n,
         "Conversations": row["n_conversations"],
     }

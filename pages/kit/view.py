@@ -27,9 +27,8 @@ INTERVALS: dict[DifferenceInterval, str] = {
     "normal": "Normal theory (t)",
 }
 _RULE_HELP = (
-    "Each framework’s own: the paper’s rule for CRAFT-MD and Consultation, exactly one choice named for AutoMedic; "
-    "many choices by the grader. The paper’s rule: the answer occurs in the response, which also counts a response "
-    "that lists all."
+    "Usual: each framework’s own rule, and the grader’s verdict for many choices. The paper’s rule: the answer occurs "
+    "in the response, which also counts a response that lists all. Strict: exactly one choice is named."
 )
 _CHOSEN = "_chosen"
 _WIDTH = 224

@@ -196,7 +196,7 @@ def test_the_measured_precision_of_rules_is_the_one_that_the_program_goes_by() -
 
 def test_the_examples_of_a_models_file_are_read(tmp_path: Path) -> None:
     examples = [block.text for block in blocks(NAMES["docs/models.md"]) if block.language == "toml"]
-    assert len(examples) == 2
+    assert len(examples) == 3
     for n, text in enumerate(examples):
         own = tmp_path / f"{n}.toml"
         own.write_text(text)

@@ -13,9 +13,10 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser
 
-from tests.support.dashboard import CHROMIUM, FLAGS, IN_CHROMIUM, Dashboard, shared
+from core.browser import find_browser
+from tests.support.dashboard import FLAGS, Dashboard, shared
 
-pytestmark = IN_CHROMIUM
+pytestmark = pytest.mark.browser
 
 CONNECTS = """address => new Promise(done => {
     const socket = new WebSocket(address);
@@ -49,7 +50,7 @@ def rebound(browser: Browser) -> Iterator[Browser]:
     """Chromium in which every name under ``.example`` resolves to this machine, as an attacker's DNS would say."""
     launch = browser.browser_type.launch
     rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    with launch(executable_path=CHROMIUM, args=[*FLAGS, rules]) as opened:
+    with launch(executable_path=find_browser(), args=[*FLAGS, rules]) as opened:
         yield opened
 
 

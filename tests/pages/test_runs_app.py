@@ -105,7 +105,7 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them_and_beliefs(
     app.toggle(key="runs_probe").set_value(False)
     app.selectbox(key="runs_patient").set_value("reference/profile")
     app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
-    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 6 * 2 + 6 * 3 + 1)}"
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 12 * 2 + 6 * 3 + 1)}"
     assert "Note that rules play the patient." in words(app)
     app.selectbox(key="runs_doctor").set_value("openai/gpt-4o-mini").run()
     assert [app.selectbox(key=key).value for key in seats] == ["reference/profile", "openai/gpt-4.1", ""]

@@ -164,6 +164,9 @@ def marked(names: Any) -> list[Any]:
     return [pytest.param(n, marks=() if n in FASTEST else pytest.mark.soak) for n in names]
 
 
+WITHOUT_TEXT = ("an empty reply", "nothing but blanks", "null for content")
+
+
 @pytest.mark.parametrize("name", marked(BEHAVIOURS))
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_as_the_doctor(
@@ -181,7 +184,11 @@ def test_as_the_doctor(
         assert outcome.stopped is None
         counted = answers_of(header.run_id)
         assert len(counted) == len(header.arms)
-        assert set().union(*counted.values()) == {{"right": "correct"}.get(does.fate, does.fate)}
+        fate = {{"right": "correct"}.get(does.fate, does.fate)}
+        if does.name in WITHOUT_TEXT:  # an answer without text that ended normally is the model's own
+            fate |= {"empty"}
+        assert set().union(*counted.values()) <= fate
+        assert any(counted.values())
     check_the_bill(store, server, does)
     check_the_key(store, caplog.text)
     assert server.elsewhere == [], "nothing goes to another host"

@@ -126,8 +126,8 @@ def test_figures_by_hand(store: Store, solver: FakeProvider) -> None:
     }  # fmt: skip
     last = points[100]
     assert (last.figure.n_cases, last.n_conversations, last.excluded, last.n_missing) == (2, 2, {}, 0)
-    # both cases alike: Wilson's interval of 2 of 2
-    assert (last.figure.ci_low, last.figure.ci_high) == pytest.approx((0.342380, 1), abs=1e-6)
+    # 2 of 2: the quantile of Beta(2.5, 0.5) at the tail of Student's t with 8 degrees, 0.010555
+    assert (last.figure.ci_low, last.figure.ci_high) == pytest.approx((0.240132, 1), abs=1e-6)
     assert (last.model, last.solver.solver, last.solver.question_type) == ("openai/a", "openai/solver", "mcq")
 
 

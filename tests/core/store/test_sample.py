@@ -139,7 +139,7 @@ _NOTHING = re.compile(
 )
 
 
-ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−][\d.]+) \[([+−][\d.]+), ([+−][\d.]+)\]")
+ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−]?[\d.]+) \[([+−]?[\d.]+), ([+−]?[\d.]+)\]")
 MEASURES = {
     "doctor's recall (ROUGE-1 of the case's keys in its questions)": "doctor_recall",
     "patient's recall (of the case's facts that came out)": "patient_recall",
