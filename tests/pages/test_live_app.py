@@ -274,7 +274,8 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
         session.stop()
         session.join(30)
     assert re.fullmatch(
-        r"Doctor \(openai/mine\) waits: asked again in \d+ s: the provider answered HTTP 429 \(slow down\)", said
+        r"Doctor \(openai/mine\) waits: asked again in \d+ s… \d+ s, second try after the provider answered HTTP 429 "
+        r"\(slow down\)"
     )
 
 
