@@ -275,7 +275,8 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
         session.join(30)
     assert re.fullmatch(
         r"Doctor \(openai/mine\) waits: asked again in \d+ s… \d+ s, second try after the provider answered HTTP 429 "
-        r"\(slow down\)"
+        r"\(slow down\)",
+        said,
     )
 
 
