@@ -69,7 +69,8 @@ def empty(finish_reason: str) -> Failure:
         return Failure("empty", "it used up its tokens before any text came", "raise max_tokens", retry=True)
     if finish_reason.lower() in _NORMAL_ENDS:
         return Failure("blank", "the reply had no text", "look at the prompt, or try another model", retry=True)
-    what = f"the reply had no text and ended with {finish_reason!r}"
+    # its reason of ending is a text of the provider's, which may hold anything
+    what = "the reply had no text and ended for a reason that is not known"
     return Failure("empty", what, "try again, or try another model", retry=True)
 
 

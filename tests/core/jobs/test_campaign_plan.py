@@ -270,7 +270,7 @@ def test_an_unfinished_run_of_the_same_campaign_is_found() -> None:
     older, newer = (header_of(plan(4), registry(), now=day * 86400.0) for day in (1, 2))
     other = header_of(plan(5), registry(), now=3 * 86400.0)
     for header in (older, newer, other):
-        begin(header)
+        begin(header, again=True)
     killed_at_birth = journal_path("19700105-000000-00000000")
     killed_at_birth.parent.mkdir(parents=True)
     killed_at_birth.touch()
@@ -293,7 +293,7 @@ def test_a_run_is_begun_once_only() -> None:
     header = header_of(plan(1), registry(), now=5.0)
     begin(header)
     written = journal_path(header.run_id).read_bytes()
-    with pytest.raises(AnamnesisError, match=f"take it up with `python -m core resume {header.run_id}`"):
+    with pytest.raises(AnamnesisError, match=f"is running as {header.run_id}"):
         begin(header)
     assert journal_path(header.run_id).read_bytes() == written
 
