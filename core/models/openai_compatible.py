@@ -13,6 +13,7 @@ import re
 import ssl
 import threading
 import time
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -369,9 +370,10 @@ class OpenAICompatibleModel:
                 else:
                     failure = classify(error, (self._key.get_secret_value(),) if self._key else ())
                 if failure is None:
-                    # Whatever a provider sent ends this call at most. The log has the trace, without the error's words.
-                    log.warning("%s: %s while its reply was read", self.name, type(error).__name__)
-                    log.debug("its trace", exc_info=error)
+                    # Whatever a provider sent ends this call at most. A fault of our own would look the same, so the
+                    # log says where it arose; the error's words are left out, since they may quote the key.
+                    places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+                    log.warning("%s: %s while its reply was read, at %s", self.name, type(error).__name__, places[-1])
                     failure = malformed(f"the reply could not be read ({type(error).__name__})")
                 # after a finish reason the reply is whole, and what broke was only how the connection was closed
                 if reply.finish_reason is None:

@@ -109,14 +109,16 @@ def _select(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
     told: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for run_id, grader, noted in rows:
         prompts = who_judged(runs[run_id], FREE_RULES[0], grader, noted, 0)[1]
-        if prompts == "own":  # unknown, as the run's pack has changed since
-            prompts = f"of {runs[run_id].prompt_hash}"
+        if prompts == "own":
+            # Unknown, as the run's pack has changed since. A release's hash is that of its doctor's prompt alone, which
+            # differs from model to model under one grader.
+            prompts = "" if runs[run_id].source == "release" else f"of {runs[run_id].prompt_hash}"
         told.setdefault(grader, {}).setdefault(prompts, []).append((run_id, noted))
     cursor.execute(
         "CREATE OR REPLACE TEMP TABLE graded_under (run_id VARCHAR, grader VARCHAR, noted VARCHAR, name VARCHAR)"
     )
     several = [
-        (run_id, grader, noted, f"{grader}{SEPARATOR}prompts {prompts[:_HASH]}")
+        (run_id, grader, noted, f"{grader}{SEPARATOR}prompts {prompts[:_HASH] or 'of the release'}")
         for grader, versions in told.items()
         for prompts, places in versions.items()
         for run_id, noted in places

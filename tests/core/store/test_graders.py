@@ -33,6 +33,19 @@ def test_who_judged_what(store: Store) -> None:
     assert [(one.grader, one.answers) for one in narrowed] == [(OWN, 5)]
 
 
+def test_a_releases_grader_is_one_whatever_its_doctors_were_told(store: Store) -> None:
+    """The hash that a release's run has is that of its doctor's prompt, and says nothing of its grader's."""
+    with store.write() as connection:
+        connection.execute("UPDATE runs SET prompt_hash = 'doctor ' || run_id")
+    with store.read() as cursor:
+        assert {one.grader for one in graders_held(cursor)} > {f"{OWN} · prompts of doctor"}
+    with store.write() as connection:
+        connection.execute("UPDATE runs SET source = 'release'")
+    with store.read() as cursor:
+        own = [one for one in graders_held(cursor) if one.grader.startswith(OWN)]
+    assert [(one.grader, one.answers) for one in own] == [(OWN, 11)]
+
+
 def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
     found = {(one.grader, one.same): one for one in flip_rates(store)}
     # the other grader met "Eczema" three times, once wrong; "Gout" twice, both ways
