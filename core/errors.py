@@ -37,8 +37,8 @@ class ProviderError(AnamnesisError):
     ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``blank`` (no text came, and the
     provider reports a normal end: the model said nothing), ``auth`` (401/403), ``bad_request`` (400 and other 4xx),
     ``cancelled``, ``picture`` (the file of a case's picture is gone or changed, so nothing was sent), ``thinking`` (it
-    ran out of tokens before it had thought to the end), ``unspoken`` (it thought and then said nothing). ``attempts``
-    counts the requests that were made.
+    ran out of tokens before it had thought to the end, or did not say where its thought ends), ``unspoken`` (it
+    thought and then said nothing). ``attempts`` counts the requests that were made.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:

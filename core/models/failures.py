@@ -88,7 +88,7 @@ def only_thought(finish_reason: str, limit: object) -> Failure:
 def unended() -> Failure:
     """Describe a reply that began to think in its text and did not say where its thought ends."""
     what = "it began to think and did not end, so that what it says is not known"
-    return Failure("unspoken", what, "look at its reasoning, or set thinking_markers in its models file", retry=True)
+    return Failure("thinking", what, "look at its reasoning, or set thinking_markers in its models file", retry=True)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Retries:
         times, waited_s = self.waits.get(limited, (0, 0.0))
         if not failure.retry or times >= (self.policy.attempts - 1) * (self.policy.patience if limited else 1):
             return None
-        if failure.kind in ("empty", "blank", "unspoken"):
+        if failure.kind in ("empty", "blank", "unspoken", "thinking"):
             self.empty += 1
             if self.empty > 1:
                 return None

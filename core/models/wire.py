@@ -210,13 +210,14 @@ class Reply:
                 self._choice = index if self._choice is None else self._choice
                 if index != self._choice:
                     return
-            self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
             delta = _field(choice, "delta")
             self.refused = self.refused or bool(_field(delta, "refusal"))
             if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
             for thought, text in _parts_of(_field(delta, "content") or ""):
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
+            # only now: a chunk that cannot be read does not make the reply whole
+            self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
 
     def take_whole(self, body: object) -> Iterator[Piece | Thought]:
         """Add a reply that was not streamed, as the JSON it came as, and yield its text."""

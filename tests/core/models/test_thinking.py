@@ -325,7 +325,7 @@ async def test_a_thought_that_is_begun_and_not_ended_is_a_fault_and_no_reply(
     model = make_model(make_spec(fake_provider.base_url))
     with pytest.raises(ProviderError, match="did not end") as caught:
         await ask(model)
-    assert caught.value.kind == "unspoken"
+    assert caught.value.kind == "thinking", "a provider's fault, and never the model's blank answer"
     await model.aclose()
 
 
