@@ -31,6 +31,7 @@ from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_estimate, draw_work
 from pages.kit.look import FORMAT, QUESTION_TYPE, plain
 from pages.kit.names import model_colours, model_name, unique_names
+from pages.kit.notes import draw_view_notes
 from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.stored import scores
@@ -182,6 +183,7 @@ def _draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:
         st.caption("This model has answered none of these cases in a campaign, so there is no accuracy to compare.")
         return
     several = len({row["model"] for row in rows}) > 1
+    draw_view_notes({row["model"]: model_name(row["model"]) for row in rows})
     table = pd.DataFrame(
         {
             **({"Model": model_name(row["model"])} if several else {}),

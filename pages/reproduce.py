@@ -26,11 +26,13 @@ from core.measures.history.summary import read_doctors
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
+from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import RELEASED, label_of, model_name
+from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, show
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table
@@ -153,8 +155,15 @@ def draw_beside() -> None:
         "patients and cases differ unless the model and the cases are the same, so a difference is no test. Ours is "
         "left out where it cannot be told on which cases a printed figure rests."
     )
+    own = {row.own.model: view.names.get(row.own.model, model_name(row.own.model)) for row in rows if row.own}
+    notes = notes_on(basis(Selection()), own, published=True, compared=False)
+    draw_notes(notes)
     draw_figure(
-        lambda dark: beside_chart(rows, view.names, dark=dark), "published_beside_ours", "Published and ours", words
+        lambda dark: beside_chart(rows, view.names, dark=dark),
+        "published_beside_ours",
+        "Published and ours",
+        words,
+        notes=notes,
     )
     st.caption(words)
     table = pd.DataFrame(
@@ -177,7 +186,7 @@ def draw_beside() -> None:
         for row in rows
     ).astype({"Cases": "Int64", **dict.fromkeys(("Published, low", "Published, high", "Value", "Low", "High"), float)})
     signed = st.column_config.NumberColumn(format="%+.3f", help="Ours minus published.")
-    draw_table(table, "published_beside_ours", {"Difference": signed})
+    draw_table(table, "published_beside_ours", {"Difference": signed}, notes=notes)
 
 
 @cached_query("Computing our figures…")

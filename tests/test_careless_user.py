@@ -442,7 +442,6 @@ SITUATIONS = (
         ),
         Page("accuracy"),
         says("4[^.\n]*treatment|treatment[^.\n]*4"),
-        expected="pages do not say yet that cases ask for different things where a published figure stands beside",
     ),
     # ---------------------------------------------------------------------------------------------------- figures
     situation(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TextIO, get_args, get_origin
 
 import typer
 
@@ -17,7 +16,6 @@ from core.cli.options import (
     Given,
     Models,
     Printed,
-    Row,
     Runs,
     counting,
     folded_store,
@@ -27,8 +25,8 @@ from core.cli.options import (
     with_options,
 )
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Filter, Metric, Positional
-from core.measures.base import Row as Figure
+from core.measures.base import Asked, Filter, Metric, Positional, Result
+from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.questions import ASKS_FOR
 from core.store.database import Store
@@ -90,26 +88,30 @@ def _command(metric: Metric) -> Any:
 
                 check_name(figure)
             with new_file(out) if out else nullcontext() as written:
-                rows = list(metric.rows(asked, **{name: given[name] for name in own}))
-                if not rows:
+                result = result_of(metric, asked, **{name: given[name] for name in own})
+                if not result.rows:
                     raise AnamnesisError(metric.empty)
                 if drawn:
-                    estimates = [row for row in rows if isinstance(row, Figure)]
                     try:
-                        drawn.write_bytes(_picture(metric, estimates, figure))
-                        print(f"Drew {sum(row.estimate is not None for row in estimates):,} estimates to {figure}.")
+                        drawn.write_bytes(_picture(result, figure))
+                        count = sum(row.estimate is not None for row in result.figures)
+                        print(f"Drew {count:,} estimates to {figure}.")
                     except AnamnesisError as error:
                         undrawn = error
-                plain = given["format_"] == "json"
-                cells: list[Row] = [row.cells(plain=plain) if isinstance(row, Figure) else dict(row) for row in rows]
+                as_table = given["format_"] == "table"
+                cells = result.cells(plain=given["format_"] == "json")
+                if as_table:  # its notes stand under it
+                    cells = [{name: value for name, value in row.items() if name != "notes"} for row in cells]
                 if written:
                     with written.open("w", encoding="utf-8") as file, redirect_stdout(file):
                         print_rows(cells, given["format_"], metric.decimals)
+                        if as_table:
+                            _print_notes(result, file)
                     print(f"Wrote {len(cells):,} rows to {out}.")
                 elif undrawn or not figure:
                     print_rows(cells, given["format_"], metric.decimals)
-            for note in asked.notes:
-                print(note, file=sys.stderr)
+            # under a table; next to what another program reads, or what is drawn
+            _print_notes(result, sys.stdout if as_table and not (out or figure) else sys.stderr)
             if undrawn:  # raised here, where the table is out and the figure's file is not yet in its place
                 raise undrawn
         return 0
@@ -117,14 +119,19 @@ def _command(metric: Metric) -> Any:
     return with_options(command, {**taken, **own, **_LAST}, metric.help)
 
 
-def _picture(metric: Metric, rows: Sequence[Figure], path: Path) -> bytes:
+def _print_notes(result: Result, file: TextIO) -> None:
+    for note in result.notes:
+        print(f"{'Note: ' if note.severity == 'high' else ''}{note.text}", file=file)
+
+
+def _picture(result: Result, path: Path) -> bytes:
     from core.figures.picture import no_browser, picture_of
     from core.figures.report import figure_of
 
     suffix = path.suffix.lower()
     if suffix != ".html" and find_browser() is None:
         raise AnamnesisError(no_browser(path.with_suffix(".html").name))
-    figure = figure_of(rows, metric.name.replace("_", " ").capitalize())
+    figure = figure_of(result.figures, result.title, notes=result.warnings)
     return picture_of(figure, suffix, name=path.stem)
 
 

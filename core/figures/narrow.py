@@ -10,16 +10,17 @@ _HEAD, _AXIS, _LEGEND_LINE = 34, 64, 22
 
 def under_one_another(figure: go.Figure) -> go.Figure | None:
     """Return a figure whose panels stand below one another; ``None`` where it has but one, or none."""
+    titles = {title.text for title in figure.layout.annotations}
     axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
-    if len(axes) < 2:
+    if len(axes) < 2 or len(axes) != len(titles):  # a grid whose last places are empty has axes without a title
         return None
     narrow, many = go.Figure(figure), len(axes)
     downs = {tuple(figure.layout["yaxis" if n == 1 else f"yaxis{n}"].domain) for n in axes}
     panel = (figure.layout.height - _AXIS * (len(downs) - 1)) / len(downs) - _AXIS
     tall = panel + _HEAD + _AXIS
     legend = _LEGEND_LINE * sum(trace.showlegend is not False for trace in figure.data)
-    titles = {title.text: title for title in narrow.layout.annotations}
-    for place, (number, title) in enumerate(zip(axes, titles.values(), strict=True)):
+    by_text = {title.text: title for title in narrow.layout.annotations}
+    for place, (number, title) in enumerate(zip(axes, by_text.values(), strict=True)):
         suffix = "" if number == 1 else str(number)
         top = 1 - place * tall / (many * tall)
         ends = [top - (_HEAD + panel) / (many * tall), top - _HEAD / (many * tall)]

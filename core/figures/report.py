@@ -13,7 +13,7 @@ from core import words
 from core.errors import UsageError
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import MARGIN, PALETTE, Axis
-from core.measures.base import Row, counts_in_words
+from core.measures.base import Note, Row, counts_in_words
 
 _FEW = 6
 """Places beyond which dots replace bars."""
@@ -29,13 +29,29 @@ _WHO = ("model", "doctor", "grader", "judge", "patient", "seat")
 """Parts of labels that say of whom a row is."""
 
 
-def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figure:
-    """Return rows as a figure: a colour for each model (else for the first part of the labels that varies).
+def figure_of(rows: Sequence[Row], title: str, *, notes: Sequence[Note] = (), dark: bool = False) -> go.Figure:
+    """Return the chart of rows with its title, and with the caption of ``caption_of`` and the ``notes``.
 
-    Of what else varies the part with most values makes the places, the others the panels. Where some places hold shares
-    and others numbers, each has a panel with an axis of its own. The caption says how many cases, which intervals, what
-    was excluded, and what is the same for all. Raises ``UsageError`` where no row has an estimate, and where the rows
-    measure different things.
+    Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
+    """
+    caption = " ".join([caption_of(rows), *(note.text for note in notes)])
+    return with_caption(chart_of(rows, dark=dark), title, caption)
+
+
+def chart_of(
+    rows: Sequence[Row],
+    *,
+    kind: Literal["auto", "bars", "dots"] = "auto",
+    series: str = "",
+    place: str = "",
+    panel: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Return rows as a chart: a colour for each model (else for the first part of the labels that varies).
+
+    Of what else varies the part with most values makes the places, the others the panels; ``series``, ``place`` and
+    ``panel`` name these parts instead, where they vary. If some places hold shares and others numbers, each has a panel
+    with an axis of its own. Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
     """
     known = [row for row in rows if row.estimate is not None]
     if not known:
@@ -45,14 +61,17 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
         raise UsageError(f"These rows measure different things ({', '.join(kinds)}): choose one to draw.")
     count = {name: len({_word(row, name) for row in known}) for name in known[0].label}
     varying = [name for name, n in count.items() if n > 1]
-    series = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
+    usual = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
+    series = series if series in varying else usual
     # what a series settles (the persona that its condition has) tells nothing beside it
     others = [
         name
         for name in varying
         if name != series and len({(_word(row, series), _word(row, name)) for row in known}) > count.get(series, 1)
     ]
-    place = max(others, key=count.__getitem__) if others else series or next(iter(count))
+    free_parts = [name for name in others if name != panel] or others
+    if place not in others:
+        place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
     between = [name for name in others if name != place]
     of = {one: _unit_of([row for row in known if _word(row, place) == one]) for one in _values(known, place)}
     free = {"a share", "number"} <= set(of.values()) and not between and series != place
@@ -74,7 +93,8 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
     marks = [_mark(row, place, series, between) for row in known]
     panels = {mark.panel: mark.panel for mark in marks} if between else None
     places = _values(known, place)
-    if free or (len(places) <= _FEW and max(map(len, places)) <= _SHORT):
+    short = len(places) <= _FEW and max(map(len, places)) <= _SHORT
+    if free or kind == "bars" or (kind == "auto" and short):
         if place == series:  # the legend names them
             marks, places = [replace(mark, place="") for mark in marks], [""]
         figure = bars(marks, names, colours, axis, places=places, panels=panels, free=free, dark=dark)
@@ -84,7 +104,14 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
         )
     named = len(names) > 1 and (places == [""] or place != series)
     figure.update_layout(showlegend=named, template="plotly_dark" if dark else "plotly_white")
-    return with_caption(figure, title, _caption(rows, known, varying))
+    return figure
+
+
+def caption_of(rows: Sequence[Row]) -> str:
+    """Return what rows rest on: how many cases, which intervals, what was excluded, and what is the same for all."""
+    known = [row for row in rows if row.estimate is not None]
+    varying = [name for name in known[0].label if len({_word(row, name) for row in known}) > 1] if known else []
+    return _caption(rows, known, varying) if known else ""
 
 
 def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:

@@ -35,7 +35,8 @@ from core.text.profiles import CaseId, Generated, Prepared
 Arm = tuple[Format, QuestionType]
 ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES)
 McqRule = Literal["mcq_loose", "mcq_strict"]
-_WITHOUT_TALK = {"vignette", "exam_only"}
+WITHOUT_CONVERSATION: frozenset[Format] = frozenset({"vignette", "exam_only"})
+"""Formats that ask about a text instead of holding a conversation."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ class Framework(ABC):
 
     def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
         """Say whether anybody talks: not where only written cases are asked about."""
-        return not {format_ for format_, _ in arms} <= _WITHOUT_TALK
+        return not {format_ for format_, _ in arms} <= WITHOUT_CONVERSATION
 
     def at_work(self, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """Return the seats that have anything to do beside who is under test in these arms."""

@@ -22,8 +22,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
-from core.measures.extent import note_extents, on_shared_cases
-from core.measures.provenance import note_conditions
+from core.measures.extent import on_shared_cases
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.stats.smoothed import mean_interval
@@ -272,6 +271,7 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     "mcq_rule",
     decimals=".6f",
     empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
+    page="accuracy",
 )
 def report(
     asked: Asked,
@@ -316,8 +316,6 @@ def report(
             columns=_COLUMNS,
             by=by or "",
         )
-    note_extents(asked)
-    note_conditions(asked)
     if any(row.question_type.startswith("mcq") for row in rows):
         for sentence in gaps_in_words(rule_gaps(asked.store, wanted)):
             asked.note(sentence)
@@ -327,5 +325,5 @@ def report(
         if outdated:
             asked.note(
                 f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-                "`python -m core regrade all --rules` reads them anew, at no cost."
+                "`python -m core regrade all --rules` reads them again, at no cost."
             )

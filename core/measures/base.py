@@ -80,6 +80,25 @@ class Measure(ABC):
         return True
 
 
+Severity = Literal["high", "low"]
+"""How much a note matters: a ``high`` one is shown without a click wherever its figure is."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why a reader should be careful with figures.
+
+    ``kind`` says what it is about in a word; ``page`` is the page that shows more. ``models`` are the conditions that
+    it is about, by name; a note without is about all rows.
+    """
+
+    kind: str
+    text: str
+    severity: Severity = "low"
+    page: str = ""
+    models: tuple[str, ...] = ()
+
+
 class Columns(NamedTuple):
     """Under which names a row's numbers are printed; ``None`` where they are not, or stand among the label's."""
 
@@ -153,24 +172,63 @@ Listed = Row | Mapping[str, Any]
 """A figure, or one line of a list (a hit, an answer) that is none."""
 
 
+@dataclass(frozen=True)
+class Result:
+    """What a metric says: its rows, and the notes that belong next to them wherever they are shown."""
+
+    title: str
+    rows: tuple[Listed, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def figures(self) -> list[Row]:
+        """The rows that are figures."""
+        return [row for row in self.rows if isinstance(row, Row)]
+
+    @property
+    def warnings(self) -> tuple[Note, ...]:
+        """The notes that are shown without a click."""
+        return tuple(note for note in self.notes if note.severity == "high")
+
+    def cells(self, *, plain: bool = False) -> list[dict[str, Any]]:
+        """Return the rows as columns → values; if there are severe notes, each row's in a last column ``notes``.
+
+        ``plain``: see ``Row.cells``.
+        """
+        listed = [row.cells(plain=plain) if isinstance(row, Row) else dict(row) for row in self.rows]
+        if not self.warnings:
+            return listed
+        return [{**cells, "notes": " ".join(self._notes_on(cells))} for cells in listed]
+
+    def _notes_on(self, cells: Mapping[str, Any]) -> list[str]:
+        named = {value for value in cells.values() if isinstance(value, str)}
+        return [note.text for note in self.warnings if not note.models or named.intersection(note.models)]
+
+
 def _unwatched(what: str) -> AbstractContextManager[Progress]:
     return nullcontext(lambda done, planned: None)
 
 
 @dataclass
 class Asked:
-    """What a metric is asked for: of which trials, where to show progress, and ``notes`` that stand beside the rows."""
+    """What a metric is asked for: of which trials, where to show progress; ``notes`` collects what it says of its rows.
+
+    ``basis`` is the selection that the conditions in its rows were found in, if that is not ``selection`` itself;
+    ``shown`` are the names of these conditions, if the rows' labels do not say them.
+    """
 
     store: Store
     selection: Selection = field(default_factory=Selection)
     progress: Callable[[str], AbstractContextManager[Progress]] = _unwatched
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     short: bool = False
     """Whether long words may be cut, as a table needs it."""
+    basis: Selection | None = None
+    shown: Iterable[str] | None = None
 
-    def note(self, words: str) -> None:
-        """Say something beside the rows."""
-        self.notes.append(words)
+    def note(self, text: str, severity: Severity = "low", *, kind: str = "metric", page: str = "") -> None:
+        """Add a note that only the metric knows."""
+        self.notes.append(Note(kind, text, severity, page))
 
 
 @dataclass(frozen=True)
@@ -178,7 +236,9 @@ class Metric:
     """Reduces what is stored to rows.
 
     ``rows`` is called with what is ``Asked`` and has its options as further parameters, ``Annotated[type, "help"]``
-    with a default. ``empty`` is said where there are no rows.
+    with a default. ``empty`` is said where there are no rows. ``compared``: whether its rows set conditions next to one
+    another, so that differences between these matter. ``page`` shows it; without one it is on the page More measures.
+    ``measure`` is the one whose stored scores it reduces, if that must have read the trials first.
     """
 
     name: str
@@ -188,6 +248,14 @@ class Metric:
     help: str
     decimals: str = ".6g"
     """How CSV prints numbers."""
+    compared: bool = True
+    page: str = ""
+    measure: Measure | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called over a figure."""
+        return self.name.replace("_", " ").capitalize()
 
     def options(self) -> list[inspect.Parameter]:
         """Return the metric's own options."""
@@ -195,10 +263,35 @@ class Metric:
 
 
 def metric(
-    name: str, *filters: Filter, empty: str, decimals: str = ".6g"
+    name: str, *filters: Filter, empty: str, decimals: str = ".6g", compared: bool = True, page: str = ""
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
     """Make a metric of a function; its docstring is the help of ``report NAME``."""
-    return lambda rows: Metric(name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals)
+    return lambda rows: Metric(
+        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page
+    )
+
+
+@dataclass(frozen=True)
+class Section:
+    """What of a metric a page shows, and how: figure, notes, table, download and the conversations behind a row.
+
+    ``options`` are the metric's, fixed here; ``controls`` are those that the page asks for. ``series``, ``place`` and
+    ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses.
+    ``columns`` are those of the table, in their order; empty, all. A module of measures lists its sections as
+    ``SECTIONS``; ``page`` is where they are shown.
+    """
+
+    title: str
+    metric: Metric
+    options: Mapping[str, Any] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
+    kind: Literal["auto", "bars", "dots", "table"] = "auto"
+    series: str = ""
+    place: str = ""
+    panel: str = ""
+    columns: tuple[str, ...] = ()
+    help: str = ""
+    page: str = "measures"
 
 
 def add_extensions() -> None:

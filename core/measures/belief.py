@@ -336,6 +336,7 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
     "models",
     empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
     "a persona by --run.",
+    page="failures",
 )
 def report(
     asked: Asked, part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models"

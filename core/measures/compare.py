@@ -19,8 +19,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import By, Group, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
-from core.measures.extent import note_extents
-from core.measures.provenance import differing, graders, notes_of, side_by_side, side_of
+from core.measures.provenance import differing, graders, side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import PairedCounts, bootstrap_difference, paired_difference
@@ -256,7 +255,14 @@ _CORRECTED = Annotated[Correction, "Correction over all tests that are printed."
 _DIFFERENCE = Columns("difference", n=None)
 
 
-@metric("pairs", "cases", "mcq_rule", empty="No model has answers on vignettes and in another format.")
+@metric(
+    "pairs",
+    "cases",
+    "mcq_rule",
+    empty="No model has answers on vignettes and in another format.",
+    compared=False,
+    page="accuracy",
+)
 def report_pairs(
     asked: Asked,
     by: By = None,
@@ -268,7 +274,6 @@ def report_pairs(
     if models is not None:
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
-    note_extents(asked, {score.model for score in scores}, different=False)
     pairs = format_pairs(scores, by)
     for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
         arm: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type}
@@ -276,7 +281,7 @@ def report_pairs(
         yield _difference({**arm, **group, "first": "vignette", "second": pair.format}, pair.result, p)
 
 
-@metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.")
+@metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare")
 def report_monitor(
     asked: Asked,
     versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],
@@ -304,7 +309,7 @@ def report_monitor(
         if len(named) < 2:
             raise UsageError("--versions needs at least two, the older one first.")
         order = compared = [found[0] for found in named]
-    note_extents(asked, compared)
+    asked.shown = compared
     apart: dict[tuple[str, str], list[str]] = {}
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):
         apart.setdefault((before, after), []).append(f"{format_}:{question_type}")
@@ -381,8 +386,6 @@ def _note_what_differs(asked: Asked, names: Sequence[str]) -> None:
         if apart:
             words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in apart)
             asked.note(f"What else differs between {first} and {second}: {words}.")
-    for sentence in notes_of([behind[name] for name in names]):
-        asked.note(sentence)
 
 
 def _scores(asked: Asked, by: Group | None = None) -> list[CaseScore]:

@@ -338,7 +338,9 @@ def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]
     return compared.mean, compared.interval
 
 
-@metric("endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.")
+@metric(
+    "endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.", page="accuracy"
+)
 def report(
     asked: Asked,
     part: Annotated[

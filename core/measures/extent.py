@@ -1,18 +1,14 @@
-"""What a reader must know of how much stands behind figures: unfinished runs, and figures on different cases."""
+"""How much stands behind the conditions of a selection, and which cases they share."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from core.measures.base import Asked
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.extent import Extent, extents
 from core.store.selection import Selection, conditions
-
-Named = Callable[[str], str]
-"""Returns how a condition or a data set is called where the words are read."""
 
 
 def read_extents(store: Store, selection: Selection | None = None) -> list[Extent]:
@@ -45,52 +41,6 @@ def on_different_cases(found: Iterable[Extent]) -> dict[str, list[Extent]]:
     }
 
 
-def unfinished_words(found: Iterable[Extent], name: Named = str) -> str:
-    """Return in a sentence which conditions have not all of their planned trials yet; empty if all are finished."""
-    parts = [
-        f"{name(extent.model)} {extent.done:,} of {extent.planned:,} planned trials"
-        for extent in found
-        if extent.done < extent.planned
-    ]
-    return f"Unfinished: {'; '.join(parts)}." if parts else ""
-
-
-def different_cases_words(found: Iterable[Extent], name: Named = str, data_set_name: Named = str) -> str:
-    """Return in sentences which conditions stand on different cases of one data set, and how many cases they share."""
-    sentences = []
-    for data_set, members in on_different_cases(found).items():
-        counts = ", ".join(f"{name(extent.model)} {_cases(extent)}" for extent in members)
-        shared = len(shared_keys(members))
-        words = f"{shared:,} case{'s are' if shared != 1 else ' is'} shared by all" if shared else "no case is shared"
-        all_ = "" if shared or len(members) < 3 else " by all"
-        sentences.append(f"Different cases of {data_set_name(data_set)}: {counts}; {words}{all_}.")
-    return " ".join(sentences)
-
-
-def part_words(found: Iterable[Extent], data_set_name: Named = str) -> str:
-    """Return in sentences of which data sets all conditions were asked the same part; empty if it is all of them."""
-    return " ".join(
-        f"Asked: {_cases(members[0])} cases of {data_set_name(data_set)}."
-        for data_set, members in by_data_set(found).items()
-        if len({extent.cases for extent in members}) == 1
-        and len(members[0].cases) < max(extent.data_set_cases or 0 for extent in members)
-    )
-
-
-def note_extents(asked: Asked, models: Iterable[str] | None = None, *, different: bool = True) -> None:
-    """Say next to a metric's rows what is unfinished and what stands on different cases; of these conditions or all.
-
-    ``different`` cases matter only if conditions stand side by side.
-    """
-    wanted = None if models is None else frozenset(models)
-    found = [
-        extent for extent in read_extents(asked.store, asked.selection) if wanted is None or extent.model in wanted
-    ]
-    words = [unfinished_words(found), different_cases_words(found) if different else "", part_words(found)]
-    for sentence in filter(None, words):
-        asked.note(sentence)
-
-
 def on_shared_cases(scores: Sequence[CaseScore]) -> list[CaseScore]:
     """Return the scores of the cases that every model has, arm by arm and data set by data set.
 
@@ -105,8 +55,3 @@ def on_shared_cases(scores: Sequence[CaseScore]) -> list[CaseScore]:
 
 def _arm_on(score: CaseScore) -> tuple[str, str, str]:
     return score.case_key.partition("/")[0], score.format, score.question_type
-
-
-def _cases(extent: Extent) -> str:
-    of = f" of {extent.data_set_cases:,}" if extent.data_set_cases else ""
-    return f"{len(extent.cases):,}{of}"

@@ -170,6 +170,7 @@ def _mean(values: Sequence[float]) -> float:
     "models",
     "cases",
     empty="The models with completions have answered no case yet: run a campaign with them.",
+    page="memorisation",
 )
 def report(
     asked: Asked,

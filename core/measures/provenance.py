@@ -1,18 +1,13 @@
-"""What else differs between the sides of a comparison: cast, prompts, caps, cases, trials, seeds, one by one.
-
-And what a reader of a condition's figures should know: several served models or addresses behind one name, repeats.
-"""
+"""What else differs between the sides of a comparison: cast, prompts, caps, cases, trials, seeds, one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.measures.base import Asked
 from core.persona import label, parse_persona
 from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
 from core.store.runs import Run
-from core.store.selection import conditions
 
 _NOT_SETTINGS = frozenset(
     {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}
@@ -92,32 +87,6 @@ def side_by_side(sides: Sequence[Side]) -> list[Setting]:
 def graders(sides: Sequence[Side]) -> tuple[str, ...]:
     """Return for each side whose verdicts on free responses count."""
     return tuple(_seat(side, "grader") for side in sides)
-
-
-def notes_of(found: Iterable[Condition], names: Mapping[str, str] | None = None) -> list[str]:
-    """Return in a sentence each what is to be known of the figures of conditions, which may bear other ``names``."""
-    sentences: list[str] = []
-    for condition in found:
-        name = (names or {}).get(condition.name, condition.name)
-        for role, served in condition.served.items():
-            if len(served) > 1:
-                split = " (report --by served splits it)" if role == DOCTOR else ""
-                sentences.append(f"{name}: several served models behind the {role}: {', '.join(served)}{split}.")
-        for role, addresses in condition.addresses.items():
-            if len(addresses) > 1:
-                sentences.append(f"{name}: the {role} was reached at several addresses: {', '.join(addresses)}.")
-        if condition.repeats:
-            sentences.append(
-                f"{name}: {condition.repeats:,} {'repeat' if condition.repeats == 1 else 'repeats'} of the same seed "
-                "left out: of a case that was played with one seed in several runs, the first finished trial counts."
-            )
-    return sentences
-
-
-def note_conditions(asked: Asked) -> None:
-    """Say beside the rows of a metric what is to be known of the conditions that they are of."""
-    for sentence in notes_of(conditions(asked.store, asked.selection)):
-        asked.note(sentence)
 
 
 def differing(settings: Sequence[Setting]) -> list[Setting]:

@@ -21,7 +21,7 @@ import numpy as np
 import core.measures
 from core import frameworks
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, add_extensions
+from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, Section, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.smoothed import mean_interval
@@ -65,8 +65,23 @@ def metrics() -> dict[str, Metric]:
         if name not in found:
             empty = "There is nothing to measure: run a campaign, or choose other --run, --models or --cases."
             help_ = f"{inspect.cleandoc(type(one).__doc__ or name)}\n\n{inspect.cleandoc(ScoreMeans.__doc__ or '')}"
-            found[name] = Metric(name, ScoreMeans(one), ("run", "models", "cases"), empty, help_)
+            found[name] = Metric(name, ScoreMeans(one), ("run", "models", "cases"), empty, help_, measure=one)
     return dict(sorted(found.items()))
+
+
+def sections(page: str) -> list[Section]:
+    """Return the sections that measures bring for a page; on ``measures`` also one for each metric without a page."""
+    declared = [section for module in modules() for section in getattr(module, "SECTIONS", ())]
+    found = [section for section in declared if section.page == page]
+    if page == "measures":
+        shown = {section.metric.name for section in declared}
+        found += [section_of(one) for name, one in metrics().items() if not one.page and name not in shown]
+    return found
+
+
+def section_of(metric: Metric) -> Section:
+    """Return the section that shows a metric as its command does, with all its options as controls."""
+    return Section(metric.title, metric, controls=tuple(option.name for option in metric.options()), help=metric.help)
 
 
 class ScoreMeans:

@@ -16,7 +16,6 @@ from core.errors import UsageError
 from core.measures.accuracy import read_scores
 from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.compare import ArmOf, Cases, by_arm
-from core.measures.provenance import note_conditions
 from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
 from core.store.conditions import doctor_of
@@ -34,6 +33,7 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
     "cases",
     "mcq_rule",
     empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
+    compared=False,
 )
 def report(asked: Asked) -> Iterator[Row]:
     """Report pass^k, flip rate, intraclass correlation and variance of repeated trials.
@@ -56,7 +56,6 @@ def report(asked: Asked) -> Iterator[Row]:
         yield Row({**label, "figure": "ICC"}, found.icc, low, high, found.n_cases, without, columns=_COLUMNS)
         for name, value in (("variance between cases", found.between), ("variance within cases", found.within)):
             yield Row({**label, "figure": name}, value, n=found.n_cases, excluded=without, columns=_COLUMNS)
-    note_conditions(asked)
 
 
 @metric(
@@ -66,6 +65,7 @@ def report(asked: Asked) -> Iterator[Row]:
     "cases",
     "mcq_rule",
     empty="Planning needs the variance of repeated trials: run a campaign with two trials or more of each case.",
+    compared=False,
 )
 def report_power(
     asked: Asked,

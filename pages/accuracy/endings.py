@@ -13,9 +13,10 @@ from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.measures.base import Row
+from core.measures.base import Note, Row
 from core.measures.endings import END_REASONS, RULES, STANDARD, Arm, Rule, chosen_rows, endings, rescore, turn_rows
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
+from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.controls import choose_several
@@ -23,6 +24,7 @@ from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.navigation import lead_to
+from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import say_how_to_begin
 from pages.kit.stored import conditions, runs_behind
 from pages.kit.tables import draw_as_table, draw_table, percents
@@ -52,13 +54,16 @@ def draw_endings() -> None:
     if not rows:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
-    _draw_reasons(rows, view)
+    notes = notes_on(basis(Selection()), {row["model"]: view.names[row["model"]] for row in rows})
+    draw_notes(notes, "accuracy")
+    _draw_reasons(rows, view, notes)
     st.subheader("How long the doctor asked", anchor=False)
     draw_figure(
         lambda dark: turns_chart(turns, rows, view.names, dark=dark),
         "endings_turns",
         "Doctor’s turns",
         _rests_on(rows, view),
+        notes=notes,
     )
     shares = pd.DataFrame(
         [
@@ -97,7 +102,7 @@ def _rests_on(rows: Sequence[Row], view: View) -> str:
     return f"{', '.join(parts)}. Conversations: {n}."
 
 
-def _draw_reasons(rows: Sequence[Row], view: View) -> None:
+def _draw_reasons(rows: Sequence[Row], view: View, notes: Sequence[Note]) -> None:
     """Draw why conversations stopped, with the numbers, and what else differs between the models."""
     st.subheader("Why conversations stopped", anchor=False)
 
@@ -119,6 +124,7 @@ def _draw_reasons(rows: Sequence[Row], view: View) -> None:
         _rests_on(rows, view),
         on_point=lambda point: read(*point[1:]),
         titled=False,
+        notes=notes,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
     held = [reason for reason in END_REASONS if any(row["reasons"].get(reason) for row in rows)]
@@ -153,7 +159,7 @@ def _draw_reasons(rows: Sequence[Row], view: View) -> None:
         "Mean turns": number(help="The doctor’s messages after the greeting."),
         "No conversation": number(help="Trials that held none; they are in no other number."),
     }
-    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]))
+    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]), notes=notes)
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "

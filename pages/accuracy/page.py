@@ -11,11 +11,14 @@ import streamlit as st
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import AccuracyRow, Cell
+from core.measures.base import Note
 from core.measures.choice_rules import gaps_in_words
 from core.measures.compare import FormatPair, adjusted_p
 from core.measures.extent import on_different_cases
+from core.measures.notes import excluded_note
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.queries.extent import Extent
+from core.store.selection import Selection
 from pages.accuracy.cases import draw_cases, take_bar
 from pages.accuracy.data import SPLIT, figures, gaps, group_name, offers, read_before, splits_of
 from pages.accuracy.endings import draw_endings
@@ -32,9 +35,10 @@ from pages.accuracy.figures import (
 )
 from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
-from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, plain, printed_twice
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, STARS, printed_twice
 from pages.kit.names import unique_names
+from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import conditions, extents_on
 from pages.kit.tables import draw_table
@@ -64,9 +68,11 @@ def draw_accuracy() -> None:
         return
     held = [pair for pair in pairs if _is_shown(pair, view, by_specialty=split == "specialty")]
     adjusted = adjusted_p([pair.result for pair in held], view.correction)
-    draw_formats(view, cells, _stars(held, adjusted), SPLIT[split].lower(), drawn)
-    _draw_notes(view, cells, len(held))
-    _draw_tables(view, cells, held, adjusted, "accuracy")
+    notes = _notes(view, cells)
+    draw_notes(notes, "accuracy")
+    draw_formats(view, cells, _stars(held, adjusted), SPLIT[split].lower(), drawn, notes)
+    _draw_captions(view, cells, len(held))
+    _draw_tables(view, cells, held, adjusted, "accuracy", notes)
     draw_cases(view, split, cells)
 
 
@@ -92,16 +98,18 @@ def draw_static() -> None:
     pairs = [*whole[1], *(apart[1] if several else [])]
     held = [p for p in pairs if p.format in STATIC and p.question_type == question and _is_shown(p, view)]
     adjusted = adjusted_p([pair.result for pair in held], view.correction)
-    marked = _stars(held, adjusted)
+    marked, notes = _stars(held, adjusted), _notes(view, cells)
+    draw_notes(notes, "accuracy")
     draw_figure(
         lambda dark: static_figure(cells, marked, view.names, dark=dark),
         "accuracy_static",
         f"Static and conversational accuracy · {QUESTION_TYPE[question]}",
         rests_on(view, cells),
         on_point=take_bar,
+        notes=notes,
     )
-    _draw_notes(view, cells, len(held))
-    _draw_tables(view, cells, held, adjusted, "accuracy_static")
+    _draw_captions(view, cells, len(held))
+    _draw_tables(view, cells, held, adjusted, "accuracy_static", notes)
     draw_cases(view, "dataset", cells)
 
 
@@ -169,41 +177,49 @@ def _say_how_to_get_answers(*, published: bool) -> None:
     )
 
 
-def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
-    """Say what the figures rest on, what they leave out, and what else differs between their models."""
+def _notes(view: View, cells: Sequence[Cell]) -> tuple[Note, ...]:
+    """Return why a reader should be careful with the figures that are shown."""
     own = {model: [c.own for c in cells if c.own and c.model == model] for model in view.names}
     own = {model: rows for model, rows in own.items() if rows}
-    if any("mcq_strict" in c.own.rule for c in cells if c.own) and (outdated := read_before()):
-        st.warning(
-            f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-            "`python -m core regrade all --rules` reads them anew, at no cost.",
-            icon=":material/update:",
+    if not own:
+        return ()
+    more = []
+    if any("mcq_strict" in row.rule for rows in own.values() for row in rows) and (outdated := read_before()):
+        text = (
+            f"{outdated:,} answers with choices were read by an earlier version of the strict rule: `python -m core "
+            "regrade all --rules` reads them again, at no cost."
         )
-    if own:
-        shown = {(c.model, c.format, c.question_type) for c in cells if c.own}
-        far = [gap for gap in gaps(view) if (gap.model, gap.format, gap.question_type) in shown]
-        for sentence in gaps_in_words(far, view.names):
-            st.warning(plain(sentence), icon=":material/rule:")
-        left_out: dict[str, Counter[str]] = {model: Counter() for model in own}
-        for model, rows in own.items():
-            for row in rows:
-                left_out[model].update(row.excluded_by_reason)
-        words = [f"{view.names[model]}: {excluded_in_words(why)}" for model, why in left_out.items() if why]
-        st.caption(f"Excluded, and not counted as wrong: {'; '.join(words) or 'nothing'}.")
-        not_given: dict[str, Callable[[AccuracyRow], int]] = {
-            "Refused in words, and counted as not correct as in the papers": lambda row: row.n_refused,
-            "Blank, and counted as not correct": lambda row: row.n_blank,
-        }
-        for kind, count in not_given.items():
-            words = [
-                f"{plain(view.names[model])} {n:,} of {sum(row.n_trials for row in rows):,} answers"
-                for model, rows in own.items()
-                if (n := sum(map(count, rows)))
-            ]
-            if words:
-                st.caption(f"{kind}: {'; '.join(words)}. *Endings and what-if* has the accuracy without them.")
-    own_models = {cell.model for cell in cells if cell.own}
-    draw_extents([extent for extent in _extents(view) if extent.model in own_models], view.names)
+        more.append(Note("rule_version", text, "high"))
+    shown = {(c.model, c.format, c.question_type) for c in cells if c.own}
+    far = [gap for gap in gaps(view) if (gap.model, gap.format, gap.question_type) in shown]
+    more += [Note("choice_rules", sentence, "high") for sentence in gaps_in_words(far, view.names)]
+    left_out: dict[str, Counter[str]] = {model: Counter() for model in own}
+    for model, rows in own.items():
+        for row in rows:
+            left_out[model].update(row.excluded_by_reason)
+    more.append(excluded_note(left_out, view.names.__getitem__))
+    counted_as_wrong: dict[str, Callable[[AccuracyRow], int]] = {
+        "Refused in words, and counted as not correct as in the papers": lambda row: row.n_refused,
+        "Blank, and counted as not correct": lambda row: row.n_blank,
+    }
+    for kind, count in counted_as_wrong.items():
+        words = [
+            f"{view.names[model]} {n:,} of {sum(row.n_trials for row in rows):,} answers"
+            for model, rows in own.items()
+            if (n := sum(map(count, rows)))
+        ]
+        if words:
+            text = f"{kind}: {'; '.join(words)}. The part Endings and what-if has the accuracy without them."
+            more.append(Note("counted_as_wrong", text))
+    selection = Selection(case_sets=(view.case_set,), asks_for=view.asks_for or None, pooled=view.pooled)
+    arms = {(cell.format, cell.question_type) for cell in cells if cell.own}
+    published = any(cell.printed for cell in cells)
+    return notes_on(basis(selection), {m: view.names[m] for m in own}, arms, published=published, more=more)
+
+
+def _draw_captions(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
+    """Say which cases are shown, what stars mean, and where published figures are from."""
+    own = {cell.model for cell in cells if cell.own}
     if view.shared_cases:
         st.caption("Shown on the cases that all of these models were asked, arm by arm.")
     if view.asks_for:
@@ -235,14 +251,18 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
                 ]
             )
         )
-    behind = {model: view.names[model] for model in own}
-    draw_notes(behind, conditions(view.case_set, pooled=view.pooled))
+    behind = {model: name for model, name in view.names.items() if model in own}
     draw_what_differs(behind, conditions(view.case_set, pooled=view.pooled), "these models")
     draw_conditions(behind, conditions(view.case_set, pooled=view.pooled))
 
 
 def _draw_tables(
-    view: View, cells: Sequence[Cell], pairs: Sequence[FormatPair], adjusted: Sequence[float], name: str
+    view: View,
+    cells: Sequence[Cell],
+    pairs: Sequence[FormatPair],
+    adjusted: Sequence[float],
+    name: str,
+    notes: Sequence[Note],
 ) -> None:
     left, right = st.columns(2)
     with left, st.expander(f"The {len(cells)} figures as a table", icon=":material/table:"):
@@ -266,7 +286,7 @@ def _draw_tables(
             }
             for c in cells
         ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Blank", "Excluded"), "Int64"))
-        draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
+        draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))), notes=notes)
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):
         if pairs:

@@ -8,15 +8,17 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import read_scores
 from core.measures.compare import Comparison, PairedCase, by_arm, compare, paired_cases
 from core.measures.extent import read_extents
+from core.measures.notes import Basis
 from core.persona import label, parse_persona
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import case_traits
 from core.store.queries.extent import Extent
 from core.store.runs import Run
 from core.store.selection import McqRule, Selection
 from core.store.selection import conditions as select_conditions
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query
 from pages.kit.names import unique_names
 from pages.kit.stored import conditions, run_casts, runs_behind, scores
 from pages.kit.view import View
@@ -137,8 +139,14 @@ def shown_as(who: Who) -> str:
     return f"{who.model} {who.run_id or ''}".strip()
 
 
+def basis_of(sides: Sequence[Who], view: View) -> Basis:
+    """Return what stands behind sides, each under the name of ``shown_as``."""
+    behind = [replace(condition_of(who), name=shown_as(who)) for who in sides]
+    return Basis(behind, [_extent_of(who, view) for who in sides], ask(case_traits, (view.case_set,)))
+
+
 @cached_query(entries=64)
-def extent_of(who: Who, view: View) -> Extent:
+def _extent_of(who: Who, view: View) -> Extent:
     """Return how much of its plan and of the viewed cases stands behind a side."""
     runs = (who.run_id,) if who.run_id else runs_behind(conditions(), who.model)
     wanted = Selection(runs=runs, case_sets=(view.case_set,), specialties=view.specialties or None)

@@ -8,18 +8,29 @@ import streamlit as st
 
 from core.figures.marks import Mark, dots
 from core.figures.style import FALL, RISE, Axis
+from core.measures.base import Note
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import LEVEL, Comparison
 from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, side_of
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.differences import mcnemar
 from pages.compare.data import Who, condition_of
-from pages.kit.figures import draw_figure, draw_notes
+from pages.kit.figures import draw_figure
 from pages.kit.look import STARS, plain
 from pages.kit.names import dataset_name
 from pages.kit.stored import run_casts
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, View
+
+
+def mixed_rules(found: Mapping[str, Comparison]) -> list[Note]:
+    """Return a note on the rows whose sides count choices by different rules."""
+    mixed = ", ".join(name for name, result in found.items() if result.mixed)
+    text = (
+        f"The two sides count choices by different rules, their frameworks’ own, in: {mixed}. Choose one rule for both "
+        "under Statistics."
+    )
+    return [Note("choice_rules", text, "high")] if mixed else []
 
 
 def draw_overview(
@@ -29,6 +40,7 @@ def draw_overview(
     heads: tuple[str, str],
     row: str,
     on_row: Callable[[str], None],
+    notes: Sequence[Note],
 ) -> None:
     """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``.
 
@@ -39,12 +51,6 @@ def draw_overview(
     n = [result.n for result in found.values() if result.n]
     named = rules_in_words((name, rule) for name, result in found.items() for rule in result.rules)
     by = f"; choices by {named}" if named else ""
-    if mixed := [name for name, result in found.items() if result.mixed]:
-        st.warning(
-            f"The two sides count choices by different rules, their frameworks’ own, in: {plain(', '.join(mixed))}. "
-            "Choose one rule for both under Statistics.",
-            icon=":material/rule:",
-        )
     draw_figure(
         lambda dark: difference_chart(found, adjusted, dark=dark),
         "comparison_differences",
@@ -52,6 +58,7 @@ def draw_overview(
         f"{where}, {min(n, default=0):,} to {max(n, default=0):,} cases a row, paired by case; 95 % intervals: "
         f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}){by}.",
         on_point=lambda data: on_row(data[1]),
+        notes=notes,
     )
     table = pd.DataFrame(
         [
@@ -74,7 +81,7 @@ def draw_overview(
             for (name, result), p in zip(found.items(), adjusted, strict=True)
         ]
     )
-    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]))
+    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]), notes=notes)
     st.caption(
         f"Paired by case; p by the sign-flip test, corrected by {LABELS[view.correction]} over the {len(found)} "
         f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "
@@ -155,5 +162,3 @@ def draw_differences(sides: Sequence[Who], labels: Sequence[str]) -> None:
     st.caption(f"The same on both sides: {', '.join(same) or 'nothing'}.")
     judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in behind]), strict=True)
     st.caption(f"Whose verdicts count: {plain('; '.join(f'{label}: {grader}' for label, grader in judged_by))}.")
-    for condition, label in zip(behind, labels, strict=True):
-        draw_notes({condition.name: label}, [condition])

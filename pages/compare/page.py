@@ -11,21 +11,21 @@ from pages.compare.case import draw_cases
 from pages.compare.data import (
     Side,
     Who,
+    basis_of,
     case_sets_of,
     common_arms,
     comparison,
     everyone,
-    extent_of,
     persona_runs,
     shown_as,
 )
-from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview
+from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview, mixed_rules
 from pages.compare.versions import draw_versions
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose
-from pages.kit.figures import draw_extents
 from pages.kit.look import arm, plain
 from pages.kit.names import label_of, model_name
+from pages.kit.notes import draw_notes, notes_on
 from pages.kit.page import draw_parts, say_how_to_begin, show
 from pages.kit.stored import scores
 from pages.kit.view import Offer, View, ask_view, offers_of
@@ -92,10 +92,13 @@ def draw_comparison() -> None:
         st.session_state["cmp_arm"] = row
         open_behind()
 
-    draw_extents([extent_of(who, view) for who in sides], {shown_as(who): names[who] for who in sides})
+    arms = {side.arm for pair in pairs.values() for side in pair}
+    behind = {shown_as(who): names[who] for who in sides}
+    notes = notes_on(basis_of(list(sides), view), behind, arms, more=mixed_rules(found))
+    draw_notes(notes, "compare")
     if unshared:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
-    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_)
+    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_, notes)
     st.subheader("One persona, case by case" if what == "personas" else "One arm, case by case", anchor=False)
     row = choose(_PILLS[what], list(found), "cmp_arm", shape="pills")
     first, second = pairs[row]

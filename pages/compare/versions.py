@@ -26,11 +26,12 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_notes, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain, printed_twice
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
-from pages.kit.stored import conditions, extents_on, known_case_sets, runs_behind, scores
+from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import Offer, View, ask_view
 
@@ -79,13 +80,19 @@ def draw_versions() -> None:
     rules = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
     by = f"choices by {rules}" if rules else "no answer with choices"
     rests = f"{dataset_name(view.case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
+    named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
+    arms = {(cell.format, cell.question_type) for cell in cells if cell.own}
+    published = any(cell.printed for cell in cells)
+    notes = notes_on(basis(Selection(case_sets=(view.case_set,))), named, arms, published=published) if named else ()
+    draw_notes(notes, "monitoring")
     draw_figure(
         lambda dark: versions_chart(cells, versions, dark=dark),
         "monitoring_accuracy",
         "Accuracy of each version by format and question",
-        f"{rests} Hatched: published. {printed_twice(cells)}" if any(cell.printed for cell in cells) else rests,
+        f"{rests} Hatched: published. {printed_twice(cells)}" if published else rests,
+        notes=notes,
     )
-    if any(cell.printed for cell in cells):
+    if published:
         st.info(
             f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read the "
             f"conversations behind them, import the authors' release: `{IMPORT_COMMAND}`, or run the models yourself.",
@@ -93,8 +100,6 @@ def draw_versions() -> None:
         )
         st.caption(printed_twice(cells))
         draw_table(published_table(cells, versions), "monitoring_published")
-    named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
-    draw_extents([extent for extent in extents_on(view.case_set) if extent.model in named], named)
     apart_arms = without_shared_cases(_versions(view.case_set, view.rule, split=split)[0], versions)
     if apart_arms:
         words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in apart_arms))
@@ -129,9 +134,9 @@ def draw_versions() -> None:
         for step in found
     )
     if split:  # the part Two sides compares whole conditions
-        draw_table(stepped, "monitoring")
+        draw_table(stepped, "monitoring", notes=notes)
     else:
-        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
+        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set), notes=notes)
         st.caption("Choose a row to see the cases behind it.")
     apart = apart_from_bars(found, cells)
     st.caption(
@@ -161,7 +166,6 @@ def draw_versions() -> None:
             percents(*went.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **read[row]),
         )
-    draw_notes(named, conditions(view.case_set))
     draw_what_differs(named, conditions(view.case_set), "these versions")
     draw_conditions(named, conditions(view.case_set))
     _draw_groups(view, versions, correction, rests, split=split)

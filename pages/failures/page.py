@@ -19,6 +19,7 @@ from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_missing
 from pages.kit.names import model_colours
+from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
@@ -174,6 +175,7 @@ def draw_failures() -> None:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
         return
     view = ask_view(offers, "models", "datasets", "specialties")
+    draw_view_notes(view.names, view.models)
     draw_missing(
         marking(),
         int(talks()["unmarked"].sum()),

@@ -19,10 +19,10 @@ from core.errors import AnamnesisError
 from core.figures.narrow import under_one_another
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
-from core.measures.extent import different_cases_words, on_different_cases, part_words, shared_keys, unfinished_words
-from core.measures.provenance import differing, notes_of, side_by_side, side_of
+from core.measures.base import Note
+from core.measures.notes import sentences
+from core.measures.provenance import differing, side_by_side, side_of
 from core.store.conditions import PARTS, Condition, Part
-from core.store.queries.extent import Extent
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
@@ -35,8 +35,6 @@ _PICTURES = {
     ".png": ("PNG, 300 dots an inch", "image/png"),
     ".html": ("HTML, to hover over", "text/html"),
 }
-_NEARLY_ALL = 0.95
-"""Conditions that share so many of their cases are hardly about different cases: it is said without a warning."""
 _WIDTHS = {WIDTH_MM: "Two columns, 180 mm", COLUMN_MM: "One column, 88 mm"}
 
 
@@ -84,18 +82,19 @@ def draw_figure(
     *,
     on_point: Callable[[Sequence[Any]], None] | None = None,
     titled: bool = True,
+    notes: Sequence[Note] = (),
 ) -> None:
     """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
 
     ``make`` draws it on a dark (``True``) or light ground, from what it closes over: for equal inputs it is called once
     in each state of the store, whoever looks. ``name`` is its key and the name of its files.
-    ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption.
-    ``on_point`` is given the custom data of the mark that was clicked. Where the page says the title itself, it is not
-    ``titled``.
+    ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption,
+    which ends with the severe ones among the ``notes``. ``on_point`` is given the custom data of the mark that was
+    clicked. If the page says the title itself, it is not ``titled``.
     """
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
-        _offer_pictures(make, name, title, rests)
+        _offer_pictures(make, name, title, " ".join(filter(None, [rests, sentences(notes, "high")])))
     config: dict[str, Any] = {"displaylogo": False, "showSendToCloud": False}
     if find_browser():  # the menu saves what print needs
         config["modeBarButtonsToRemove"] = ["toImage"]
@@ -121,25 +120,6 @@ def draw_figure(
                 st.plotly_chart(one, key=key, config=config, alt=title)
             else:
                 st.plotly_chart(one, key=key, config=config, alt=title, on_select=take, selection_mode="points")
-
-
-def draw_extents(found: Sequence[Extent], names: Mapping[str, str]) -> None:
-    """Say what of the plan behind figures is unfinished, and which of them stand on different cases of one data set."""
-
-    def name(model: str) -> str:
-        return names.get(model, model)
-
-    if words := unfinished_words(found, name):
-        st.warning(plain(words), icon=":material/hourglass_top:")
-    if words := different_cases_words(found, name, dataset_name):
-        apart = on_different_cases(found).values()
-        few = any(len(shared_keys(one)) < _NEARLY_ALL * max(len(extent.cases) for extent in one) for one in apart)
-        if few:
-            st.warning(plain(words), icon=":material/difference:")
-        else:
-            st.caption(plain(words))
-    if words := part_words(found, dataset_name):
-        st.caption(plain(words))
 
 
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
@@ -226,12 +206,6 @@ def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> Non
         rows = [{**row, "Notes": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
     with st.expander("What stands behind each name: framework, cases, patient, grader …", icon=":material/tune:"):
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
-
-
-def draw_notes(names: Mapping[str, str], found: Sequence[Condition]) -> None:
-    """Say what is to be known of the figures of the conditions that have these names: nothing, for most."""
-    for sentence in notes_of([condition for condition in found if condition.name in names], names):
-        st.caption(f":material/info: {plain(sentence)}")
 
 
 def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what: str) -> None:

@@ -20,6 +20,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
         "compare": "Compare",
         "failures": "Failures",
         "quality": "Conversation quality",
+        "measures": "More measures",
     },
     "Trust": {
         "patients": "Simulated patients",

@@ -72,12 +72,6 @@ def extents_on(case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: boo
     return read_extents(Store(), Selection(case_sets=(case_set,), pooled=pooled, asks_for=asks_for or None))
 
 
-@cached_query(entries=4)
-def care_extents() -> list[Extent]:
-    """Return how much of its plan and of its data set stands behind each condition that CARE reports."""
-    return [one for name in sorted(CARED_FOR) for one in read_extents(Store(), Selection(frameworks=(name,)))]
-
-
 def history_conditions() -> list[Condition]:
     """Return the conditions whose history taking is measured, by doctor, the newest first."""
     return [one for one in conditions() if one.newest.protocol not in CARED_FOR]

@@ -12,6 +12,8 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
+from core.measures.base import Note
+from core.measures.notes import sentences
 from core.spreadsheets import csv_of
 
 MOST_ROWS = 5_000
@@ -34,13 +36,14 @@ def draw_table(
     height: int | Literal["auto", "content"] | None = None,
     download: str = "Download as CSV",
     alt: str | None = None,
+    notes: Sequence[Note] = (),
 ) -> None:
     """Draw a table with its download; ``name`` is its key and the name of its file.
 
     ``columns`` are settings of columns that say more than that fractions have three decimals. A click anywhere on a row
     opens what it stands for: ``on_row`` is given its place, counted from 0. ``marked`` is the row of what is shown
     already. ``ids`` tell the rows from others where their words change by themselves. ``styled`` colours the rows that
-    are shown. Without a word for its ``download`` there is none.
+    are shown. Without a word for its ``download`` there is none. The file's last column holds the severe ``notes``.
     """
     # fractions line up
     decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
@@ -78,11 +81,16 @@ def draw_table(
     if len(table) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download holds all.")
     if download:
-        offer_csv(table, name, download)
+        offer_csv(table, name, download, notes=notes)
 
 
 def offer_csv(
-    table: pd.DataFrame | Callable[[], pd.DataFrame], name: str, label: str = "Download as CSV", *, key: str = ""
+    table: pd.DataFrame | Callable[[], pd.DataFrame],
+    name: str,
+    label: str = "Download as CSV",
+    *,
+    key: str = "",
+    notes: Sequence[Note] = (),
 ) -> None:
     """Offer a table, or what makes one, as CSV, which is written when it is asked for.
 
@@ -90,7 +98,7 @@ def offer_csv(
     """
     st.download_button(
         label,
-        lambda: csv_of(table() if callable(table) else table),
+        lambda: csv_of(_with_notes(table() if callable(table) else table, notes)),
         f"{name.replace('_', '-')}.csv",
         "text/csv",
         icon=":material/download:",
@@ -99,15 +107,21 @@ def offer_csv(
     )
 
 
+def _with_notes(table: pd.DataFrame, notes: Sequence[Note]) -> pd.DataFrame:
+    words = sentences(notes, "high")
+    return table.assign(Notes=words) if words else table
+
+
 def draw_as_table(
     table: pd.DataFrame,
     name: str,
     columns: Mapping[str, Any] | None = None,
     on_row: Callable[[int], object] | None = None,
+    notes: Sequence[Note] = (),
 ) -> None:
-    """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
+    """Draw the figures of a chart, folded up; ``on_row`` and ``notes`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
-        draw_table(table, name, columns, on_row=on_row)
+        draw_table(table, name, columns, on_row=on_row, notes=notes)
 
 
 def percents(*names: str) -> dict[str, Any]:

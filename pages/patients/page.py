@@ -20,6 +20,7 @@ from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_missing
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.stored import Reading
 from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked, percents
@@ -98,6 +99,8 @@ def draw_patients() -> None:
         "Against experts": draw_experts,
         "Rules": draw_rules,
     }
+    behind = basis(view.wanted)
+    draw_notes(notes_on(behind, unique_names(one.name for one in behind.conditions), compared=False))
     draw_sections(sections, "patients_tab", view)
 
 

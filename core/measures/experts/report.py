@@ -34,7 +34,9 @@ from core.store.selection import select
 _VALUE = Columns("value", "low", "high", "n")
 
 
-@metric("experts", empty="There is nothing to report: nobody has answered yet, or only one model was judged.")
+@metric(
+    "experts", empty="There is nothing to report: nobody has answered yet, or only one model was judged.", page="judges"
+)
 def report(
     asked: Asked,
     part: Annotated[

@@ -218,7 +218,16 @@ _LONG = 60
 """Characters of a response that a table shows; CSV and JSON hold all."""
 
 
-@metric("graders", "run", "models", "cases", "pool", "asks_for", empty="There is nothing to report on graders.")
+@metric(
+    "graders",
+    "run",
+    "models",
+    "cases",
+    "pool",
+    "asks_for",
+    empty="There is nothing to report on graders.",
+    page="judges",
+)
 def report(
     asked: Asked,
     part: Annotated[

@@ -222,6 +222,7 @@ _NOTHING = Share(float("nan"), NOTHING)
     "models",
     "cases",
     empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
+    page="failures",
 )
 def report(
     asked: Asked,

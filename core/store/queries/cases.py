@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import orjson
@@ -81,6 +81,35 @@ def kinds_asked_for(cursor: duckdb.DuckDBPyConnection, dataset: str) -> list[Ask
         SELECT asks_for FROM cases WHERE asks_for IS NOT NULL AND split_part(case_key, '/', 1) = ?
         GROUP BY asks_for ORDER BY count(DISTINCT case_key) DESC, asks_for"""
     return [kind for (kind,) in cursor.execute(sql, [dataset]).fetchall()]
+
+
+class CaseTraits(NamedTuple):
+    """What a figure's notes need to know of a case: what its question asks for, and whether it is faulty.
+
+    ``duplicate``: another case of the data set has the same words in its vignette, and the same pictures.
+    """
+
+    asks_for: AsksFor | None
+    answer_is_no_choice: bool
+    duplicate: bool
+
+
+def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> dict[str, CaseTraits]:
+    """Return case key → traits, of the cases of these data sets as they came in last."""
+    sql = """
+        SELECT case_key, asks_for,
+            len(choices) > 0
+                AND NOT list_contains(list_transform(choices, lambda choice: lower(choice)), lower(answer)),
+            count(*) OVER (
+                PARTITION BY split_part(case_key, '/', 1), images,
+                    hash(list_sort(list_distinct(string_split_regex(lower(trim(vignette)), '\\s+'))))
+            ) > 1
+        FROM (
+            FROM cases WHERE list_contains($datasets, split_part(case_key, '/', 1))
+            QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
+        )"""
+    rows = cursor.execute(sql, {"datasets": list(datasets)}).fetchall()
+    return {key: CaseTraits(*traits) for key, *traits in rows}
 
 
 def case_from(row: dict[str, Any]) -> Case:

@@ -19,6 +19,7 @@ from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_estimate, draw_work
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
+from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
@@ -133,4 +134,5 @@ def draw_graders() -> None:
     view = ask_view({name: offer for name, (offer, _) in found.items()}, "models", "formats", "questions")
     names = unique_names(one.grader for one in held if one.grader in found[view.case_set][1])
     chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=504)
+    draw_view_notes(view.names, view.models)
     draw_sections(_SECTIONS, "graders_tab", view, chosen or tuple(names), names)

@@ -13,6 +13,7 @@ from core.figures.marks import Mark, dots
 from core.figures.radar import radar
 from core.figures.scatter import Line, Spot, scatter
 from core.figures.style import GREY, PALETTE, Axis
+from core.measures.base import Note
 from core.measures.care import across
 from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care, without_blank
 from core.measures.choice_rules import RULE_WORDS, RuleGap, gaps_in_words, rule_gaps
@@ -22,10 +23,11 @@ from core.store.queries.care import RULES, CareQuestion
 from core.store.selection import Selection, staffed
 from pages.kit.cached import ask, cached_query
 from pages.kit.controls import choose
-from pages.kit.figures import draw_conditions, draw_extents, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_colours, unique_names
-from pages.kit.stored import care_conditions, care_extents
+from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.stored import care_conditions
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.view import View
 from pages.quality.care.tables import (
@@ -156,6 +158,8 @@ def draw_profile(view: View) -> None:
         draw_normalised(view)
         return
     found = care_profiles(view, by_dataset=how == "dataset")
+    notes = _notes(view, found)
+    draw_notes(notes)
     printed = published_profiles() if with_printed else []
     names, colours = view.names, model_colours(list(view.names))
     rows: dict[Part, list[Row]] = {part: [] for part in PARTS}
@@ -167,10 +171,10 @@ def draw_profile(view: View) -> None:
                 held.append(Row(dataset_name(headed)))
             one = profile.part(part)
             held.append(Row(names[profile.seat], one, colours[profile.seat], note=f"{one.n:,} cases"))
-    draw_parts(rows, printed, f"{rests(view)}; 95 % intervals, cases resampled")
+    draw_parts(rows, printed, f"{rests(view)}; 95 % intervals, cases resampled", notes=notes)
     if how == "all":
         draw_radar(found, names, colours, printed, rests(view))
-    draw_table_of(found, names, printed, bounds=bounds)
+    draw_table_of(found, names, printed, bounds=bounds, notes=notes)
 
     excluded, static = (
         "; ".join(
@@ -182,14 +186,17 @@ def draw_profile(view: View) -> None:
     )
     answers = f" Answers to the whole question that are left out: {static}." if static else ""
     st.caption(f"Excluded, and not counted as wrong or failed: {excluded or 'nothing'}.{answers}")
-    if view.questions == ("mcq",):
-        for sentence in gaps_in_words([gap for gap in _gaps() if gap.model in names], names):
-            st.warning(plain(sentence), icon=":material/rule:")
     named = {seat: name for seat, name in names.items() if any(profile.seat == seat for profile in found)}
-    draw_extents([extent for extent in care_extents() if extent.model in named], named)
     if len(named) > 1:
         draw_what_differs(named, care_conditions(), "these models")
     draw_conditions(named, care_conditions())
+
+
+def _notes(view: View, found: Sequence[CareProfile]) -> tuple[Note, ...]:
+    named = {seat: name for seat, name in view.names.items() if any(profile.seat == seat for profile in found)}
+    gaps = [gap for gap in _gaps() if gap.model in named] if view.questions == ("mcq",) else []
+    more = [Note("choice_rules", sentence, "high") for sentence in gaps_in_words(gaps, view.names)]
+    return notes_on(basis(Selection(frameworks=staffed())), named, more=more)
 
 
 def draw_published() -> None:
@@ -201,7 +208,12 @@ def draw_published() -> None:
 
 
 def draw_parts(
-    ours: Mapping[Part, Sequence[Row]], printed: Sequence[PublishedProfile], rested: str, *, unit: str = ""
+    ours: Mapping[Part, Sequence[Row]],
+    printed: Sequence[PublishedProfile],
+    rested: str,
+    *,
+    unit: str = "",
+    notes: Sequence[Note] = (),
 ) -> None:
     """Draw a panel for each part: ours, then what is published under a heading; with how each is computed.
 
@@ -222,6 +234,7 @@ def draw_parts(
                     f"care_{part}",
                     name,
                     f"{rested}{source}" if unit else f"{words} {rested}{source}",
+                    notes=notes,
                 )
                 if not unit:
                     st.caption(words)
@@ -271,7 +284,12 @@ def draw_radar(
 
 
 def draw_table_of(
-    found: Sequence[CareProfile], names: Mapping[str, str], printed: Sequence[PublishedProfile], *, bounds: bool
+    found: Sequence[CareProfile],
+    names: Mapping[str, str],
+    printed: Sequence[PublishedProfile],
+    *,
+    bounds: bool,
+    notes: Sequence[Note] = (),
 ) -> None:
     """Draw the table of the parts, both accuracies beside them."""
     told = {
@@ -298,9 +316,9 @@ def draw_table_of(
     )
     columns["Model"] = st.column_config.TextColumn(pinned=True)
     columns["Data set"] = st.column_config.TextColumn(width=170)
-    draw_table(profile_table(found, names, printed, bounds=bounds), "care", columns, height="content")
+    draw_table(profile_table(found, names, printed, bounds=bounds), "care", columns, height="content", notes=notes)
     if found:
-        offer_csv(intervals_table(found, names), "care-intervals", "CSV with intervals")
+        offer_csv(intervals_table(found, names), "care-intervals", "CSV with intervals", notes=notes)
     whiskers = "Whiskers: 95 %, cases resampled. " if found else ""
     source = f" Open circles and rows marked so: {_printed_words(printed)}" if printed else ""
     st.caption(f"{whiskers}{FORMULA_NOTE}{source}")

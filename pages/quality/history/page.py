@@ -18,6 +18,7 @@ from pages.kit.controls import choose
 from pages.kit.jobs import draw_missing
 from pages.kit.look import badge, plain
 from pages.kit.names import dataset_name, natural
+from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.stored import case_conversations, history_conditions, reading, runs_behind
 from pages.kit.view import View, ask_view, offers_in
@@ -177,4 +178,5 @@ def draw_history() -> None:
     if scoped(view).empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
+    draw_view_notes(view.names, view.models)
     draw_sections(_SECTIONS, "history_tab", view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,7 @@ from typing import Any
 import pytest
 
 from core.cli.app import main
-from core.measures.extent import (
-    different_cases_words,
-    on_different_cases,
-    on_shared_cases,
-    part_words,
-    read_extents,
-    shared_keys,
-    unfinished_words,
-)
+from core.measures.extent import on_different_cases, on_shared_cases, read_extents, shared_keys
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.extent import Extent
@@ -112,22 +105,8 @@ def test_a_full_set_of_before_knows_its_size(db: Path) -> None:
     assert (found.planned, found.done, found.data_set_cases) == (12, 1, 6)
 
 
-def test_the_sentences_name_who_and_how_many() -> None:
-    half = extent("a", range(10), done=15, planned=40)
-    assert unfinished_words([half, extent("b", range(10))]) == "Unfinished: a 15 of 40 planned trials."
-    assert unfinished_words([extent("b", range(10))]) == ""
-    apart = [extent("a", range(20)), extent("b", range(17, 37))]
-    assert different_cases_words(apart) == "Different cases of ours: a 20 of 60, b 20 of 60; 3 cases are shared by all."
-    none = different_cases_words([extent("a", range(20)), extent("b", range(20, 40))])
-    assert none.endswith("no case is shared.")
-    assert part_words(apart) == ""
-
-
-def test_the_same_part_of_a_set_is_one_part_and_other_data_sets_are_no_other_cases() -> None:
+def test_other_data_sets_and_conditions_without_a_trial_are_no_different_cases() -> None:
     alike = [extent("a", range(20)), extent("b", range(20))]
-    assert different_cases_words(alike) == ""
-    assert part_words(alike) == "Asked: 20 of 60 cases of ours."
-    assert part_words([extent("a", range(60))]) == ""
     assert on_different_cases([*alike, extent("c", range(5), data_set="theirs")]) == {}
     nothing_yet = extent("d", (), done=0)
     assert on_different_cases([*alike, nothing_yet]) == {}
@@ -148,7 +127,7 @@ def test_shared_cases_are_those_of_all_models_in_an_arm_and_on_a_data_set() -> N
 def test_reports_say_it_and_narrow_to_shared_cases(three_runs: Store, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["report", "accuracy"]) == 0
-    notes = capsys.readouterr().err
+    notes = capsys.readouterr().out
     assert "openai/b 15 of 80 planned trials" in notes
     assert "openai/a 20 of 60" in notes
     assert main(["report", "accuracy", "--models", "openai/a,openai/b", "--shared-cases", "--format", "csv"]) == 0
@@ -165,8 +144,7 @@ def test_versions_are_compared_on_shared_cases_or_not_at_all(
     capsys.readouterr()
     assert main(["report", "monitor", "--versions", "openai/a,openai/b", "--format", "csv"]) == 0
     out, notes = capsys.readouterr()
-    head, row = (line.split(",") for line in out.splitlines())
-    found = dict(zip(head, row, strict=True))
+    (found,) = csv.DictReader(out.splitlines())
     assert (found["n_cases"], found["n_first_only"], found["n_second_only"]) == ("15", "5", "0")
     assert "15 of 80 planned trials" in notes
     assert main(["report", "monitor", "--versions", "openai/a,openai/c"]) == 1

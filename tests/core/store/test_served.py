@@ -10,7 +10,8 @@ import pytest
 from core.events import Answered, Event, Finished, Graded, Started
 from core.journal import GradesLine, TrialLine
 from core.measures.accuracy import accuracy
-from core.measures.provenance import differing, notes_of, side_by_side, side_of
+from core.measures.notes import Basis, notes_of
+from core.measures.provenance import differing, side_by_side, side_of
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.fold import fold
@@ -94,9 +95,10 @@ def test_a_run_that_was_served_under_two_names_is_one_condition_with_a_note(stor
     by_doctor(store, "r", "a-1", "a-2")
     condition = only(store)
     assert (condition.name, condition.served) == ("openai/a", {"doctor": ("a-1", "a-2")})
-    (note,) = notes_of([condition])
-    assert "a-1" in note
-    assert "a-2" in note
+    (note,) = (note for note in notes_of(Basis([condition], ())) if note.kind == "served")
+    assert "a-1" in note.text
+    assert "a-2" in note.text
+    assert note.severity == "high"
 
 
 @pytest.mark.parametrize("role", ["patient", "summariser"])
@@ -218,5 +220,5 @@ def test_a_condition_that_was_reached_at_two_addresses_says_so(store: Store) -> 
         by_doctor(store, run_id, "a-1", settings={"addresses": f"doctor=http://h:{port}/v1", "max_messages": 30})
     condition = only(store)
     assert condition.addresses == {"doctor": ("http://h:1/v1", "http://h:2/v1")}
-    (note,) = notes_of([condition])
-    assert all(address in note for address in condition.addresses["doctor"])
+    (note,) = (note for note in notes_of(Basis([condition], ())) if note.kind == "addresses")
+    assert all(address in note.text for address in condition.addresses["doctor"])

@@ -1,0 +1,75 @@
+"""The notes of figures on a page: severe ones stand out without a click, with the way to the page that shows more."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import streamlit as st
+
+from core.measures.base import Note
+from core.measures.notes import Arm, Basis, in_order, notes_of, read_basis
+from core.store.database import Store
+from core.store.selection import Selection
+from pages.kit.cached import cached_query
+from pages.kit.look import plain
+from pages.kit.names import dataset_name
+from pages.kit.navigation import link
+
+_WAYS = {
+    "accuracy": ("Endings and what-if", "rule"),
+    "compare": ("Compare case by case", "compare_arrows"),
+    "data": ("Look at the cases", "dataset"),
+    "graders": ("Compare graders", "gavel"),
+    "monitoring": ("Compare served versions", "timeline"),
+    "runs": ("Look at the runs", "play_arrow"),
+}
+"""Page that a note names → the words and the icon of the link to it."""
+_ALL = Selection()
+
+
+@cached_query(entries=32)
+def basis(selection: Selection) -> Basis:
+    """Return what stands behind the conditions of a selection."""
+    return read_basis(Store(), selection)
+
+
+def notes_on(
+    behind: Basis,
+    names: Mapping[str, str],
+    arms: Collection[Arm] | None = None,
+    *,
+    compared: bool = True,
+    published: bool = False,
+    more: Iterable[Note] = (),
+) -> tuple[Note, ...]:
+    """Return the notes on the conditions in ``names`` (condition → its name on the page), with ``more`` of the page."""
+    found = notes_of(
+        behind,
+        names,
+        arms,
+        compared=compared,
+        published=published,
+        name=lambda model: names.get(model, model),
+        data_set_name=dataset_name,
+    )
+    return in_order([*more, *found])
+
+
+def draw_view_notes(names: Mapping[str, str], shown: Collection[str] = (), selection: Selection = _ALL) -> None:
+    """Draw the notes on the conditions that a page shows: those in ``shown``, or all in ``names``."""
+    draw_notes(notes_on(basis(selection), {name: words for name, words in names.items() if name in (shown or names)}))
+
+
+def draw_notes(notes: Iterable[Note], here: str = "") -> None:
+    """Draw notes, the severe ones in a box with links to the pages that show more; no link to the page ``here``."""
+    listed = list(notes)
+    severe = [note for note in listed if note.severity == "high"]
+    if severe:
+        with st.container(border=True, gap="xsmall"):
+            for note in severe:
+                st.markdown(f":orange[:material/warning:] {plain(note.text)}")
+            pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _WAYS and page != here]
+            with st.container(horizontal=True, gap="small"):
+                for page in pages:
+                    link(page, *_WAYS[page])
+    for note in listed:
+        if note.severity != "high":
+            st.caption(plain(note.text))

@@ -1,0 +1,178 @@
+"""Notes on figures: which conditions and arms they are about, how severe they are, and what they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from core.measures.base import Note, Result, Row
+from core.measures.notes import Arm, Basis, notes_of, shown_in
+from core.store.conditions import Condition
+from core.store.queries.cases import CaseTraits
+from core.store.queries.extent import Extent
+from core.store.runs import Run
+
+FREE: Arm = ("multi_turn", "frq")
+CHOICES: Arm = ("vignette", "mcq")
+
+
+def run(**changes: Any) -> Run:
+    words = {name: "" for name, kind in Run.__annotations__.items() if kind == "str"}
+    given: dict[str, Any] = {**words, "trials": 1, "seed": 1, "settings": {}, "created_at": 1.0, "cases": 10}
+    return Run(**{**given, "case_set": "ours", "protocol": "craftmd", "source": "run", **changes})
+
+
+def condition(name: str, *, run_: Run | None = None, **changes: Any) -> Condition:
+    given: dict[str, Any] = {"doctor": name, "parts": {}, "runs": (), "newest": run_ or run()}
+    return Condition(name, **{**given, **changes})
+
+
+def extent(model: str, cases: Iterable[int], **changes: Any) -> Extent:
+    given: dict[str, Any] = {"data_set": "ours", "planned": 40, "done": 40, "failed": 0, "data_set_cases": 60}
+    return Extent(model, cases=frozenset(f"ours/{n}" for n in cases), **{**given, **changes})
+
+
+def seated(name: str, **seats: str) -> Condition:
+    return condition(name, seats=seats)
+
+
+def of(kind: str, notes: Iterable[Note]) -> list[Note]:
+    return [note for note in notes if note.kind == kind]
+
+
+def kinds(behind: Sequence[Condition], arms: Iterable[Arm] | None = None, **options: Any) -> set[str]:
+    return {note.kind for note in notes_of(Basis(behind, ()), None, None if arms is None else set(arms), **options)}
+
+
+def test_another_patient_is_a_severe_note_that_names_both() -> None:
+    behind = [seated("a", patient="openai/x"), seated("b", patient="openai/y"), seated("c", patient="openai/x")]
+    (note,) = of("seats", notes_of(Basis(behind, ())))
+    assert note.severity == "high"
+    assert note.text == "Different patients: openai/x (a, c); openai/y (b)."
+    assert note.models == ("a", "c", "b")
+
+
+@pytest.mark.parametrize(
+    ("role", "matters", "does_not"),
+    [
+        ("patient", FREE, CHOICES),
+        ("summariser", ("summarized", "mcq"), FREE),
+        ("grader", ("vignette", "frq"), ("multi_turn", "mcq")),
+        ("grader", ("vignette", "mcq_many"), ("vignette", "mcq")),
+    ],
+)
+def test_a_seat_is_compared_only_in_arms_that_it_takes_part_in(role: str, matters: Arm, does_not: Arm) -> None:
+    behind = [seated("a", **{role: "openai/x"}), seated("b", **{role: "openai/y"})]
+    assert "seats" in kinds(behind)
+    assert "seats" in kinds(behind, [matters, does_not])
+    assert "seats" not in kinds(behind, [does_not])
+
+
+def test_seats_differ_by_design_between_frameworks_and_data_sets_and_where_a_run_has_none() -> None:
+    first = seated("a", patient="openai/x")
+    elsewhere = condition("b", run_=run(protocol="automedic"), seats={"patient": "openai/y"})
+    other_cases = condition("c", run_=run(case_set="theirs"), seats={"patient": "openai/z"})
+    assert "seats" not in kinds([first, elsewhere, other_cases, seated("d")])
+
+
+def test_what_differs_between_conditions_matters_only_if_they_stand_next_to_one_another() -> None:
+    behind = [
+        condition("a", seats={"patient": "openai/x"}, parts={"cap": "cap 10"}),
+        condition("b", seats={"patient": "openai/y"}, parts={"cap": "no cap"}),
+    ]
+    assert {"seats", "settings"} <= kinds(behind)
+    assert kinds(behind, compared=False) == set()
+    assert kinds(behind[:1]) == set()
+
+
+def test_only_conditions_that_are_shown_are_noted() -> None:
+    behind = [seated("a", patient="openai/x"), seated("b", patient="openai/y"), seated("c", patient="openai/x")]
+    assert not notes_of(Basis(behind, ()), {"a", "c"})
+
+
+def test_a_doctor_that_grades_itself_by_any_of_its_seats() -> None:
+    own = condition("openai/a", seats={"grader": "openai/a (prompts 12345678)"})
+    solver = condition("d", doctor="openai/d", seats={"solver": "openai/s", "grader": "openai/s"})
+    other = condition("b", doctor="openai/b", seats={"grader": "openai/a"})
+    rule = condition("reference/bayes", seats={"grader": "reference/bayes"})
+    notes = of("self_graded", notes_of(Basis([own, solver, other, rule], ())))
+    assert [note.models for note in notes] == [("openai/a",), ("d",)]
+    assert all(note.severity == "high" for note in notes)
+    assert "self_graded" not in kinds([own], [CHOICES])
+
+
+def test_unfinished_runs_count_their_trials() -> None:
+    behind = [condition("a"), condition("b")]
+    (note,) = of("unfinished", notes_of(Basis(behind, [extent("a", range(10), done=15), extent("b", range(10))])))
+    assert note == Note("unfinished", "Unfinished: a 15 of 40 planned trials.", "high", "runs", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "severity", "shared"),
+    [
+        (range(20), range(17, 37), "high", "3 cases are shared by all"),
+        (range(20), range(20, 40), "high", "no case is shared"),
+        (range(40), range(1, 40), "low", "39 cases are shared by all"),  # 97.5 %
+    ],
+)
+def test_different_cases_are_severe_unless_nearly_all_are_shared(
+    first: range, second: range, severity: str, shared: str
+) -> None:
+    behind = [condition("a"), condition("b")]
+    (note,) = of("cases", notes_of(Basis(behind, [extent("a", first), extent("b", second)])))
+    assert note.severity == severity
+    assert shared in note.text
+    assert f"a {len(first)} of 60, b {len(second)} of 60" in note.text
+
+
+def test_the_same_part_of_a_data_set_is_a_part_and_all_of_it_is_none() -> None:
+    behind = [condition("a"), condition("b")]
+    part = notes_of(Basis(behind, [extent("a", range(20)), extent("b", range(20))]))
+    assert [(note.kind, note.text, note.severity) for note in part] == [
+        ("part", "Asked: 20 of 60 cases of ours.", "low")
+    ]
+    assert notes_of(Basis(behind[:1], [extent("a", range(60))])) == ()
+
+
+def test_faulty_cases_are_those_that_were_asked() -> None:
+    traits = {
+        "ours/1": CaseTraits("diagnosis", False, True),
+        "ours/2": CaseTraits("diagnosis", False, True),
+        "ours/3": CaseTraits("diagnosis", True, False),
+        "ours/50": CaseTraits("diagnosis", True, True),
+    }
+    (note,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(20))], traits)))
+    assert note.severity == "high"
+    assert "2 cases with the vignette of another and 1 case whose answer is no choice" in note.text
+    assert not of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(10, 20))], traits)))
+
+
+def test_mixed_questions_matter_next_to_published_figures_unless_the_cases_are_the_published_ones() -> None:
+    traits = {f"ours/{n}": CaseTraits("treatment" if n < 4 else "diagnosis", False, False) for n in range(10)}
+    basis = Basis([condition("a")], [extent("a", range(10))], traits)
+    (note,) = of("question_kinds", notes_of(basis, published=True))
+    assert note.severity == "high"
+    assert "6 diagnosis, 4 treatment" in note.text
+    assert not of("question_kinds", notes_of(basis))
+    assert not of(
+        "question_kinds", notes_of(Basis([condition("a")], [extent("a", range(4, 10))], traits), published=True)
+    )
+    released = condition("a", run_=run(source="release"))
+    assert not of("question_kinds", notes_of(Basis([released], [extent("a", range(10))], traits), published=True))
+
+
+def test_rows_name_their_conditions_and_arms_in_any_part_of_their_labels() -> None:
+    rows = [
+        Row({"model": "a", "format": "vignette", "question_type": "mcq"}, 0.5),
+        Row({"first": "b", "second": "c", "format": "multi_turn", "question_type": "frq"}, 0.5),
+    ]
+    assert shown_in(rows, {"a", "b", "c", "d"}) == ({"a", "b", "c"}, {CHOICES, FREE})
+    assert shown_in([*rows, {"doctor": "d"}], {"a", "b", "c", "d"}) == ({"a", "b", "c", "d"}, None)
+
+
+def test_exported_rows_carry_the_severe_notes_on_their_condition() -> None:
+    notes = (Note("x", "On a.", "high", models=("a",)), Note("y", "On all.", "high"), Note("z", "Not severe."))
+    result = Result("Accuracy", (Row({"model": "a"}, 0.5), Row({"model": "b"}, 0.5)), notes)
+    assert [row["notes"] for row in result.cells()] == ["On a. On all.", "On all."]

@@ -1,0 +1,87 @@
+"""More measures: a metric of an extension folder is drawn with its options, filters and notes, and no page knows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import core.measures
+from tests.support.pages import trouble, words
+from tests.support.stores import campaign, copy_of
+
+Open = Callable[..., AppTest]
+
+SHARE_RIGHT = '''
+from typing import Annotated, Literal
+
+from core.measures.base import Row, Section, metric
+from core.store.queries.accuracy import case_scores
+
+
+@metric("share_right", "models", "cases", empty="There is no answer.")
+def share_right(asked, of: Annotated[Literal["all", "vignette"], "Which answers."] = "all"):
+    """Share of right answers, by model and format."""
+    with asked.store.read() as cursor:
+        scores = case_scores(cursor, asked.selection)
+    groups = {}
+    for score in scores:
+        if of in ("all", score.format):
+            groups.setdefault((score.model, score.format), []).append(score)
+    for (model, format_), held in groups.items():
+        right, counted = sum(s.correct for s in held), sum(s.counted for s in held)
+        yield Row({"model": model, "format": format_}, right / counted, n=len(held))
+
+
+SECTIONS = (Section("Right at all", share_right, controls=("of",), place="format"),)
+'''
+
+
+@pytest.fixture
+def extended(database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs (``campaign``), and an extension with a metric and its section."""
+    folder = database.parent / "extensions"
+    (folder / "measures").mkdir(parents=True)
+    (folder / "measures" / "share_right.py").write_text(SHARE_RIGHT)
+    monkeypatch.setenv("ANAMNESIS_EXTENSIONS", str(folder) + os.pathsep)
+    monkeypatch.setattr(core.measures, "__path__", list(core.measures.__path__))
+    copy_of(campaign, database.parent)
+    return database
+
+
+def shares(app: AppTest) -> dict[tuple[str, str], float]:
+    table = app.dataframe[0].value
+    return dict(zip(zip(table["Model"], table["Format"], strict=True), table["Mean"], strict=True))
+
+
+def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(extended: Path, open_page: Open) -> None:
+    app = open_page("measures", measure="Right at all")
+    assert not trouble(app)
+    assert len(app.get("plotly_chart")) >= 1
+    # a is right in 2 of 6 free responses after conversations, b in 4 of 6; both in every vignette
+    expected = {
+        ("openai/a", "Vignette"): 1.0,
+        ("openai/a", "Multi-turn"): pytest.approx(1 / 3),
+        ("openai/b", "Vignette"): 1.0,
+        ("openai/b", "Multi-turn"): pytest.approx(2 / 3),
+    }
+    assert shares(app) == expected
+    (of,) = (control for control in app.selectbox if control.label == "Of")
+    of.set_value("vignette").run()
+    assert set(shares(app)) == {("openai/a", "Vignette"), ("openai/b", "Vignette")}
+    narrowed = open_page("measures", measure="Right at all", measure_models="openai/a")
+    assert {model for model, _ in shares(narrowed)} == {"openai/a"}
+
+
+def test_every_metric_without_a_page_is_drawn_without_a_fault(extended: Path, open_page: Open) -> None:
+    app = open_page("measures")
+    (measure,) = (control for control in app.selectbox if control.label == "Measure")
+    titles = list(measure.options)
+    assert {"Right at all", "Repeatability", "Power", "Spend"} <= set(titles)
+    for title in titles:
+        page = open_page("measures", measure=title)
+        assert not trouble(page), title
+        assert page.dataframe or page.info or words(page), title

@@ -1,0 +1,177 @@
+"""A severe note stands wherever its figure stands: under the table of a command, in its CSV, its picture, on pages.
+
+A row is a careless user's situation, what the note must name, and the reports and pages that show its figures. Steps:
+``tests/support/careless.py``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.pages.conftest import _awaited_at_rest, _scanned_once  # noqa: F401 (pages are looked at here, too)
+from tests.support.careless import Page, Step, done, look, outside, perform
+from tests.test_careless_user import ASKED, BY_RULE, CAST, CHOICES, FREE, IMPORT, SPOKEN, STAGED, SUMMED_UP, ids
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A situation, the pattern of its note, and where that must stand."""
+
+    name: str
+    does: tuple[Step, ...]
+    note: str
+    reports: tuple[str, ...]
+    pages: tuple[Page, ...]
+
+
+PAIR = "monitor --versions openai/gout-a,openai/gout-b"
+ACCURACY, COMPARE, ENDINGS = Page("accuracy"), Page("compare"), Page("endings")
+HISTORY, FAILURES, GRADERS = Page("history"), Page("failures"), Page("graders")
+PATIENTS, CARE, VERSIONS = Page("patients"), Page("care"), Page("monitoring")
+
+NOTED = (
+    Noted(
+        "different patients",
+        (
+            IMPORT,
+            f"{SPOKEN} --doctor openai/gout-a {CAST}",
+            f"{SPOKEN} --doctor openai/gout-b {CAST.replace('patient-a', 'patient-b')}",
+        ),
+        "Different patients: .*openai/patient-a.*openai/patient-b",
+        ("accuracy", PAIR, "history", "endings"),
+        (ACCURACY, COMPARE, ENDINGS, HISTORY, FAILURES),
+    ),
+    Noted(
+        "different graders",
+        (
+            IMPORT,
+            f"{FREE} --doctor openai/gout-a --grader openai/strict",
+            f"{FREE} --doctor openai/gout-b --grader openai/lenient",
+        ),
+        "Different graders: .*openai/strict.*openai/lenient|Different graders: .*openai/lenient.*openai/strict",
+        ("accuracy", PAIR),
+        (ACCURACY, COMPARE),
+    ),
+    Noted(
+        "different summarisers",
+        (
+            IMPORT,
+            f"{SUMMED_UP} --doctor openai/gout-a {CAST}",
+            f"{SUMMED_UP} --doctor openai/gout-b {CAST.replace('openai/summary', 'openai/other-summary')}",
+        ),
+        "Different summarisers: .*summary",
+        ("accuracy", PAIR),
+        (ACCURACY, COMPARE),
+    ),
+    Noted(
+        "different solvers",
+        (
+            f"{ASKED} --doctor openai/gout-a --patient reference --solver openai/gout --grader reference",
+            f"{ASKED} --doctor openai/gout-b --patient reference --solver openai/bunion --grader reference",
+        ),
+        "Different solvers: .*openai/",
+        ("accuracy", "history"),
+        (ACCURACY, COMPARE, HISTORY),
+    ),
+    Noted(
+        "different staff",
+        (
+            f"{STAGED} --doctor openai/gout-a --staff reference {BY_RULE}",
+            f"{STAGED} --doctor openai/gout-b --staff openai/nurse {BY_RULE}",
+        ),
+        "Different staffs?: .*openai/nurse",
+        ("accuracy", "care"),
+        (ACCURACY, CARE),
+    ),
+    Noted(
+        "an unfinished run",
+        (
+            IMPORT,
+            f"-{CHOICES} --limit 20 --trials 2 --doctor openai/gout-costly --budget-usd 0.2 --concurrency 1",
+            f"{CHOICES} --limit 20 --trials 2 --doctor openai/bunion",
+        ),
+        r"Unfinished: .*gout-costly 1[0-4] of 40 planned trials",
+        ("accuracy", "monitor --versions openai/gout-costly,openai/bunion", "repeatability", "pairs"),
+        (ACCURACY, COMPARE),
+    ),
+    Noted(
+        "different cases",
+        (
+            IMPORT,
+            f"{CHOICES.replace('toes', f'toes:{ids(0, 9)}')} --trials 1 --doctor openai/gout-a",
+            f"{CHOICES.replace('toes', f'toes:{ids(5, 14)}')} --trials 1 --doctor openai/gout-b",
+        ),
+        "Different cases of .*toes.*5 cases are shared",
+        ("accuracy", PAIR),
+        (ACCURACY, COMPARE),
+    ),
+    Noted(
+        "several served models",
+        (IMPORT, f"{SPOKEN} --doctor openai/drifts --limit 10 {CAST}"),
+        "several served models behind the doctor: drifts-june, drifts-july",
+        ("accuracy", "repeatability", "history", "endings"),
+        (ACCURACY, ENDINGS, HISTORY, PATIENTS, FAILURES),
+    ),
+    Noted(
+        "duplicate cases",
+        ("import cases {files}/doubled.jsonl", f"{CHOICES.replace('toes', 'doubled')} --trials 1 --doctor openai/gout"),
+        "doubled has 6 cases with the vignette of another",
+        ("accuracy", "repeatability"),
+        (ACCURACY, FAILURES),
+    ),
+    Noted(
+        "a doctor that grades itself",
+        (IMPORT, f"-{FREE} --doctor openai/fair --grader openai/fair"),
+        "openai/fair grades its own answers",
+        ("accuracy", "repeatability"),
+        (ACCURACY, FAILURES),
+    ),
+    Noted(
+        "questions of several kinds next to published figures",
+        (
+            "import cases {files}/mixed.jsonl --name craftmd",
+            f"{CHOICES.replace('toes', 'craftmd')} --trials 1 --doctor openai/gout",
+        ),
+        "6 diagnosis, 4 treatment",
+        (),  # no report sets published figures next to one's own
+        (ACCURACY, VERSIONS),
+    ),
+    Noted(
+        "rules for choices that are far apart",
+        (IMPORT, f"{CHOICES} --limit 10 --trials 1 --doctor openai/lists"),
+        r"rules for choices differ by \.?0?\.500",
+        ("accuracy",),
+        (ACCURACY,),
+    ),
+)
+
+
+@pytest.mark.parametrize("situation", [pytest.param(one, id=one.name) for one in NOTED])
+def test_the_note_stands_wherever_the_figure_stands(situation: Noted, tmp_path: Path) -> None:
+    with outside(tmp_path):
+        store = done(situation.does, tmp_path)
+        for report in situation.reports:
+            status, text = perform(f"report {report}")
+            assert status == 0, text
+            assert re.search(situation.note, text), f"{report}:\n{text}"
+            for kind in ("csv", "html"):
+                file = tmp_path / f"{time.monotonic_ns()}.{kind}"
+                how = f"--format csv --out {file}" if kind == "csv" else f"--figure {file}"
+                status, text = perform(f"report {report} {how}")
+                if status and kind == "html":  # rows of several quantities have no figure
+                    continue
+                written = file.read_text(encoding="utf-8")
+                if kind == "csv":
+                    written = "\n".join(row["notes"] for row in csv.DictReader(io.StringIO(written)))
+                spaced = re.sub(r"(<|\\u003c)br(>|\\u003e)", " ", written)
+                assert re.search(situation.note, spaced), f"{report} {how}"
+    for page in situation.pages:
+        seen = look(page, store)
+        assert re.search(situation.note, seen.text), f"{page.name}:\n{seen.text}"
