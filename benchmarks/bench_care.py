@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 from common import medians_s, sized, table
 
+from core.frameworks.automedic.measures.across import fits, normalised, scatter
+from core.frameworks.automedic.measures.profile import PARTS, habits_of, profiles, read_care
+from core.frameworks.automedic.queries import failures, ratings
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.measures.care.across import fits, normalised, scatter
-from core.measures.care.profile import PARTS, habits_of, profiles, read_care
 from core.stats.bootstrap import resampled_interval
 from core.store.database import Store
-from core.store.queries.care import failures, ratings
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, sized(2_000, 40), 4

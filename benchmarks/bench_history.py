@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _measure() -> None:
-    from core.measures.history.measures import HISTORY, make_items
+    from core.frameworks.consultation.measures.history_taking import HISTORY, make_items
     from core.measures.missing import measure_missing
     from core.store.database import Store
 
@@ -52,7 +52,7 @@ def _measure() -> None:
 
 
 def _read() -> None:
-    from core.measures.history.summary import (
+    from core.frameworks.consultation.measures.summary import (
         compare_models,
         curve_points,
         group_rows,
@@ -79,7 +79,7 @@ def _read() -> None:
 
 
 def _shown(figure: object) -> str:
-    from core.measures.history.summary import Figure
+    from core.frameworks.consultation.measures.summary import Figure
 
     assert isinstance(figure, Figure)
     return "–" if figure.mean is None else f"{figure.mean:.3f} [{figure.ci_low:.3f}, {figure.ci_high:.3f}]"
@@ -88,7 +88,7 @@ def _shown(figure: object) -> str:
 def _beside_rouge_score() -> None:
     from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
-    from core.measures.history.measures import inquiry_of
+    from core.frameworks.consultation.measures.history_taking import inquiry_of
     from core.store.database import Store
     from core.store.queries.failures import dialogues
     from core.text.rouge import repetition, tokens

@@ -108,7 +108,7 @@ CARE_FAILURE = {
     "abrupt_termination": "Abrupt end",
     "invalid_answer": "Invalid answer",
 }
-"""Kind of failure in CARE (``core.store.queries.care.FailureKind``) → its name."""
+"""Kind of failure in CARE (``core.frameworks.automedic.queries.FailureKind``) → its name."""
 
 
 def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) -> str:

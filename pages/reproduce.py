@@ -9,6 +9,8 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.figures.marks import Mark, dots
 from core.figures.style import GREY, RISE, Axis
+from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.summary import read_doctors
 from core.measures.counterparts import (
     DERMATOLOGY,
     HISTORY_DOCTORS,
@@ -21,8 +23,6 @@ from core.measures.counterparts import (
     own_histories,
     printed_figures,
 )
-from core.measures.history.measures import LENGTHS
-from core.measures.history.summary import read_doctors
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store

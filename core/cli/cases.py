@@ -22,9 +22,9 @@ from core.datasets.readers import FORMATS
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import frameworks
+from core.frameworks.consultation.measures.history_taking import save_items_of_facts
 from core.frameworks.release import Release
 from core.jobs.release.importing import import_copy, report_lines
-from core.measures.history.measures import save_items_of_facts
 from core.store.database import Store
 
 app = typer.Typer(no_args_is_help=True, help="Bring in cases from files.", rich_markup_mode=None)

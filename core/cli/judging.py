@@ -27,11 +27,11 @@ from core.cli.options import (
     progress_bar,
     selected,
 )
+from core.frameworks.consultation.measures.prefixes import ASKED_AT
 from core.jobs import judging, solving
 from core.jobs.engine import Options
 from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, Wanted
 from core.jobs.solving import Solved, SolvedType, Solving
-from core.measures.history.prefixes import ASKED_AT
 from core.models.registry import load_registry
 from core.store.database import Store
 

@@ -23,6 +23,7 @@ from core.agents.calls import Voice
 from core.agents.memory import Unit
 from core.agents.parts import instruction_part
 from core.case import Case
+from core.frameworks.consultation.queries import opened_by, opening_row
 from core.jobs.engine import Job, Options, carry_out
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.jobs.progress import Ended, Progress, Stop
@@ -31,7 +32,6 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
-from core.store.queries.history import opened_by, opening_row
 from core.text.case_items import is_vague, opening_of
 from core.text.patient_terms import lexicon
 from core.text.persons import speaking_of

@@ -33,6 +33,7 @@ from core.frameworks.casting import (
     full_name,
     is_model,
 )
+from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
@@ -42,7 +43,6 @@ from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
-from core.store.queries.history import newest_items, newest_openings
 from core.store.runs import Run, run_ids
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
 from core.text.profiles import Prepared

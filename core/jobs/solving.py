@@ -1,4 +1,4 @@
-"""A solver answers a case's question from the beginnings of stored conversations (``core.measures.history.prefixes``).
+"""A solver answers a case's question from the beginnings of stored conversations (``consultation.measures.prefixes``).
 
 One piece of work is one conversation and one type of question. Beginnings that hold the same messages are asked about
 once. What a provider breaks is excluded, and asked again by the same job; everything else is final, a refusal too.
@@ -22,17 +22,17 @@ from core.events import COUNTED, Answered, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Trial, default_pack, frameworks
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
+from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
+from core.frameworks.consultation.queries import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
 from core.frameworks.conversation import Talk, scene_of
 from core.jobs.engine import Job, Options, carry_out, in_background
 from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.progress import Ended, Progress, Stop
 from core.journal import RowLine
-from core.measures.history.prefixes import ASKED_AT, beginnings
 from core.models.registry import Registry, load_registry
 from core.prompts import grader_hash
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.history import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
 from core.store.selection import Selection
 from core.work import Work, work_at
 

@@ -16,9 +16,9 @@ from core.datasets import published
 from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
+from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.summary import MEASURES, TASK, measure_rows
 from core.measures.accuracy import accuracy_of
-from core.measures.history.measures import LENGTHS
-from core.measures.history.summary import MEASURES, TASK, measure_rows
 from core.store.queries.accuracy import CaseScore
 
 Publication = Literal["paper", "preprint", "history"]

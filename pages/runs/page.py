@@ -16,6 +16,7 @@ import pyarrow.csv
 import streamlit as st
 
 from core.export.run_report import report_of
+from core.frameworks.automedic.queries import RULES, failures, trial_rows
 from core.frameworks.base import frameworks, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
@@ -27,7 +28,6 @@ from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
-from core.store.queries.care import RULES, failures, trial_rows
 from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.labels import delete_run, held_by
 from core.store.queries.transcripts import results, transcripts

@@ -14,7 +14,7 @@ from core import paths
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_case, write_journal
 from tests.support.pages import trouble, visit, words
 
@@ -90,7 +90,7 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
     app = open_care()
     assert trouble(app) == []
     a = table(app, "Robustness").loc["openai/a"]
-    # worked out in tests/core/measures/care/test_profile.py
+    # worked out in tests/core/frameworks/automedic/measures/test_profile.py
     assert (a["After the conversation"], a["Whole question"], a["Penalty"]) == pytest.approx((3 / 6, 4 / 6, 0.75))
     assert (a["Accuracy"], a["Efficiency and strategy"]) == pytest.approx((0.375, (20 + 125 / 9 + 10) / 6))
     assert (a["Empathy"], a["Robustness"]) == pytest.approx((0.6, 1 / 3))

@@ -8,7 +8,7 @@ import pytest
 
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.measures.care.consultations import BROKEN, SIX, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
 from tests.support.dashboard import NARROW, Dashboard, scrolls_sideways, settle
 

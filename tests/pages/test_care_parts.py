@@ -6,7 +6,7 @@ import pytest
 
 from core.events import Ended, Event, Misused, Rated, Started, Utterance
 from core.figures.shares import Segment, stacked
-from core.measures.care.profile import Estimate
+from core.frameworks.automedic.measures.profile import Estimate
 from pages.kit.cases import around
 from pages.quality.care.profile import Row, panel, two_lines
 from pages.quality.care.tables import published_profiles, published_r

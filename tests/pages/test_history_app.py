@@ -12,12 +12,12 @@ from streamlit.testing.v1 import AppTest
 
 from core.agents.base import Turn
 from core.case import Case
+from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking
 from core.measures import missing
-from core.measures.history.measures import HISTORY, HistoryTaking
 from core.measures.missing import count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
+from tests.core.frameworks.consultation.measures.dialogues import COUGH, COUGH_ITEMS, HASTY, save_items
 from tests.core.store.builders import (
     Ended,
     Finished,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.frameworks.consultation.measures.prefixes import ASKED_AT
+from core.frameworks.consultation.queries import PrefixAnswer
 from core.journal import RowLine
-from core.measures.history.prefixes import ASKED_AT
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.history import PrefixAnswer
-from tests.core.measures.history.dialogues import COUGH
+from tests.core.frameworks.consultation.measures.dialogues import COUGH
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import copy_of

@@ -8,10 +8,10 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.figures.shares import Segment, stacked
-from core.measures.care.profile import Habits, habits_of
+from core.frameworks.automedic.measures.profile import Habits, habits_of
+from core.frameworks.automedic.queries import CAUSES, FAILURES, Failure, Rating, failures, ratings
 from core.prompts import load_pack
 from core.store.database import Store
-from core.store.queries.care import CAUSES, FAILURES, Failure, Rating, failures, ratings
 from core.words import CARE_FAILURE
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_answers_of, draw_conversation, forget

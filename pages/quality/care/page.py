@@ -8,9 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from core.figures.shares import Segment
+from core.frameworks.automedic.measures.profile import Estimate, item_rows
+from core.frameworks.automedic.queries import MISUSES, RULES
 from core.frameworks.base import publisher
-from core.measures.care.profile import Estimate, item_rows
-from core.store.queries.care import MISUSES, RULES
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
 from pages.kit.controls import choose

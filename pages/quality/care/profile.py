@@ -13,13 +13,21 @@ from core.figures.marks import Mark, dots
 from core.figures.radar import radar
 from core.figures.scatter import Line, Spot, scatter
 from core.figures.style import GREY, PALETTE, Axis
+from core.frameworks.automedic.measures import across
+from core.frameworks.automedic.measures.profile import (
+    PARTS,
+    CareProfile,
+    Estimate,
+    Part,
+    profiles,
+    read_care,
+    without_blank,
+)
+from core.frameworks.automedic.queries import RULES, CareQuestion
 from core.measures.base import Note
-from core.measures.care import across
-from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profiles, read_care, without_blank
 from core.measures.choice_rules import RULE_WORDS, RuleGap, gaps_in_words, rule_gaps
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.care import RULES, CareQuestion
 from core.store.selection import Selection, staffed
 from pages.kit.cached import ask, cached_query
 from pages.kit.controls import choose

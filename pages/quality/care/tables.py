@@ -8,9 +8,9 @@ import pandas as pd
 
 from core.datasets import published
 from core.events import EndReason, TagMisuse
+from core.frameworks.automedic.measures.profile import PARTS, CareProfile, Estimate, Part
+from core.frameworks.automedic.queries import CareQuestion, Cause, FailureKind
 from core.frameworks.base import publisher
-from core.measures.care.profile import PARTS, CareProfile, Estimate, Part
-from core.store.queries.care import CareQuestion, Cause, FailureKind
 from core.words import VERDICT
 from pages.kit.names import dataset_name
 

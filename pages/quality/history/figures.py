@@ -11,9 +11,8 @@ from core.figures.marks import Mark, dots
 from core.figures.scatter import Spot, scatter
 from core.figures.shares import Segment, stacked
 from core.figures.style import GREY, RISE, Axis
-from core.measures.counterparts import HISTORY_SETS
-from core.measures.history.measures import LENGTHS
-from core.measures.history.summary import (
+from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.summary import (
     MEASURES,
     ComparisonRow,
     CurvePoint,
@@ -33,6 +32,7 @@ from core.measures.history.summary import (
     read_uncovered,
     uncovered_rows,
 )
+from core.measures.counterparts import HISTORY_SETS
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import Condition
 from core.store.database import Store

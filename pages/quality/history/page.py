@@ -6,8 +6,15 @@ import streamlit as st
 from core.agents.base import Turn
 from core.events import Utterance
 from core.frameworks.base import publisher
-from core.measures.history.measures import HISTORY, LENGTHS, information_of, measure, stored_items, yardstick
-from core.measures.history.summary import openings_note
+from core.frameworks.consultation.measures.history_taking import (
+    HISTORY,
+    LENGTHS,
+    information_of,
+    measure,
+    stored_items,
+    yardstick,
+)
+from core.frameworks.consultation.measures.summary import openings_note
 from core.measures.missing import begin_measuring, measuring
 from core.store.database import Store
 from core.text.case_items import items_by_rule

@@ -10,12 +10,12 @@ import streamlit as st
 from core.figures.curves import Point, curves
 from core.figures.style import ACCURACY, Axis
 from core.frameworks.casting import CastNames, is_model
+from core.frameworks.consultation.measures.prefixes import ASKED_AT, PrefixPoint, prefix_points, read_prefixes
+from core.frameworks.consultation.queries import Solver
 from core.jobs.estimate import Estimate
 from core.jobs.solving import SOLVED, Solving, begin_solving, estimate, solving, solving_framework
-from core.measures.history.prefixes import ASKED_AT, PrefixPoint, prefix_points, read_prefixes
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.history import Solver
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_ways_on, excluded_in_words, forget

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pandas as pd
 
+from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.summary import Figure, ItemGroup, MeasureRow
 from core.measures.counterparts import HISTORY_DOCTORS, HISTORY_SETS, printed_figures
-from core.measures.history.measures import LENGTHS
-from core.measures.history.summary import Figure, ItemGroup, MeasureRow
 from core.store.conditions import Condition
 
 MEASURE: Final[dict[str, tuple[str, str]]] = {

@@ -10,7 +10,7 @@ import pytest
 from core.cli.app import main
 from core.datasets.imported import load, names
 from core.datasets.library import library
-from core.measures.history.measures import stored_items
+from core.frameworks.consultation.measures.history_taking import stored_items
 from core.store.database import Store
 from tests.core.jobs.workshop import core
 

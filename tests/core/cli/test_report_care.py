@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.measures.care.consultations import BROKEN, SIX, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
 
 Captured = pytest.CaptureFixture[str]

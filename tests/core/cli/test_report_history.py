@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.library import library
-from core.measures.history.summary import read_doctors
+from core.frameworks.consultation.measures.summary import read_doctors
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records

@@ -14,7 +14,7 @@ from core.datasets.library import library
 from core.datasets.select import select
 from core.store.database import Store
 from core.text.case_items import Item
-from tests.core.measures.history.dialogues import save_items
+from tests.core.frameworks.consultation.measures.dialogues import save_items
 from tests.core.training.golden_cases import RETOLD, a_case
 from tests.core.training.learning import make_tiny_model, make_training_set
 

@@ -15,9 +15,9 @@ from core.events import Ended, Event, Graded, Utterance
 from core.frameworks.base import Trial, default_pack
 from core.frameworks.casting import Casting
 from core.frameworks.consultation import ARMS
+from core.frameworks.consultation.measures.history_taking import Measures, measure, yardstick
 from core.frameworks.consultation.roles import BY_NAME, CLOSING, QUESTION, briefing_of
 from core.journal import seed_of
-from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.text.case_items import itemized

@@ -14,12 +14,12 @@ from core.cli.app import main
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
+from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
+from core.frameworks.consultation.measures.summary import openings_note
 from core.jobs.engine import Options
 from core.jobs.openings import OpeningsMade, make_openings, maker, openings_pack, read_opening
 from core.jobs.plan import header_of, in_full, prepared_cases, trials_of, with_openings
 from core.jobs.run import begin, carry_out, player_of
-from core.measures.history.measures import save_items_of_facts, stored_items
-from core.measures.history.summary import openings_note
 from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store

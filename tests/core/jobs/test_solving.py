@@ -12,10 +12,16 @@ import pytest
 from core.agents.base import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
+from core.frameworks.consultation.measures.prefixes import (
+    ASKED_AT,
+    PrefixPoint,
+    beginnings,
+    prefix_points,
+    read_prefixes,
+)
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
 from core.jobs.solving import Solved, Solving, estimate, solve
-from core.measures.history.prefixes import ASKED_AT, PrefixPoint, beginnings, prefix_points, read_prefixes
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED

@@ -12,13 +12,13 @@ import pytest
 from core import __version__
 from core.agents.parts import Part
 from core.errors import AnamnesisError
+from core.frameworks.consultation.queries import newest_items
 from core.journal import TrialLine, trial_id
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.accuracy import case_scores
 from core.store.queries.cases import StoredCompletion, case, completions
-from core.store.queries.history import newest_items
 from core.store.queries.release import ReleaseBatch, document, write_release
 from core.store.queries.reviews import Annotation, add_annotations, add_review, annotations_of, reviews
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades, trial_events

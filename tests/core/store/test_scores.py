@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 
+from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, newest_items
 from core.measures.base import Measure, Record
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.facts import save_facts
-from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
 from core.store.scores import (
     Evidence,
     Lists,

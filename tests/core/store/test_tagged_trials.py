@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.measures.history.measures import HISTORY
-from core.measures.history.summary import read_doctors
+from core.frameworks.consultation.measures.history_taking import HISTORY
+from core.frameworks.consultation.measures.summary import read_doctors
 from core.measures.ledger.kept import LEDGER
 from core.store.database import Store
 from core.store.fold import fold

@@ -6,8 +6,8 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
+from core.frameworks.consultation.measures.history_taking import closes, measure, yardstick
 from core.frameworks.consultation.roles import named_item
-from core.measures.history.measures import closes, measure, yardstick
 from core.text.case_items import Item, ItemSet, itemized
 from core.training.dialogue import QUESTIONS, golden_dialogue
 from tests.core.training.golden_cases import PROFILE, a_case

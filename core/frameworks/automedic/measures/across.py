@@ -19,14 +19,23 @@ from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import Rule
+from core.frameworks.automedic.measures.profile import (
+    PARTS,
+    CareProfile,
+    Part,
+    Slice,
+    habits_of,
+    profiles,
+    read_care,
+    without_blank,
+)
+from core.frameworks.automedic.queries import RULES, CareQuestion, failures, ratings
 from core.frameworks.base import publisher
 from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
-from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care, without_blank
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.models.registry import load_registry
 from core.stats.intervals import wilson
 from core.store.conditions import SEPARATOR
-from core.store.queries.care import RULES, CareQuestion, failures, ratings
 from core.store.queries.cases import newest_profiles
 from core.store.selection import Selection, select, staffed
 from core.text.profile_rules import profile_by_rule
@@ -202,7 +211,7 @@ _VALUE = Columns("value", n="n_items")
 _HABITS = ("items", "conversations", "queries", "turns", "words_per_turn", "to_staff", "repeated")
 
 
-@metric("care", "run", "models", empty="These trials have nothing of this part to list.")
+@metric("care", "run", "models", empty="These trials have nothing of this part to list.", page="quality")
 def report(
     asked: Asked,
     by: Annotated[Literal["dataset", "all"], "Each data set by itself, or all items together."] = "dataset",
@@ -262,6 +271,7 @@ def report(
 @metric(
     "suitability",
     empty="None of these cases has a profile: make some with `python -m core profile DATASET`, or add --by-rule.",
+    page="data",
 )
 def report_suitability(
     asked: Asked,

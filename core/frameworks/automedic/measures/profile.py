@@ -17,19 +17,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from core.events import EndReason, TagMisuse
+from core.frameworks.automedic.queries import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
 from core.stats.bootstrap import RESAMPLES, SEED
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval, pseudo_shape, tail_share
 from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.queries.care import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
 from core.store.selection import Selection
 
 BEST_RATING = 5
 
 
 def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
-    """Return ``core.store.queries.care.trial_rows`` of a selection, its condition in ``seat`` as well."""
+    """Return ``core.frameworks.automedic.queries.trial_rows`` of a selection, its condition in ``seat`` as well."""
     with store.read() as cursor:
         table = trial_rows(cursor, selection, question_type)
     names = table["model"].astype(str)

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from core.events import Ended, EndReason, Event, Finished, Started, Utterance
-from core.measures.history.measures import HISTORY
+from core.frameworks.consultation.measures.history_taking import HISTORY
+from core.frameworks.consultation.queries import StoredItems, add_items, history_means
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.history import StoredItems, add_items, history_means
 from core.store.scores import Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal

@@ -8,13 +8,13 @@ import pytest
 
 from core.events import Started, Utterance
 from core.frameworks.automedic import AutoMedic
+from core.frameworks.automedic.queries import failures, ratings, trial_rows
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.frameworks.base import Framework
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.care import failures, ratings, trial_rows
 from core.store.selection import Selection
-from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_header, a_trial, answered, graded, grades, write_journal
 from tests.support.stores import copy_of
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from core.measures.care.profile import (
+from core.frameworks.automedic.measures.profile import (
     CareProfile,
     Estimate,
     habits_of,
@@ -20,7 +20,7 @@ from core.measures.care.profile import (
     without_blank,
 )
 from core.store.database import Store
-from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
+from tests.core.frameworks.automedic.measures.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
 from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 

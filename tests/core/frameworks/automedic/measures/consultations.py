@@ -20,12 +20,12 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.frameworks.automedic.measures.profile import read_care
+from core.frameworks.automedic.queries import CareQuestion
 from core.frameworks.automedic.tags import read_tags
 from core.journal import Line, RunHeader, TrialLine
-from core.measures.care.profile import read_care
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.care import CareQuestion
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]

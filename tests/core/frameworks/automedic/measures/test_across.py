@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from core.case import Profile
-from core.measures.care.across import Point, dataset_suitability, fit, fits, normalised, scatter
-from core.measures.care.profile import CareProfile, Estimate
+from core.frameworks.automedic.measures.across import Point, dataset_suitability, fit, fits, normalised, scatter
+from core.frameworks.automedic.measures.profile import CareProfile, Estimate
 from core.models.registry import load_registry
 from core.store.runs import Run
 from core.text.profiles import Generated

@@ -20,12 +20,12 @@ import pandas as pd
 from core.agents.base import Dialogue
 from core.agents.mcq import judge_loose, judge_strict
 from core.events import COUNTED, Verdict
+from core.frameworks.consultation.measures.history_taking import closes
+from core.frameworks.consultation.measures.summary import Figure, figures_of
+from core.frameworks.consultation.queries import Solver, prefix_answers, solvable
 from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
-from core.measures.history.measures import closes
-from core.measures.history.summary import Figure, figures_of
 from core.store.database import Store
-from core.store.queries.history import Solver, prefix_answers, solvable
 from core.store.selection import McqRule, Selection
 
 ASKED_AT = (0, 20, 40, 60, 80, 100)
@@ -65,8 +65,8 @@ class PrefixPoint:
 def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the answers that count of all solvers, and the conversations that there are to ask about.
 
-    The tables are ``core.store.queries.history.prefix_answers`` and ``solvable``, with ``case_set``; ``verdict`` of
-    choices is that of the selection's rule, and ``right`` is 1, 0, or NaN where the answer does not count.
+    The tables are ``prefix_answers`` and ``solvable`` of the queries, with ``case_set``; ``verdict`` of choices is that
+    of the selection's rule, and ``right`` is 1, 0, or NaN where the answer does not count.
     """
     chosen = selection or Selection()
     with store.read() as cursor:
@@ -118,6 +118,7 @@ def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoin
     "cases",
     "mcq_rule",
     empty="No solver was asked about these conversations: `python -m core solve-prefixes --solver reference/solver`.",
+    page="quality",
 )
 def report(asked: Asked, by: CaseBy = None) -> Iterator[Row]:
     """Report a solver's accuracy against the share of the dialogue that has passed, by condition."""

@@ -7,9 +7,15 @@ import tomllib
 import pytest
 
 from core import paths
-from core.measures.history.measures import colloquialism, honesty, inquiry_of, strictness, telltales
+from core.frameworks.consultation.measures.history_taking import (
+    colloquialism,
+    honesty,
+    inquiry_of,
+    strictness,
+    telltales,
+)
 from core.text.patient_terms import is_technical, telling
-from tests.core.measures.history.dialogues import an_item, dialogue
+from tests.core.frameworks.consultation.measures.dialogues import an_item, dialogue
 
 KNOWN = telling("A 40-year-old man has had belly pain for two weeks. He has no fever. He takes aspirin.")
 ITEMS = telltales(

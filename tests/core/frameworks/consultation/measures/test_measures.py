@@ -6,10 +6,17 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from core.agents.base import Turn
+from core.frameworks.consultation.measures.history_taking import (
+    HISTORY,
+    SCALARS,
+    Measures,
+    inquiry_of,
+    measure,
+    yardstick,
+)
 from core.measures.base import Record
-from core.measures.history.measures import HISTORY, SCALARS, Measures, inquiry_of, measure, yardstick
 from core.text.case_items import Item, items_to_json
-from tests.core.measures.history import dialogues as d
+from tests.core.frameworks.consultation.measures import dialogues as d
 from tests.core.store.builders import a_case
 
 

@@ -22,9 +22,10 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.base import publisher
+from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
+from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
 from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
-from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import Floats, column_intervals
 from core.stats.corrections import Correction, adjusted
@@ -34,7 +35,6 @@ from core.stats.smoothed import ratio_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
-from core.store.queries.history import history_means, recalls_and_answers, vague_openings
 from core.store.selection import Selection
 from core.text.topics import TOPICS, Topic
 
@@ -78,7 +78,7 @@ class ComparisonRow:
 
 
 def read_history(store: Store, selection: Selection | None = None, *, curves: bool = False) -> pd.DataFrame:
-    """Return the table of ``core.store.queries.history.history_means``: a row for each model and case.
+    """Return the table of ``core.frameworks.consultation.queries.history_means``: a row for each model and case.
 
     ``curves`` asks for the points over the dialogue in place of the means, of which there are ten times as many.
 
@@ -278,7 +278,7 @@ class UncoveredRow:
 
 
 def read_uncovered(store: Store, selection: Selection | None = None) -> pd.DataFrame:
-    """Return recall and answer of each conversation: ``core.store.queries.history.recalls_and_answers``."""
+    """Return recall and answer of each conversation: ``core.frameworks.consultation.queries.recalls_and_answers``."""
     with store.read() as cursor:
         return recalls_and_answers(cursor, HISTORY, "patient_recall", selection)
 
@@ -376,6 +376,7 @@ _CHANGE = Columns("change", n="n_cases")
     "mcq_rule",
     empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
     "or import the authors' release.",
+    page="quality",
 )
 def report(
     asked: Asked,

@@ -26,9 +26,9 @@ from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
+from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, newest_items
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
-from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
 from core.store.scores import Lists, Trials
 from core.store.selection import Selection
 from core.text.case_items import (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from core.agents.base import Turn
 from core.case import Case
+from core.frameworks.consultation.queries import StoredItems, add_items
 from core.store.database import Store
-from core.store.queries.history import StoredItems, add_items
 from core.text.case_items import Item, items_to_json
 
 

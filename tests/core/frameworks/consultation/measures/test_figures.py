@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from core.errors import UsageError
-from core.measures.history.summary import (
+from core.frameworks.consultation.measures.summary import (
     CURVED,
     compare_models,
     curve_points,
