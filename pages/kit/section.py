@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of
-from core.measures.base import Asked, Metric, Positional, Result, Row, Section
+from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
 from core.measures.registry import metrics
@@ -43,7 +43,7 @@ def draw_section(section: Section, selection: Selection, *, titled: bool = True)
     if section.help:
         st.caption(plain(section.help.partition("\n\n")[0]))
     options = {**section.options, **_ask_options(section)}
-    if metric.measure is not None and not _is_measured(metric, selection):
+    if metric.measure is not None and not _is_measured(metric.measure, metric, selection):
         return
     try:
         result = _result(metric.name, selection, tuple(sorted(options.items())))
@@ -61,22 +61,18 @@ def draw_section(section: Section, selection: Selection, *, titled: bool = True)
     _draw_table(section, result, names, conditions)
 
 
-def _is_measured(metric: Metric, selection: Selection) -> bool:
+def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool:
     """Say whether the metric's measure has read enough trials to be shown; draw the way to read the others."""
-    measure, store = metric.measure, Store()
-    assert measure is not None
+    store = Store()
+
+    def start() -> None:
+        begin_measuring(store, measure, selection)
+
     work = measuring(store, measure)
     missing = count_missing(store, measure, selection)
     if missing <= _FEW and not (work and work.running):
         return True  # the metric reads the few that are missing itself
-    draw_missing(
-        work,
-        missing,
-        measure,
-        lambda: begin_measuring(store, measure, selection) and None,
-        f"section_{metric.name}",
-        explains=measure.title or measure.name,
-    )
+    draw_missing(work, missing, measure, start, f"section_{metric.name}", explains=measure.title or measure.name)
     return False
 
 
