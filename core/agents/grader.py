@@ -23,19 +23,38 @@ from core.case import Case
 from core.events import Called, Token, Verdict
 from core.prompts import PromptPack
 from core.text.extraction import NUMBERED, listed_diagnoses
+from core.text.scripts import in_latin
 
-_YES_NO = re.compile(r"^\W*(yes|no)\b", re.IGNORECASE)
-_LATER_YES_NO = re.compile(
-    r"(?:^|→|⇒|[-=]>|\b(?:answer|verdict|reply|response|conclusion)\b[\"'*_]*(?: is\b| would be\b|\s*[:=]))"
-    r"[^\w\n]*(yes|no)\b(?=[^\w\n]*(?:$|[.,;!]))",
-    re.IGNORECASE | re.MULTILINE,
+_BEGINS = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
+_YES_NO = re.compile(r"\b(?:yes|no)\b(?![-'’]\w|\. ?\d)", re.IGNORECASE)
+"""Not in "no-one", nor "no. 2"."""
+_NAMED = r"\b(?:answer|verdict|reply|response|conclusion)\b[\"'*_]*"
+_ANNOUNCED = re.compile(
+    rf"(?:^|→|⇒|[-=]>|{_NAMED}(?: is\b| would be\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE
 )
+"""What precedes a verdict that does not begin the reply."""
+_CONCLUDED = re.compile(rf"(?:^|{_NAMED}(?: is\b|\s*[:=]))[^\w\n]*\Z", re.IGNORECASE | re.MULTILINE)
+"""The same in the lines after a verdict; examples with an arrow, which models like to go on with, are no second one."""
+_TURNS = re.compile(
+    r"(?:[^\w\s][^\w\n]*|\b(?:yes|no|and|or|but|wait|actually|rather|maybe|perhaps|mean|sorry|well|partly|then|also)"
+    r"[^\w\n]*)\Z",
+    re.IGNORECASE,
+)
+"""What precedes a word that takes the place of the verdict before it, or joins it; a noun's "no" has it, too."""
+_JOINS = re.compile(r"\b(?:yes|no)[^\w\n]*(?:\b(?:and|or)\b|[/&|])[^\w\n]*\Z", re.IGNORECASE)
+"""The first half of "Yes and no because"."""
+_STANDS_ALONE = re.compile(r"[^\w\n]{0,60}(?:$|[.,;!])", re.MULTILINE)
+_ENDS = re.compile(r"\s*(?:\Z|\n|[^\w\s]|(?:and|or|but)\b)")
+_AROUND = 80
+"""Characters before and behind a yes or no that are looked at."""
 _LEAD_IN = re.compile(
     r"^(?:the )?(?:(?:final |extracted )?diagnosis(?: is)?\s*:?|"
     r"(?:final |extracted )?(?:answer|test|treatment|organism|mechanism|finding)\**(?:\s*:| is\b))\**\s*",
     re.IGNORECASE,
 )
 _TRIM = " \t\n.*\"'`:-"
+_MOST_READ = 10_000
+"""Characters of a grader's reply in which a name is looked for, and of its beginning and end in which a verdict is."""
 READING_VERSION = 2
 """Of how the extraction step is read; 1 called a refusal that the grader repeated in the first person ungradable."""
 _REFUSED = re.compile(
@@ -70,7 +89,7 @@ _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _WORD = re.compile(r"[a-z]+")
 _IN_COMMON = 0.5
 """Share of a refusal's words that a grader writes who repeats it in words of its own."""
-_WITHIN = re.compile(r"\s*(?:→|⇒|[-=]+>|\||\s)\s*")
+_WITHIN = re.compile(r"\s*(?:→|⇒|(?<![-=])[-=]++>|\||\s)\s*")
 """What the second step's line is made of, which no name holds."""
 _DECLINES_ITSELF = "it declines in words of yourself"
 _LONGEST = 300
@@ -220,14 +239,37 @@ class LLMGrader(ModelAgent):
 def read_yes_no(text: str) -> Verdict | None:
     """Return the verdict of the comparing step, or ``None`` for what says neither yes nor no, or both.
 
-    It begins with the word, or the word stands alone in a line, behind an arrow or behind "the answer is". A reply that
-    calls the diagnosis multiple says what the first step did not see.
+    It begins with the word, or the word stands alone in a line, behind an arrow or behind "the answer is". The other
+    word counts against it where it joins the verdict or takes its place ("Yes and no", "No, wait, yes"), and not as a
+    part of a sentence ("Yes. There is no other reading", "No, yes would mean …"). A reply that calls the diagnosis
+    multiple says what the first step did not see.
     """
-    found = _YES_NO.match(text)
-    words = {found[1].lower()} if found else {word.lower() for word in _LATER_YES_NO.findall(text)}
+    if len(text) > 2 * _MOST_READ:
+        text = f"{text[:_MOST_READ]}\n…\n{text[-_MOST_READ:]}"
+    text = in_latin(text)
+    begins = _BEGINS.match(text)
+    verdicts = [] if begins is None else [begins[1].lower()]
+    line_end = 0 if begins is None else _end_of_line(text, begins.end())
+    announced = _ANNOUNCED if begins is None else _CONCLUDED
+    for word in _YES_NO.finditer(text, begins.end() if begins else 0):
+        start = max(0, word.start() - _AROUND)
+        if word.start() < line_end:  # in the line of a verdict
+            joins = _JOINS.search(text, start, word.start()) is not None
+            counts = joins or bool(_TURNS.search(text, start, word.start()) and _ENDS.match(text, word.end()))
+        else:
+            counts = bool(announced.search(text, start, word.start()) and _STANDS_ALONE.match(text, word.end()))
+            line_end = _end_of_line(text, word.end()) if counts else line_end
+        if counts:
+            verdicts.append(word[0].lower())
+    words = set(verdicts)
     if not words and special_verdict(read_extracted(text)) == "multiple":
         return "multiple"
     return None if len(words) != 1 else "correct" if words == {"yes"} else "incorrect"
+
+
+def _end_of_line(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
 
 
 def _verdict(text: str) -> Verdict:
@@ -238,8 +280,8 @@ def _verdict(text: str) -> Verdict:
 
 def read_extracted(text: str) -> str:
     """Return the name that the extraction step wrote, without lead-in, quotes or full stop."""
-    lines = [line.strip(_TRIM) for line in text.strip().splitlines() if line.strip(_TRIM)]
-    name = lines[0] if lines else "None"
+    lines = in_latin(text.strip()[:_MOST_READ]).splitlines()
+    name = next((name for line in lines if (name := line.strip(_TRIM))), "None")
     return _LEAD_IN.sub("", name).strip(_TRIM)
 
 

@@ -127,7 +127,8 @@ def normalise_name(name: str) -> str:
     Filler words ("disease", "acute", "syndrome"…), parentheses, plurals and order of spelling are ironed out;
     where nothing would remain, the plain words stay.
     """
-    words = words_of_name(_PARENTHESES.sub(" ", name)) or words_of_name(name)
+    end = name.rfind(")") + 1  # behind it each opening bracket would be searched for its end in vain
+    words = words_of_name(_PARENTHESES.sub(" ", name[:end]) + name[end:]) or words_of_name(name)
     kept = [w for w in words if w not in _FILLER] or words
     plural = (len(w) > 4 and w.endswith("s") and not w.endswith(("ss", "us", "is")) for w in kept)
     return " ".join(w[:-1] if many else w for w, many in zip(kept, plural, strict=True))

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import aiohttp
 import httpx2
@@ -150,8 +150,26 @@ def _echoes(secret: str, text: str) -> bool:
 
 
 def without_secret(text: str, secret: str) -> str:
-    """Return a reply's text without the key with which it was asked for: what is stored may be shared."""
-    return text.replace(secret, "…") if len(secret) >= _SHORTEST_SECRET else text
+    """Return a reply's text without the key with which it was asked for: what is stored may be shared.
+
+    The whole key counts, as it is, backwards, and in base64, percent, hexadecimal, JSON or HTML escapes; parts of it
+    are left, for words of a reply may look like one.
+    """
+    if len(secret) < _SHORTEST_SECRET:
+        return text
+    raw = secret.encode()
+    forms = [secret, secret[::-1], quote(secret, safe=""), raw.hex(), raw.hex().upper()]
+    for escape in ("%{:02x}", "%{:02X}", "\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};"):
+        forms.append("".join(map(escape.format, raw)))
+    for before in range(3):  # base64 depends on where in a group of three bytes the key begins
+        encoded = base64.b64encode(b" " * before + raw).decode()[4 if before else 0 : -4]
+        forms += [encoded, encoded.replace("+", "-").replace("/", "_")]
+    if not any(form in text for form in forms):
+        return text
+    shown = re.compile(rf"[\w+/=-]{{0,4}}(?:{'|'.join(map(re.escape, forms[-6:]))})[\w+/=-]{{0,4}}").sub("…", text)
+    for form in forms[:-6]:
+        shown = shown.replace(form, "…")
+    return shown
 
 
 def _request_advice(error: openai.APIStatusError) -> str:

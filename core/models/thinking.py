@@ -50,8 +50,8 @@ def looks_like_thought(reply: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return what finds a marker, and the markers in small letters by which their beginning is known."""
+def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str]]:
+    """Return what finds a marker, and all beginnings of markers, in small letters."""
     pairs = (*own, *MARKERS)
     opening = "|".join([*(re.escape(begin) for begin, _ in pairs), _HARMONY.format("analysis|commentary")])
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
@@ -64,7 +64,7 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], tuple[s
     silent = ["<|end|>", "<|return|>", "<|start_response|>", "<|end_response|>", "<|begin_of_solution|>"]
     harmony = f"<|start|>assistant{_CHANNEL}"
     fixed = (*(m for pair in pairs for m in pair), *tags, *silent, "<|end_of_solution|>", harmony, _CHANNEL)
-    return pattern, tuple(marker.lower() for marker in fixed)
+    return pattern, frozenset(marker[:size].lower() for marker in fixed for size in range(1, len(marker) + 1))
 
 
 class Thinking:
@@ -78,7 +78,7 @@ class Thinking:
     def __init__(self, *, opened: bool = False, markers: tuple[tuple[str, str], ...] = ()) -> None:
         self.closed_alone = self.unclosed = False
         self._markers = markers
-        self._pattern, self._fixed = _pattern(markers)
+        self._pattern, self._beginnings = _pattern(markers)
         self._begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in markers for m in pair)]))
         self._parts: list[tuple[bool, str]] = []
         """What came so far in its order, and of each part whether it was thought."""
@@ -104,7 +104,7 @@ class Thinking:
             if (name := _STRIPPED.match(text)) is not None:
                 self._inside = self._thought = self._stripped = True
                 at = name.end()
-            elif "analysis".startswith(text.strip()) or text.strip() == "analysis":
+            elif len(text) <= _LONGEST_MARKER and "analysis".startswith(text.strip()):
                 self._tail = text
                 return
         self._fresh = self._fresh and not text.strip()
@@ -154,8 +154,10 @@ class Thinking:
         return len(text)
 
     def _may_begin(self, tail: str) -> bool:
-        if any(marker.startswith(tail) for marker in self._fixed):
+        if tail in self._beginnings:
             return True
+        if tail[:1] != "<":
+            return False
         if re.fullmatch(rf"</?(?:{NAMES})\s[^<>]*", tail):
             return True
         before, channel, named = tail.partition(_CHANNEL)

@@ -101,8 +101,8 @@ def known_names(text: str, knowledge: Knowledge) -> list[str]:
     return list(found)
 
 
-NUMBERED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
-"""Where a numbered list begins in a response."""
+NUMBERED = re.compile(r"(?:\A|\w[^\w\n]*\n)\W*+1[.)]\s*\w")
+"""Where a numbered list begins in a response; its line is entered once, however many empty ones precede it."""
 
 
 def listed_diagnoses(response: str) -> list[str]:

@@ -68,7 +68,8 @@ class Lexicon:
                 else:
                     first, *rest = _WORD.findall(_folded(form))
                     self._words.setdefault(first, []).append((tuple(rest), term))
-        self._shortest = min((len(stem) for stem in self._stems), default=0)
+        sizes = [len(stem) for stem in self._stems]
+        self._stem_sizes = range(min(sizes, default=0), max(sizes, default=-1) + 1)
         self._known = functools.lru_cache(maxsize=50_000)(self._look_up)
 
     def named_in(self, text: str) -> frozenset[str]:
@@ -99,7 +100,7 @@ class Lexicon:
             for entry in self._words.get(form, ())
             if form == plain or not entry[0]  # the first word of a phrase has no plural
         ]
-        stems = (plain[:size] for size in range(self._shortest, len(plain) + 1))
+        stems = (plain[:size] for size in self._stem_sizes if size <= len(plain))
         return (*found, *(((), self._stems[stem]) for stem in stems if stem in self._stems))
 
 

@@ -209,7 +209,7 @@ _TEMPERATURE = re.compile(r"(\d{2,3}(?:\.\d+)?)\s*(?:°|º|deg(?:rees)?\.? )\s*(
 _PRESSURE = re.compile(r"(?:blood pressure|bp)\b[^0-9]{0,30}(\d{2,3})\s*/\s*(\d{2,3})", re.IGNORECASE)
 _LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week|month)s? ago", re.IGNORECASE)
 _PERCENT_EOSINOPHILS = re.compile(
-    r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
+    r"(?<!\d)(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
 )
 _HOW_LONG = rf"({_NUMBER})[- ](day|week|month|year)s?"
 _LASTING = (

@@ -90,8 +90,8 @@ class Behaviour:
     """What it does. ``bills`` says what for: what it reports (``honest``), its words (``estimate``), or ``nothing``.
 
     ``fate`` is what becomes of an answer with right words: it is ``right``, or left out (``provider_error``,
-    ``refused``). ``slow`` ones end with a time limit; one
-    that ``ends`` the job is not asked again by it.
+    ``refused``); one in other letters is the model's own, and read (``full-width``) or names no choice
+    (``look-alike``). ``slow`` ones end with a time limit; one that ``ends`` the job is not asked again by it.
     """
 
     name: str
@@ -237,6 +237,8 @@ add("NULs in the text", lambda x: x.reply(f"\0{x.line}\0"))
 add("half a character", lambda x: x.reply(f"{x.line} \ud83d"))
 add("bidi marks", lambda x: x.reply(f"\u202a{x.line}\u202c\u200f"))
 add("zero-width characters", lambda x: x.reply(f"\u200b{x.line}\u200b\ufeff"))
+add("a Cyrillic letter in its words", lambda x: x.reply(in_other_letters(x.line, "Gоut", "Yеs")), "look-alike")
+add("full-width letters", lambda x: x.reply(in_other_letters(x.line, "Ｇｏｕｔ", "Ｙｅｓ")), "full-width")
 add("a byte order mark first", lambda x: raw_events(x, "\ufeff"))
 add("duplicated keys", lambda x: duplicated(x))
 add("NaN and Infinity", lambda x: not_numbers(x))
@@ -326,6 +328,11 @@ add("a reply that never comes", never, BROKEN, "nothing", slow=True)
 add("headers, and no more", lambda x: silent(x), BROKEN, "estimate", slow=True)
 add("comments for ever", lambda x: comments(x), BROKEN, "estimate", slow=True)
 add("one byte a second", lambda x: dripping(x), BROKEN, "estimate", slow=True)
+
+
+def in_other_letters(line: str, gout: str, yes: str) -> str:
+    """Write the words that decide a verdict in letters that only look like theirs, and leave JSON and tags alone."""
+    return line.replace("Gout", gout).replace("Yes", yes)
 
 
 def tokens(prompt: Any, completion: Any) -> dict[str, Any]:
@@ -461,7 +468,8 @@ async def endless_line(x: Exchange) -> None:
 
 
 async def bomb(x: Exchange) -> None:
-    await x.whole(gzip.compress(b" " * 60_000_000), "Content-Encoding: gzip")
+    """1 GB in 1 MB: parts that are packed alone may follow one another."""
+    await x.whole(gzip.compress(b" " * 10_000_000) * 100, "Content-Encoding: gzip")
 
 
 async def error_midway(x: Exchange, words: str = "overloaded") -> None:

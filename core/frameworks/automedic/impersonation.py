@@ -79,7 +79,7 @@ _REPLY_BEGINS = re.compile(
     re.IGNORECASE,
 )
 _FINDING = re.compile(
-    r"\d(?:[\d.,]*)\s?(?:/ ?\d|%|°|mm|mg|g/|mmol|mEq|bpm|beats|/min|cells|u/l|ng|pg|cm\b|kg\b|k/)|"
+    r"(?<!\d)(?<!\d[.,])\d[\d.,]{0,20}\s?(?:/ ?\d|%|°|mm|mg|g/|mmol|mEq|bpm|beats|/min|cells|u/l|ng|pg|cm\b|kg\b|k/)|"
     r"\b(?:is|are|was|were|shows?|showed|reveals?|revealed|demonstrates?|normal|abnormal|unremarkable|positive|negative|"
     r"elevated|raised|decreased|reduced|absent|clear|not available|unavailable|within (?:normal|the reference)|no)\b",
     re.IGNORECASE,

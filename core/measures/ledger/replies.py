@@ -41,14 +41,15 @@ _LIKE_THIS = re.compile(
     r"(?<!nothing )(?<!anything )\blike (?:this|that|these|those)\b|\b(?:similar|this (?:kind|type|sort) of)\b", _I
 )
 _CHAT = re.compile(
-    r"^\W*(?:(?:thank(?:s| you)\b|hello|hi|good (?:morning|afternoon|evening)|okay|ok|alright|i see|sure|please|"
+    r"^(?:\W*+(?:thank(?:s| you)\b|hello|hi|good (?:morning|afternoon|evening)|okay|ok|alright|i see|sure|please|"
     r"bye|goodbye|"
     r"i understand|that makes sense|i will|i['’]ll|that['’]s (?:all|everything|it)|i appreciate|i hope|nice to meet|"
-    r"i['’]m (?:worried|scared|glad)|you['’]re welcome|thank goodness)\b|.*\?\s*$)",
+    r"i['’]m (?:worried|scared|glad)|you['’]re welcome|thank goodness)\b|\W*+\w.*\?\s*$|\W*\?\s*$)",
     _I,
 )
 _STATEMENTS = re.compile(
-    r"\s*;\s*|,?\s+(?:but|though|however)\s+|,?\s+(?:and|so)\s+(?=(?:i|he|she|it|my|his|her|we|the|there|am)\b)", _I
+    r"\s{0,20};\s*|,?\s{1,20}(?:but|though|however)\s+|,?\s{1,20}(?:and|so)\s+(?=(?:i|he|she|it|my|his|her|we|the|there|am)\b)",
+    _I,
 )
 _OPEN_MEMBER = re.compile(r"^\W*(?:and )?(?:what|which|how|when|where|why|who)\b", _I)
 _EARLIER = re.compile(r"\b(?:similar|like this|before|in the past|previous(?:ly)?)\b", _I)
@@ -58,7 +59,7 @@ _EARLIER_LIST = re.compile(
     r"\bhave you (?:ever )?(?:had|experienced) [^?]*\bbefore\s*\?",
     _I,
 )
-_LIST = re.compile(r",\s*(?:and |or )?|\s+(?:and|or|nor)\s+", _I)
+_LIST = re.compile(r",\s*(?:and |or )?|\s{1,20}(?:and|or|nor)\s+", _I)
 _NOTE = re.compile(r"\[[^\]]*(?:\]|$)")
 _ABOUT_AGE = Words(cues("age", of=("question",)))
 
@@ -102,12 +103,12 @@ def reply_to(question: str, text: str) -> Reply:
     added: set[Claim] = set()
     stated = {concept for concept, _ in own}
     if polarity in ("yes", "no"):
+        lists_earlier = _EARLIER_LIST.search(question) is not None
         for member in members_of(question):
             concepts = read(member).concepts
-            earlier = ((_EARLIER, member), (_OTHER, member), (_EARLIER_LIST, question))
             if _OPEN_MEMBER.match(member):
                 continue
-            if polarity == "no" and any(rule.search(of) for rule, of in earlier):
+            if polarity == "no" and (lists_earlier or _EARLIER.search(member) or _OTHER.search(member)):
                 concepts = concepts & {"before"}  # "no" to "pain like this before?" does not deny the pain
             if polarity == "yes" or not concepts & {c for c, denied in own if not denied}:
                 added |= {(concept, polarity == "no") for concept in concepts - stated}

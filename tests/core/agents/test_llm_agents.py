@@ -294,6 +294,45 @@ def test_yes_and_no_are_read_in_the_ways_models_write_them(reply: str, verdict: 
     assert read_yes_no(reply) == verdict
 
 
+VERDICTS: dict[str | None, tuple[str, ...]] = {
+    "correct": (
+        "Yes", "**Yes**", "YES!", "Yes, yes.", "The answer is: Yes", "Yes. There is no other reading",
+        "Yes. No other reading is possible.", "Yes, no doubt.", "Yes: no difference between them.",
+        "Yes, there is no-one who would differ.", "Yes - no clinically meaningful difference", "Yes, as in no. 2.",
+        "\u200bYes\u200b", "Ｙｅｓ", "Y\u0435s",
+    ),
+    "incorrect": (
+        "no.", '"No"', "No, no, no.", "No, not the same.", "The answer would be No.",
+        "No, yes would require the same organism.", "No. Yes would mean that they are one disease.",
+        "No, because no criterion is met.", "No, they are not the same (yes only if 2 were broader).",
+        "No\n1: gout | 2: gout → Yes", "No.\nYes would have been right for gout.",
+        "Question: yes or no? Answer: No.", "Ｎｏ．", "N\u043e",
+    ),
+    None: (
+        "Yes and no", "yes/no", "Yes. No.", "Yes, no", "No, wait, yes", "Yes or no?", "No / Yes", "Yes|No", "No - yes",
+        "Yes and no, because 1 is broader.", "Both yes and no.", "Yes (no)", "No\nYes", "Yes\n\nFinal answer: No",
+        "Yes, they are the same. Actually, no, they differ.", "No. Sorry, I mean yes.", "No, sorry: yes.",
+        "Yes… or rather no.", "The answer is yes. No.", "Answer: Yes / No", '{"answer": "yes", "other": "no"}',
+        "→ Yes → No", "Is it? Yes and no.", "Y e s", "Ｙ ｅ ｓ", "Y\u200bes", "№ 2",
+        "\u0423\u0435\u0455", "\u041d\u041e",  # Cyrillic alone: “Уеѕ” is no word, and “НО” means “but”
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reply"), [(verdict, reply) for verdict in VERDICTS for reply in VERDICTS[verdict]]
+)
+def test_a_verdict_with_both_words_is_none(verdict: str | None, reply: str) -> None:
+    assert read_yes_no(reply) == verdict
+
+
+def test_a_grader_that_says_yes_and_no_is_asked_again() -> None:
+    script = Script(("Wart", "Yes and no.", "No"))
+    assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
+    assert "both" in script.sent[2][-1]["content"]
+    assert judge(grader(Script(("Wart", "Yes, no"))), case_with("Wart"), "Wart").verdict == "ungradable"
+
+
 def test_the_first_readable_verdict_counts() -> None:
     script = Script(("Wart", "Well…", "**No**, because", "Yes"))
 

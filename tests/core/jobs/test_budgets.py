@@ -25,6 +25,7 @@ from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
+from core.store.fold import fold
 from tests.core.jobs.test_everything_paid import world
 from tests.core.jobs.workshop import TALK, begun, plan, six_talks, small_cases
 from tests.support.campaigns import beside_rules
@@ -151,3 +152,44 @@ def test_a_budget_counts_what_is_billed_for_no_reply(paying: FakeProvider, way: 
     again = carry_out(header, load_registry(), Options(at_once, 0.05))
     assert "budget" in (again.stopped or "")
     assert len(paying.requests) == requests_before, "what it cost is remembered when the run is taken up again"
+
+
+def grading(provider: FakeProvider) -> Go:
+    """A campaign whose doctor costs nothing and whose grader is paid."""
+    names = beside_rules("reference/bayes").but(grader="openai/kind")
+    header = begun(plan(30, arms=FREE, names=names, base_url=provider.base_url))
+    return lambda budget, at_once: carry_out(header, load_registry(), Options(at_once, budget))
+
+
+JUDGES = {"the grader's seat": grading, **{name: JOBS[name] for name in ("re-grading", "terms", "facts")}}
+WAYS_TO_JUDGE_NOTHING = {
+    "an empty reply": Reply("", usage=(40, 60)),
+    "a content filter": Reply("I would", finish_reason="content_filter", usage=(40, 60)),
+    "a reply that is cut": Reply("hm, " * 100, finish_reason="length", usage=(40, 60)),
+    "nothing but thoughts": Reply("<think>Is it?</think>", usage=(40, 60)),
+    "words that cannot be read": Reply("hm, " * 100, usage=(40, 60)),
+}
+
+
+def spent() -> float:
+    """US dollars of all calls that are recorded."""
+    fold(Store())
+    with Store().read() as cursor:
+        ((dollars,),) = cursor.execute("SELECT coalesce(sum(cost_usd), 0) FROM calls").fetchall()
+    return float(dollars)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_JUDGE_NOTHING)
+@pytest.mark.parametrize("name", JUDGES)
+def test_a_budget_counts_what_a_judge_bills_for_nothing(name: str, way: str, paying: FakeProvider) -> None:
+    """$0.05, and $0.10 a request: what is in flight when the first is paid for is all that is spent."""
+    job = JUDGES[name](paying)
+    paying.script = lambda body: WAYS_TO_JUDGE_NOTHING[way]
+    paying.requests.clear()
+    spent_before, at_once = spent(), 4
+    job(0.05, at_once)
+    asked = len(paying.requests)
+    assert 1 <= asked <= at_once, "at most one round of calls in flight above it"
+    assert spent() - spent_before == pytest.approx(0.1 * asked, rel=0.01), "what it bills is recorded"
+    job(0.05, at_once)
+    assert len(paying.requests) == asked, "it is remembered when the job is taken up again"

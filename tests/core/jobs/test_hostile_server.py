@@ -51,6 +51,7 @@ FASTEST = (
     "a good reply", "an empty reply", "a content filter (200)", "its model name is the key",
     "its finish reason is the key", "deeply nested JSON, whole", "a redirect to another host", "Retry-After: 1e300",
     "400 with the key in base64", "a gzip bomb", "usage is huge", "comments for ever after the finish",
+    "a Cyrillic letter in its words", "full-width letters",
 )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def answers_of(run_id: str) -> dict[str, set[str]]:
     for event in trial.events:
         if isinstance(event, Answered) and event.reason:
             counted.setdefault(event.format, set()).add(event.reason)
-        elif isinstance(event, Graded):
+        elif isinstance(event, Graded) and event.rule != "mcq_loose":  # the publication's, which compares letters
             counted.setdefault(event.format, set()).add(event.verdict)
     return counted
 
@@ -164,6 +165,10 @@ def marked(names: Any) -> list[Any]:
     return [pytest.param(n, marks=() if n in FASTEST else pytest.mark.soak) for n in names]
 
 
+READ = ("right", "full-width", "look-alike")
+"""Fates of a reply that a grader's or a judge's reader understands."""
+COUNTS_AS = {"right": {"correct"}, "full-width": {"correct"}, "look-alike": {"no_diagnosis"}}
+"""Fate → verdicts of the doctor's answers, where they have one."""
 WITHOUT_TEXT = ("an empty reply", "nothing but blanks", "null for content")
 
 
@@ -184,7 +189,7 @@ def test_as_the_doctor(
         assert outcome.stopped is None
         counted = answers_of(header.run_id)
         assert len(counted) == len(header.arms)
-        fate = {{"right": "correct"}.get(does.fate, does.fate)}
+        fate = COUNTS_AS.get(does.fate, {does.fate})
         if does.name in WITHOUT_TEXT:  # an answer without text that ended normally is the model's own
             fate |= {"empty"}
         assert set().union(*counted.values()) <= fate
@@ -215,7 +220,7 @@ def test_as_the_grader(
     check_the_bill(store, server, does)
     with store.read() as cursor:
         rows = cursor.execute("SELECT verdict FROM grades WHERE grader = 'openai/grader'").fetchall()
-    assert rows == ([("correct",)] if does.fate == "right" else [])
+    assert rows == ([("correct",)] if does.fate in READ else [])
     check_the_key(store, caplog.text)
     assert server.elsewhere == []
 
@@ -235,7 +240,7 @@ def test_as_a_judge_of_facts(
             judge(store, wanted, models, Options(1))
     else:
         outcome = judge(store, wanted, models, Options(1))
-        assert (outcome.judged, outcome.failed) == ((1, 0) if does.fate == "right" else (0, 1))
+        assert (outcome.judged, outcome.failed) == ((1, 0) if does.fate in READ else (0, 1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)
     check_the_key(store, caplog.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import re
 import time
 import traceback
 from email.utils import formatdate
@@ -282,6 +283,24 @@ async def test_a_key_that_a_reply_repeats_is_not_stored(fake_provider: FakeProvi
     done = await ask(model)
     assert (done.text, done.reasoning) == ("You sent ….", "It is ….")
     await model.aclose()
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        KEY, KEY[::-1], quote(f"sk {KEY}"), "".join(f"%{ord(c):02X}" for c in KEY), KEY.encode().hex(),
+        "".join(f"\\u{ord(c):04x}" for c in KEY), "".join(f"&#{ord(c)};" for c in KEY),
+        *(base64.b64encode(f"{before}{KEY}".encode()).decode() for before in ("", ":", "k=")),
+        base64.b64encode(f"{KEY}!".encode()).decode(),
+        base64.urlsafe_b64encode(f"Bearer {KEY}".encode()).decode(),
+    ],
+)  # fmt: skip
+async def test_a_key_that_a_reply_repeats_in_another_form_is_not_stored(fake_provider: FakeProvider, echo: str) -> None:
+    fake_provider.script = [Reply(f"It is {echo} and Gout.")]
+    model = make_model(make_spec(fake_provider.base_url), key=KEY)
+    done = await ask(model)
+    await model.aclose()
+    assert re.fullmatch(r"It is [\w+/=-]{0,12}(?:sk%20)?…[\w+/=-]{0,6} and Gout\.", done.text)
 
 
 def test_words_without_the_key_are_shown() -> None:

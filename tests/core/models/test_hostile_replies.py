@@ -1,0 +1,87 @@
+"""Single calls to the hostile server: time after a whole reply, redirects, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from core.errors import ProviderError
+from core.models import openai_compatible
+from core.models.failures import RetryPolicy
+from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
+from core.models.spec import Timeouts
+from core.paths import ROOT
+from tests.support.hostile_server import serving
+from tests.support.talking import ask, make_model, make_spec
+
+KEY = "sk-proj-Zq83hTwL0pVbN5xYd2RkMf7C"
+ONCE = RetryPolicy(attempts=1, max_wait_s=0.1)
+
+
+def good(body: dict[str, Any]) -> str:
+    return "Gout"
+
+
+def test_comments_for_ever_after_the_finish_reason_hold_a_reply_up_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them is a block that comes in time: only a limit on all of them together ends the call."""
+    monkeypatch.setattr(openai_compatible, "_AFTER_FINISH_S", 0.3)
+    with serving(good, "comments for ever after the finish") as server:
+        model = make_model(make_spec(server.base_url, timeouts=Timeouts(call_s=30, first_piece_s=30, stall_s=30)))
+        began = time.monotonic()
+        done = asyncio.run(ask(model))
+        assert time.monotonic() - began < 10
+    assert (done.text, done.usage.total_tokens) == ("Gout", 64)
+
+
+@pytest.mark.parametrize("azure", [False, True])
+def test_a_redirect_to_another_host_is_never_followed_with_the_key(azure: bool) -> None:
+    """Azure's key goes in a header of its own, which HTTP clients carry along."""
+    with serving(good, "a redirect to another host") as server:
+        spec = make_spec(server.base_url, api_version="2024-10-21")
+        model = (AzureModel if azure else OpenAICompatibleModel)(spec, key=SecretStr(KEY), retry=ONCE)
+        with pytest.raises(ProviderError, match="leads on to another one"):
+            asyncio.run(ask(model))
+        assert server.requests == 1
+        assert server.elsewhere == []
+
+
+CHILD = """
+import asyncio, resource, sys
+from core.errors import ProviderError
+from core.models.failures import RetryPolicy
+from tests.support.talking import ask, make_model, make_spec
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+async def call(name):
+    model = make_model(make_spec(sys.argv[1], model_id=name), retry=RetryPolicy(attempts=1))
+    try:
+        return (await ask(model)).text
+    except ProviderError as error:
+        return str(error)
+
+assert asyncio.run(call("good")) == "Gout"
+before = peak_mb()
+said = asyncio.run(call("bad"))
+print(round(peak_mb() - before), said)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in kilobytes on Linux only")
+@pytest.mark.parametrize("bomb", ["a gzip bomb", "400 MB of an error", "a line without end", "100 MB of JSON"])
+def test_what_is_too_large_is_refused_in_little_memory(bomb: str) -> None:
+    with serving(good, bomb, hostile=("bad",)) as server:
+        command = [sys.executable, "-c", CHILD, server.base_url]
+        child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    megabytes, _, said = child.stdout.strip().partition(" ")
+    assert said.endswith("."), "refused in a sentence"
+    assert int(megabytes) < 200

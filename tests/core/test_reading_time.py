@@ -1,0 +1,130 @@
+"""No reply makes its reader slow: 200 kB of anything that repeats are read in half a second of an idle machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from core.agents.ask import json_in, quotation, read_json
+from core.agents.base import Turn
+from core.agents.grader import _WITHIN, named_in_list, read_extracted, read_name, read_yes_no
+from core.agents.ledger_models import _marks
+from core.agents.mcq import judge_strict
+from core.agents.probe import BeliefReply, read_belief
+from core.agents.profiler import _read_profile
+from core.agents.sections_model import read_split
+from core.frameworks.automedic.roles import read_rating
+from core.frameworks.automedic.tags import plain_words, read_tags
+from core.jobs.judges import facts_in, terms_in
+from core.jobs.openings import read_opening
+from core.knowledge.base import knowledge, normalise_name
+from core.measures.ledger.marks import ledger
+from core.measures.patients.rules import marks_in
+from core.models.thinking import Thinking, looks_like_thought
+from core.text.extraction import NUMBERED, extract_by_rule, listed_diagnoses
+from tests.core.agents.acting import case_with
+
+SIZE = 200_000
+ENOUGH_S = 1.0
+"""Of CPU time, of the best of three: a busy machine takes twice as long as an idle one."""
+REPEATED = (
+    "a", " ", "*", '"', "(", "\n", "1. ", "Option A ", "<think>", "{", "[", "Yes ", "no, ", " \n", "=>", "-", "1",
+    "A) ", "a</think>", "I cannot help. ", "I am a ", "Gout or ", "<patient>", "? ", '{"a":',
+)  # fmt: skip
+CASE = case_with("Gout")
+QUESTION = Turn("doctor", "What is it?")
+DECLINES = "I'm sorry, I cannot help with that."
+
+
+def thought(text: str, *, opened: bool = False) -> None:
+    """Take a reply apart as it streams in."""
+    thinking = Thinking(opened=opened)
+    for start in range(0, len(text), 20):
+        list(thinking.take(text[start : start + 20]))
+    list(thinking.end(cut_off=False))
+    assert len(thinking.text) + len(thinking.reasoning) <= len(text)
+
+
+def replied(text: str) -> tuple[Turn, Turn]:
+    return QUESTION, Turn("patient", text)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "a verdict": read_yes_no,
+    "a name": lambda text: read_name(text, DECLINES),
+    "a name behind a refusal": lambda text: read_name(f"Refused: {text}", text),
+    "a refusal that is said again": lambda text: read_name(f"{DECLINES} {text}", f"{text} {DECLINES}"),
+    "what was extracted": read_extracted,
+    "a name to compare": lambda text: _WITHIN.sub(" ", text),
+    "a list of diagnoses": named_in_list,
+    "whether it is a list": NUMBERED.search,
+    "a differential": listed_diagnoses,
+    "a diagnosis by rule": lambda text: extract_by_rule(text, knowledge()),
+    "a diagnosis's plain name": normalise_name,
+    "the choice": lambda text: judge_strict(text, "Gout", ("Gout", "Gout with tophi", "Option A")),
+    "the choice without letters": lambda text: judge_strict(text, "Gout", ("Gout", "Bunion"), lettered=False),
+    "a rating": read_rating,
+    "a belief": read_belief,
+    "all JSON": json_in,
+    "JSON of a form": lambda text: read_json(text, BeliefReply),
+    "a profile": lambda text: _read_profile(text, CASE),
+    "an opening": lambda text: read_opening(text, CASE),
+    "sections": lambda text: read_split(text, CASE.vignette),
+    "a sentence of a section": lambda text: read_split(
+        json.dumps({"sections": [{"section": "other", "sentence": text}]}), CASE.vignette
+    ),
+    "a judge's terms": lambda text: terms_in(text, replied("It hurts.")),
+    "a judge's facts": lambda text: facts_in(text, (), replied("It hurts.")),
+    "a judge's quotation": lambda text: facts_in(
+        json.dumps({"withheld": [], "invented": [{"turn": 1, "words": text}]}), (), replied(text)
+    ),
+    "marks of facts": lambda text: _marks(text, {"a"}, {1: "It hurts."}),
+    "a quotation": lambda text: quotation(text[: SIZE // 2] + "x", text),
+    "tags": lambda text: read_tags.__wrapped__(text),
+    "words in tags": lambda text: read_tags.__wrapped__(f"<patient>a</patient><clinical>{text}</clinical>"),
+    "words behind a label": lambda text: read_tags.__wrapped__(f"Patient: {text}"),
+    "a message's words": plain_words,
+    "thoughts": thought,
+    "thoughts that the template begins": lambda text: thought(text, opened=True),
+    "unmarked thoughts": looks_like_thought,
+    "a patient's slips": lambda text: marks_in(CASE, replied(text)),
+    "what a reply tells": lambda text: ledger(CASE, replied(text)),
+    "what a reply denies": lambda text: ledger(CASE, replied(f"No, {text}x")),
+    "what a question asks": lambda text: ledger(CASE, (Turn("doctor", f"Is it {text}x?"), Turn("patient", "No."))),
+}
+
+
+def seconds(read: Callable[[str], object], text: str) -> float:
+    began = time.process_time()
+    with contextlib.suppress(ValueError):  # it cannot be read, and says so
+        read(text)
+    return time.process_time() - began
+
+
+SLOWEST = (
+    "a diagnosis by rule",
+    "a patient's slips",
+    "what a reply tells",
+    "what a reply denies",
+    "what a question asks",
+)
+
+
+@pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.soak if n in SLOWEST else ()) for n in READERS])
+def test_whatever_a_reply_repeats_it_is_read_at_once(reader: str) -> None:
+    read = READERS[reader]
+    seconds(read, "Gout")  # what is read once for all
+    slow = {}
+    for repeated in REPEATED:
+        text = (repeated * (SIZE // len(repeated) + 1))[:SIZE]
+        took = 0.0
+        for _ in range(3):
+            if (took := seconds(read, text)) <= ENOUGH_S:
+                break
+        else:
+            slow[repeated] = took
+    assert not slow
