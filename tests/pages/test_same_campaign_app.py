@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core import paths
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
@@ -18,9 +20,8 @@ from core.jobs.progress import is_running
 from core.journal import RunHeader
 from pages.kit.seats import OTHER
 from pages.runs import form
-from tests.core.jobs.workshop import spawn, wait_until
+from tests.core.jobs.workshop import environment, wait_until
 from tests.support.campaigns import run_ids, stop_all
-from tests.support.commands import finish
 from tests.support.fake_provider import FakeProvider
 from tests.support.pages import button, trouble, words
 from tests.support.replies import Reply
@@ -127,11 +128,17 @@ def test_the_page_is_refused_while_a_command_has_the_same_campaign_running(
     open_page: Open, doctor: FakeProvider, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = filled_in(open_page("runs"), doctor)
-    command = spawn(database, *arguments(doctor, of_page(monkeypatch, app)))
+    # no fork: a child of a process that has run a page takes the page for its main module
+    command = subprocess.Popen(
+        [sys.executable, "-m", "core", *arguments(doctor, of_page(monkeypatch, app))],
+        cwd=paths.ROOT,
+        env=environment(database),
+        stdout=subprocess.DEVNULL,
+    )
     wait_until(lambda: len(doctor.requests) > 0)
     (run_id,) = run_ids()
     button(app, START).click().run()
     assert any(run_id in sentence.replace("\\", "") for sentence in trouble(app))
     assert run_ids() == [run_id]
-    command.send_signal(signal.SIGKILL)
-    finish(command)
+    command.kill()
+    command.wait(20)
