@@ -243,11 +243,16 @@ def require_deletable(owner: str, what: str) -> None:
     require("edit" if who.name and who.name == owner else "manage", f"delete {what}")
 
 
+def answers_as(name: str) -> bool:
+    """Say whether whoever asks may answer a review under this name: their own; any name without a login or as admin."""
+    who = visitor()
+    return not who.limited or who.role == "admin" or name.strip().casefold() == who.name
+
+
 def require_name(name: str) -> None:
     """Raise ``NotAllowedError`` where somebody who signed in speaks under another name than their own."""
-    who = visitor()
-    if who.limited and who.role != "admin" and name.strip().casefold() != who.name:
-        words = f"You have signed in as {who.name} and cannot answer as {name}: open the review as yourself."
+    if not answers_as(name):
+        words = f"You have signed in as {visitor().name} and cannot answer as {name}: open the review as yourself."
         raise _refused("another's name", name, words)
 
 

@@ -224,6 +224,15 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a disk is full, or as full as one may make it."""
 
 
+def no_room(error: OSError, place: Path) -> str:
+    """Return why nothing more can be written at a place, and how much is free on its disk."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    with suppress(OSError):
+        return f"{error.strerror}; {shutil.disk_usage(place).free / 1e6:,.1f} MB are free there"
+    return error.strerror or str(error)
+
+
 @contextmanager
 def writable(place: Path) -> Iterator[None]:
     """Raise ``AnamnesisError`` where the block meets a file system or folder that lets nothing be written."""
@@ -231,7 +240,9 @@ def writable(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise AnamnesisError(f"{place} cannot be written ({error.strerror}): make room, then try again.") from error
+            raise AnamnesisError(
+                f"{place} cannot be written ({no_room(error, place)}): make room, then try again."
+            ) from error
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         raise AnamnesisError(
@@ -264,8 +275,10 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         try:
             self._append(data)
         except OSError as error:
-            what_to_do = "make room" if error.errno in NO_ROOM else f"see that {self._path.parent} can be written"
-            why = f"The journal {self._path} cannot be written ({error.strerror}): {what_to_do}, then resume the run."
+            full = error.errno in NO_ROOM
+            reason = no_room(error, self._path) if full else error.strerror
+            what_to_do = "make room" if full else f"see that {self._path.parent} can be written"
+            why = f"The journal {self._path} cannot be written ({reason}): {what_to_do}, then resume the run."
             aside = self._path.with_name("room")
             if error.errno not in NO_ROOM or not aside.exists():
                 raise AnamnesisError(why) from error

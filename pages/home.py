@@ -31,7 +31,7 @@ from pages.kit.campaigns import (
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain, printed_twice, when
+from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, in_callback, plain, printed_twice, when
 from pages.kit.names import RELEASED, model_colours, model_name
 from pages.kit.navigation import go_to, link
 from pages.kit.page import show, under_way
@@ -201,7 +201,7 @@ def draw_going_on() -> None:
                     "Stop",
                     icon=":material/stop:",
                     key=f"home_stop_{run}",
-                    on_click=ask_to_stop,
+                    on_click=in_callback(ask_to_stop),
                     args=(run,),
                     **only("run"),
                 )
@@ -277,7 +277,7 @@ def draw_waiting() -> None:
             "Measure them all",
             icon=":material/straighten:",
             type="primary",
-            on_click=begin_waiting,
+            on_click=in_callback(begin_waiting),
             args=(tuple(waiting),),
             **only("run"),
         )

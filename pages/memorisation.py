@@ -29,7 +29,7 @@ from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, plain
+from pages.kit.look import FORMAT, QUESTION_TYPE, in_callback, plain
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.notes import draw_view_notes
 from pages.kit.page import show
@@ -170,7 +170,7 @@ def _draw_form(place: tuple[str, str]) -> None:
         icon=":material/play_arrow:",
         type="primary",
         key="memorisation_start",
-        on_click=begin,  # type: ignore[arg-type]
+        on_click=in_callback(begin),
         args=(place, lambda tell, stop: complete_cases(cases, model, load_registry(), store, options, tell, stop)),
         **only("run", disabled=not size.todo),
     )

@@ -134,13 +134,17 @@ class Row:
     wrong: int = 0
     """Verdicts that are not what the doctor's answer deserves."""
     findings: int = 0
+    most_again: int = IN_THE_AIR
+    """Replies that may be in the air at one kill; none where only the disk is full."""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
         """Whether nothing was lost, doubled or counted wrong."""
-        return not (self.lost or self.doubled or self.wrong or self.findings or (self.again and not self.kills))
+        return not (
+            self.lost or self.doubled or self.wrong or self.findings or self.again > self.kills * self.most_again
+        )
 
 
 class Bench:
@@ -393,7 +397,7 @@ def server_killed(seed: int, trials: int, kills: int) -> Row:
 
 def disk_full(seed: int, trials: int, kills: int) -> Row:
     """The disk becomes full again and again, and somebody makes room."""
-    row = Row("and the disk becomes full", seed)
+    row = Row("and the disk becomes full", seed, most_again=0)
     with tempfile.TemporaryDirectory() as name:
         mount = ["mount", "-t", "tmpfs", "-o", "size=256m", "none", name]
         if subprocess.run(mount, capture_output=True).returncode:

@@ -27,5 +27,5 @@ def test_no_fault_counts_as_an_answer_and_one_that_did_would_be_seen(monkeypatch
 @pytest.mark.soak
 @pytest.mark.parametrize("only", ["runner", "dashboard", "server", "disk", "crowded"])
 def test_killed_and_out_of_room_nothing_is_lost(only: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert laboratory.main(["--seeds", "4", "--trials", "100", "--kills", "1", "--only", only]) == 0
+    assert laboratory.main(["--seeds", "4", "--trials", "200", "--kills", "5", "--only", only]) == 0
     assert cells(capsys.readouterr().out.splitlines()[2])["lost"] == "0"

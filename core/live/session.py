@@ -95,19 +95,23 @@ class Session:
 
     def pause(self) -> None:
         """Hold before the next event."""
+        self._require_own()
         self.paused = True
 
     def resume(self) -> None:
         """Go on."""
+        self._require_own("run")
         self.paused = False
 
     def step(self) -> None:
         """Go on up to the next finished message, answer, rating or verdict, then hold again."""
+        self._require_own("run")
         self._steps += 1
         self.paused = True
 
     def stop(self) -> None:
         """End the session; what was said stays."""
+        self._require_own()
         self._stopped = True
 
     def say(self, role: Speaker, text: str, prompt: str | None = None) -> None:
@@ -116,9 +120,20 @@ class Session:
         What comes before it is that seat's turn is kept until it is; if then something else is asked, it is not
         sent but kept in ``unsent``.
         """
+        self._require_own("run")
         with self._speech:
             self.unsent, self._ahead = None, (role, text, prompt)
             self._match()
+
+    def _require_own(self, *rights: access.Right) -> None:
+        """Raise ``NotAllowedError`` if models are called here and whoever asks did not begin it or lacks a right.
+
+        A role may have been taken away since the buttons were drawn.
+        """
+        if self.replies is not None:
+            access.require_own(self.owner, f"The consultation {self.title}")
+            for right in rights:
+                access.require(right)
 
     def _match(self) -> None:
         """Bring what was written and what is waited for together. The caller holds ``_speech``."""

@@ -21,7 +21,7 @@ from pages.kit.cached import cached_query
 from pages.kit.cases import forget
 from pages.kit.controls import choose, choose_by_name
 from pages.kit.figures import is_dark
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, money
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, counted, in_callback, money
 from pages.kit.tables import offer_csv
 from pages.kit.visitor import only
 
@@ -287,7 +287,7 @@ def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
         st.button(
             "Stop",
             icon=":material/stop:",
-            on_click=bench.stop,
+            on_click=in_callback(bench.stop),
             key="debug_stop",
             **only("run", help="Finished trials are kept, and what the others were told: the run can go on later."),
         )

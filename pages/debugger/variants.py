@@ -35,7 +35,7 @@ from pages.debugger.matrix import Shown, adopt, before_after_frame, chosen_rule,
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, counted, faults_said, plain, price, tokens_of
+from pages.kit.look import VERDICT, counted, faults_said, in_callback, plain, price, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
@@ -217,7 +217,7 @@ def _watch(again: Session) -> None:
         with st.container(border=True, key="debug_again_draft"):
             said = again.draft.text if again.draft else ""
             st.markdown(f"{plain(said)} ▌" if said else ":gray[Waiting for the first word…]")
-            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=again.stop)
+            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=in_callback(again.stop))
         if not again.running:
             st.rerun()
 

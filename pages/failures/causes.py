@@ -22,7 +22,7 @@ from pages.kit.cases import behind, draw_ways_on, forget, open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_work
-from pages.kit.look import QUESTION_TYPE, RULE, VERDICT, arm, plain
+from pages.kit.look import QUESTION_TYPE, RULE, VERDICT, arm, in_callback, plain
 from pages.kit.names import model_colours
 from pages.kit.stored import events_of, scores, stored_case
 from pages.kit.tables import draw_as_table, draw_table, percents
@@ -92,7 +92,7 @@ def draw_extract(
         st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
     elif work.result is None:
         st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
-        st.button(label, key=f"{key}_again", on_click=begin, args=args, kwargs={"again": True})  # type: ignore[arg-type]
+        st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
     return None if work.running else work.result
 
 

@@ -6,7 +6,7 @@ from core.frameworks.base import publisher
 from core.models.fetch import OFFERS, details, get
 from core.models.register import own_names
 from core.work import Work, begin, work_at
-from pages.kit.look import plain
+from pages.kit.look import in_callback, plain
 from pages.kit.navigation import link
 from pages.kit.seats import RULES
 from pages.kit.visitor import only
@@ -72,4 +72,4 @@ def _draw_fetching(name: str) -> None:
             st.progress(min(1.0, work.done / work.planned), f"Fetching {offer.title}: {work.done} of {work.planned} MB")
         else:
             st.progress(1.0, f"Making {offer.title} ready: about half a minute")
-        st.button("Stop", icon=":material/stop:", key=f"get_stop_{name}", on_click=work.stop)
+        st.button("Stop", icon=":material/stop:", key=f"get_stop_{name}", on_click=in_callback(work.stop))

@@ -17,7 +17,7 @@ from core.live.session import Session
 from core.measures.base import Measure
 from core.measures.missing import seconds_for
 from core.work import Work
-from pages.kit.look import counted, duration, faults_said, money, plain, price, tokens_of
+from pages.kit.look import counted, duration, faults_said, in_callback, money, plain, price, tokens_of
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import only
 
@@ -69,7 +69,7 @@ def draw_begin(
         icon=f":material/{icon}:",
         type="primary",
         key=key,
-        on_click=begin,  # type: ignore[arg-type]
+        on_click=in_callback(begin),
         args=args,
         kwargs=kwargs,
         **only("run", disabled=not size.todo),
@@ -101,7 +101,7 @@ def draw_work(
         st.button(
             "Stop",
             icon=":material/stop:",
-            on_click=work.stop,
+            on_click=in_callback(work.stop),
             key=f"{key}_stop",
             **only("run", disabled=work.stopped, help=stopped),
         )
@@ -146,7 +146,7 @@ def draw_missing(
             f"{verb.capitalize()} them",
             icon=f":material/{icon}:",
             type="primary",
-            on_click=begin,
+            on_click=in_callback(begin),
             key=f"{key}_begin",
             **only("run"),
         )
@@ -200,6 +200,6 @@ def _watch(session: Session, key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         said = len(session.draft.text) if session.draft else 0
         st.markdown(f":material/hourglass_top: {plain(session.title)} is answering… :gray[{said:,} characters]")
-        st.button("Stop", icon=":material/stop:", key=f"{key}_stop", on_click=session.stop)
+        st.button("Stop", icon=":material/stop:", key=f"{key}_stop", on_click=in_callback(session.stop))
     if not session.running:
         st.rerun()

@@ -4,6 +4,7 @@ import datetime
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec
 
 import streamlit as st
 
@@ -15,6 +16,9 @@ from core.measures.accuracy import Cell
 from core.sections import VignetteSection
 from core.text.profiles import FIELDS, OWN, Field, State
 from pages.kit.names import model_name
+
+P = ParamSpec("P")
+_REFUSED = "_refused"
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
@@ -220,6 +224,25 @@ def faults_kept(key: str) -> Iterator[None]:
         yield
     except AnamnesisError as error:
         st.session_state[key] = str(error)
+
+
+def in_callback(do: Callable[P, object]) -> Callable[P, None]:
+    """Return a callback that leaves the sentence of a fault of ours for ``draw_refused``; otherwise it is a traceback.
+
+    A page draws only what a visitor may do, but the role may have been taken away since.
+    """
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        with faults_kept(_REFUSED):
+            do(*args, **kwargs)
+
+    return call
+
+
+def draw_refused() -> None:
+    """Draw why the last callback was refused, if it was."""
+    if words := st.session_state.pop(_REFUSED, None):
+        st.error(plain(words))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from core.work import under_way as work_under_way
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
-from pages.kit.look import duration, faults_said, plain
+from pages.kit.look import draw_refused, duration, faults_said, plain
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
 from pages.kit.sessions import running_sessions
@@ -29,6 +29,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     st.title(title, anchor=False)
     if caption:
         st.caption(caption)
+    draw_refused()
     with faults_said():
         fold_if_free(Store())
         draw()

@@ -13,10 +13,12 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import streamlit as st
+from google.protobuf.message import DecodeError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime.pages_manager import PagesManager
 
 from core import access, paths
@@ -27,14 +29,20 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 METRICS = "/_stcore/metrics"
 """Streamlit's counts of sessions and memory, which nobody here reads and strangers should not."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MESSAGES = frozenset({"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"})
+OPERATIONS = frozenset({"deferred_file", "dataframe_chunk"})
+"""What the pages' own browser sends over the websocket."""
 
 
 class Gate:
-    """ASGI middleware that refuses foreign hosts and origins, forbids framing, and closes Streamlit's metrics.
+    """ASGI middleware that refuses foreign hosts and origins, forbids framing, and closes what no page needs.
 
     A page of another site can reach a server on 127.0.0.1 in two ways: its own name can resolve to 127.0.0.1 (DNS
     rebinding; the ``Host`` header then holds that name), or it can connect to our address directly (the ``Origin``
     header then differs from ``Host``). ``bound_to`` is the address that the server listens on.
+
+    Streamlit also obeys messages that are meant for a developer, from whoever holds a websocket: empty the caches of
+    all visitors (with them the consultations under way), tell which files of the checkout have changed, install files.
     """
 
     def __init__(self, app: ASGIApp, bound_to: str) -> None:
@@ -57,6 +65,8 @@ class Gate:
         elif scope["type"] == "http" and scope["path"].endswith(METRICS):
             await PlainTextResponse("Not found", 404)(scope, receive, send)
         else:
+            if scope["type"] == "websocket":
+                receive = _without_developers_messages(receive)
             await self.app(scope, receive, _with_headers(send, framed_by))
 
     def refusal(self, scope: Scope, public_names: frozenset[str]) -> str:
@@ -76,6 +86,28 @@ class Gate:
         except ValueError:
             same = False
         return "" if same else "Pages of other sites may not use this server."
+
+
+def _without_developers_messages(receive: Receive) -> Receive:
+    async def receiving() -> Message:
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive" or _is_of_a_page(message.get("bytes") or b""):
+                return message
+
+    return receiving
+
+
+def _is_of_a_page(data: bytes) -> bool:
+    """Say whether a message is one that pages send; Streamlit itself refuses what is no message at all."""
+    try:
+        message = BackMsg.FromString(data)
+    except DecodeError:
+        return True
+    kind = message.WhichOneof("type")
+    if kind == "backend_operation_request":
+        return message.backend_operation_request.WhichOneof("payload") in OPERATIONS
+    return kind in MESSAGES
 
 
 def _with_headers(send: Send, framed_by: Iterable[str]) -> Send:

@@ -19,7 +19,7 @@ from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
 from pages.kit.jobs import draw_remembered
-from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, money, plain, tokens_of
+from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import case_label
@@ -117,6 +117,7 @@ def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], 
     """
     sessions = [shown.session for shown in sides]
 
+    @in_callback
     def everyone(what: Callable[[Session], None]) -> None:
         for session in sessions:
             what(session)
@@ -127,6 +128,7 @@ def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], 
         for session in sessions:
             session.speed = _SPEEDS.get(st.session_state[speed], session.speed)
 
+    draw_refused()
     with st.container(horizontal=True, vertical_alignment="center"):
         if any(session.running for session in sessions):
             held = any(session.paused for session in sessions)
@@ -248,6 +250,7 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
         st.warning(f"This was not sent, because something else was asked by then: {plain(session.unsent)}")
     key = f"say_{session.key}"
 
+    @in_callback
     def send(text: str) -> None:
         # a run that is broken off by the next redraw is repeated with what it was sent: say it once only
         *before, drawn_at = st.session_state.get(sending, (None, None, None))

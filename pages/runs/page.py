@@ -61,6 +61,7 @@ from pages.kit.look import (
     arm_in_words,
     duration,
     faults_kept,
+    in_callback,
     plain,
 )
 from pages.kit.names import dataset_name, model_name, unique_names
@@ -199,8 +200,8 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
     stopping, refused = f"stopping_{run.run_id}", f"refused_{run.run_id}"
 
     def stop() -> None:
-        st.session_state[stopping] = True
         ask_to_stop(run.run_id)
+        st.session_state[stopping] = True
 
     def resume() -> None:
         with faults_kept(refused):
@@ -213,7 +214,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
                 "Stopping…" if asked else "Stop",
                 icon=":material/stop:",
                 key=f"stop_{run.run_id}",
-                on_click=stop,
+                on_click=in_callback(stop),
                 **only("run", disabled=asked, help="Finished trials are kept."),
             )
         elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):

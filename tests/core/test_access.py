@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import socket
@@ -41,6 +43,7 @@ from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
 from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind
+from core.measures.experts.workbooks import export_annotations
 from core.measures.missing import begin_measuring
 from core.measures.registry import measures
 from core.models import keys
@@ -558,6 +561,48 @@ def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
     assert {line["who"] for line in told} == {VIEWER}
     assert len(told) > 35
     assert "k-x" not in access.audit_log().read_text()
+
+
+def test_of_a_blinded_review_everybody_takes_away_only_the_own_answers(server: Store) -> None:
+    state = state_of(server, "First")
+    for name in state.review.plan.annotators:
+        record(server, "First", state.own_items(name)[0].number, name, state.questions[0], "yes")
+
+    def annotators(name: str) -> set[str]:
+        text = io.StringIO()
+        with acting(name):
+            export_annotations(server, text)
+        return {row["annotator"] for row in csv.DictReader(io.StringIO(text.getvalue()))}
+
+    assert annotators(VIEWER) == {VIEWER}
+    assert annotators(RUNNER) == set()
+    assert annotators(ADMIN) == {VIEWER, "Ben"}
+    unblind(server, "First", "Ada", "The study was ended.")
+    assert annotators(RUNNER) == {VIEWER, "Ben"}
+
+
+def test_somebody_whose_role_was_taken_away_sends_no_word_into_a_consultation(server: Store) -> None:
+    campaign = Campaign(names=CastNames("reference/bayes", patient="human"), cases=(library()[0],))
+    with acting(RUNNER):
+        session = start_consultation(one_case(campaign, library()[0]))
+    try:
+        with acting(OTHER):  # runners, too, but it is Rita's
+            for act in (session.pause, session.resume, session.step, session.stop, lambda: session.say("patient", "x")):
+                with pytest.raises(NotAllowedError, match="somebody else's"):
+                    act()
+        access.rules_file().write_text(FILE.replace(f'"{RUNNER}" = "runner"', f'"{RUNNER}" = "viewer"'))
+        with acting(RUNNER):
+            for act in (session.resume, session.step, lambda: session.say("patient", "My toe hurts.")):
+                with pytest.raises(NotAllowedError, match="You are a viewer here"):
+                    act()
+            session.pause()
+            session.stop()  # to end what one began costs nothing
+        session.join(10)
+        assert session.spoken == []
+    finally:
+        with acting(ADMIN):
+            session.stop()
+        session.join(10)
 
 
 def test_a_runner_starts_and_an_admin_takes_away(server: Store) -> None:

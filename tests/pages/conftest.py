@@ -13,10 +13,11 @@ from streamlit.runtime.scriptrunner import script_runner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
-from core import paths
+from core import access, paths
 from pages.kit.navigation import MOVED
 from tests.support.dashboard import KEYS
 from tests.support.pages import visit
+from tests.support.stores import copy_of
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -79,6 +80,27 @@ def open_page(database: Path) -> Callable[..., AppTest]:
         page, part = MOVED.get(page, (page, {}))
         for name, value in {**part, **query}.items():
             app.query_params[name] = value
+        return visit(app, page).run()
+
+    return open_
+
+
+@pytest.fixture
+def open_as(database: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Open a page of a shared server as somebody whom the provider of the login names; ``None`` has not signed in."""
+    from tests.core.test_access import FILE, shared  # not for every test of a page
+
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(database.with_name("models.local.toml")))
+    copy_of(shared, database.parent)
+    monkeypatch.setenv(access.LOGIN, "yes")
+    database.with_name("models.local.toml").touch()
+    database.with_name("access.toml").write_text(FILE)
+
+    def open_(name: str | None, page: str, verified: object = True, **query: str) -> AppTest:
+        app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
+        app.user = {"is_logged_in": name is not None, "email": name, "email_verified": verified}
+        for key, value in query.items():
+            app.query_params[key] = value
         return visit(app, page).run()
 
     return open_

@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import access, paths
-from core.measures.experts.reviewing import state_of
+from core.measures.experts.reviewing import comment, record, state_of
 from core.store.database import Store
 from pages.kit.navigation import PAGES
-from tests.core.test_access import ADMIN, FILE, OTHER, RUNNER, VIEWER, shared
-from tests.support.pages import trouble, visit, words
-from tests.support.stores import copy_of
+from tests.core.test_access import ADMIN, OTHER, RUNNER, VIEWER
+from tests.support.pages import trouble, words
 
 Open = Callable[..., AppTest]
 NAMES = [name for members in PAGES.values() for name in members]
-
-
-@pytest.fixture
-def open_as(database: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Open a page of a shared server as somebody whom the provider of the login names; ``None`` has not signed in."""
-    monkeypatch.setenv("ANAMNESIS_MODELS", str(database.with_name("models.local.toml")))
-    copy_of(shared, database.parent)
-    monkeypatch.setenv(access.LOGIN, "yes")
-    database.with_name("models.local.toml").touch()
-    database.with_name("access.toml").write_text(FILE)
-
-    def open_(name: str | None, page: str, verified: object = True, **query: str) -> AppTest:
-        app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
-        app.user = {"is_logged_in": name is not None, "email": name, "email_verified": verified}
-        for key, value in query.items():
-            app.query_params[key] = value
-        return visit(app, page).run()
-
-    return open_
 
 
 def test_whoever_is_not_let_in_sees_the_door_alone(open_as: Open) -> None:
@@ -96,9 +75,23 @@ def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> No
     for name, kept in ((VIEWER, True), ("Ben", False)):
         app = open_as(VIEWER, "judges", judges_part="Experts", review=review, annotator=name)
         before = said()
-        next(one for one in app.button if one.label.startswith("Yes")).click().run()
+        for button in [one for one in app.button if one.label.startswith("Yes")][:1]:
+            button.click().run()
         assert (said() > before) is kept
         assert any("cannot answer as Ben" in one for one in (words(app), *trouble(app))) is not kept
+
+
+def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(open_as: Open) -> None:
+    with access.acting(access.HERE):
+        state = state_of(Store(), "First")
+        review, number = state.review.review_id, state.own_items("Ben")[0].number
+        record(Store(), "First", number, "Ben", state.questions[0], "yes")
+        comment(Store(), "First", number, "Ben", "Clearly the stronger one.")
+    place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}
+    for name, shown in ((ADMIN, True), (VIEWER, False), (RUNNER, False)):
+        app = open_as(name, "judges", **place)
+        assert ("Clearly the stronger one." in words(app) + str(app)) is shown, name
+        assert any("All reviews" in button.label for button in app.button), "there is a way back"
 
 
 _IDS = ("of-rita", "bench-rita", "live-rita", "variants", "t01", "1", "../../etc/passwd", "' OR 1=1 --", "*")

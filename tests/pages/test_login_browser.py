@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from core import access, paths
 from tests.core.test_access import ADMIN, FILE, OTHER, RUNNER, VIEWER
-from tests.support.dashboard import environment_for, settle
+from tests.support.dashboard import settle
+from tests.support.tabs import serving_people
 
 pytest.importorskip("authlib", reason="a login needs Authlib: pip install -r requirements-server.txt")
 from tests.support.oidc import CLIENT, SECRET, Provider, provider
@@ -35,32 +29,9 @@ def sign_in() -> Iterator[Provider]:
 @pytest.fixture
 def address(tmp_path: Path, sign_in: Provider) -> Iterator[str]:
     """A dashboard where people sign in."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    home, secrets = f"http://127.0.0.1:{port}", tmp_path / "secrets.toml"
     (tmp_path / "access.toml").write_text(FILE)
-    secrets.write_text(
-        f'[auth]\nredirect_uri = "{home}/oauth2callback"\ncookie_secret = "{"x" * 64}"\nclient_id = "{CLIENT}"\n'
-        f'client_secret = "{SECRET}"\nserver_metadata_url = "{sign_in.address}/.well-known/openid-configuration"\n'
-    )
-    command = [
-        sys.executable, "-m", "pages.kit.server", f"--server.port={port}", "--server.address=127.0.0.1",
-        "--server.headless=true", f"--secrets.files={secrets}",
-    ]  # fmt: skip
-    environment = {**environment_for(tmp_path), access.LOGIN: "yes"}
-    with (tmp_path / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, cwd=paths.ROOT, env=environment, stdout=log, stderr=log)
-        try:
-            deadline = time.monotonic() + 90
-            while time.monotonic() < deadline and server.poll() is None:
-                with suppress(OSError), urllib.request.urlopen(f"{home}/_stcore/health", timeout=2):
-                    break
-                time.sleep(0.2)
-            yield home
-        finally:
-            server.terminate()
-            server.wait(20)
+    with serving_people(tmp_path, sign_in.address, CLIENT, SECRET) as home:
+        yield home
     print((tmp_path / "server.log").read_text())
 
 

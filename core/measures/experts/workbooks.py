@@ -261,12 +261,19 @@ HIDDEN = "hidden until unblinded"
 
 
 def export_annotations(store: Store, out: TextIO) -> int:
-    """Write every annotation, the oldest first, and return how many; times are UTC."""
+    """Write every annotation, the oldest first, and return how many; times are UTC.
+
+    Of a review that is still blinded a person who has signed in gets only the own answers, an admin all.
+    """
     reviews = states(store)
     held = {state.review.review_id: state.review for state in reviews}
     numbers = {(state.review.review_id, one.item): one.number for state in reviews for one in state.items}
     with store.read() as cursor:
-        rows = annotation_history(cursor)
+        rows = [
+            row
+            for row in annotation_history(cursor)
+            if (review := held.get(row.review_id)) is None or review.unblinded or access.answers_as(row.annotator)
+        ]
         items = {one.item: parse_item(one.item) for one in rows}
         known = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
     writer = csv.writer(out, lineterminator="\n")

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import streamlit as st
 
+from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
@@ -29,7 +30,7 @@ from pages.judges.experts.data import ITEM, Shown, review_at, shown_item
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
-from pages.kit.look import QUESTION_TYPE, plain
+from pages.kit.look import QUESTION_TYPE, faults_said, plain
 from pages.kit.tables import step_buttons
 
 _SAID = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
@@ -228,6 +229,14 @@ def draw_review(review_id: str, annotator: str) -> None:
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         st.info("The review in this address is not stored here.", icon=":material/search_off:")
         return
+    with faults_said(st.info, ":material/lock:"):
+        access.require_name(annotator)  # what others answered is not shown either: it would not be independent any more
+        _draw_state(state, annotator)
+        return
+    st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
+
+
+def _draw_state(state: ReviewState, annotator: str) -> None:
     ties = state.ties_for(annotator)
     order = [*state.own_items(annotator), *ties]
     asked = st.query_params.get(ITEM, "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from core import access
 from core.errors import AnamnesisError
 from core.measures.experts.reviewing import ReviewState
 from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
@@ -113,13 +114,13 @@ def draw_exchange() -> None:
     st.markdown("**Export**")
     st.download_button(
         "All annotations as CSV",
-        _csv,
+        access.carried(_csv),  # it is called in a thread that does not know who asks
         "annotations.csv",
         "text/csv",
         icon=":material/download:",
         on_click="ignore",
         key="experts_export",
-        help="Every answer with its history; rows of a blinded review name no model.",
+        help="Every answer with its history; of a blinded review without models, and only your own if people sign in.",
     )
     st.markdown("**Import**")
     st.caption(

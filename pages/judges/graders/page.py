@@ -17,7 +17,7 @@ from pages.judges.graders.differences import draw_differences
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import QUESTION_TYPE, plain
+from pages.kit.look import QUESTION_TYPE, in_callback, plain
 from pages.kit.names import model_name, unique_names
 from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin
@@ -98,7 +98,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
         "Grade again",
         icon=":material/rule:",
         type="primary",
-        on_click=begin_regrading,  # type: ignore[arg-type]
+        on_click=in_callback(begin_regrading),
         args=(wanted,),
         kwargs={"budget_usd": budget},
         key="graders_again_start",

@@ -22,7 +22,9 @@ from core.journal import (
     read_header,
     read_lines,
 )
-from tests.core.jobs.workshop import plan, registry
+from tests.core.jobs.workshop import begun, go, plan, raw_trials, registry, spawn
+from tests.support.commands import finish
+from tests.support.fake_provider import FakeProvider
 
 
 def header(cases: int = 2) -> RunHeader:
@@ -168,3 +170,27 @@ def test_a_full_disk_leaves_whole_lines_and_one_sentence(tmp_path: Path) -> None
 
 def test_journals_lie_beside_the_database(db: Path) -> None:
     assert journal_path("run-1") == db.parent / "anamnesis.journals" / "run-1" / "journal.jsonl"
+
+
+def test_resume_says_if_the_database_has_trials_that_the_journal_lacks(
+    db: Path, fake_provider_thread: FakeProvider
+) -> None:
+    """A journal was cut, or replaced by an older one: its trials are played, and paid for, again."""
+    fake_provider_thread.script = ["**Final Diagnosis:** Gout"]
+    begun_run = begun(plan(6, base_url=fake_provider_thread.base_url))
+    run_id, path = begun_run.run_id, journal_path(begun_run.run_id)
+    go(begun_run)
+    whole = finish(spawn(db, "resume", run_id))
+    assert (whole.returncode, "journal lacks" in whole.stderr) == (0, False)
+    lines = path.read_bytes().splitlines(keepends=True)
+    trials = [number for number, line in enumerate(lines) if b'"type":"trial"' in line]
+    path.write_bytes(b"".join(lines[: trials[1] + 1]))
+    assert len(raw_trials(run_id)) == 2
+    resumed = finish(spawn(db, "resume", run_id))
+    assert resumed.returncode == 0, resumed.stderr
+    (sentence,) = [line for line in resumed.stderr.splitlines() if "journal lacks" in line]
+    assert "4 trials" in sentence
+    assert run_id in sentence
+    assert "verify" in sentence
+    assert len(raw_trials(run_id)) == 6
+    assert len(fake_provider_thread.requests) <= 6 + 4

@@ -1,0 +1,138 @@
+"""What a viewer, or somebody whose role was taken away, sets going by buttons that the page does not offer them.
+
+A browser cannot press a button that is disabled or not drawn; a program that speaks the page's protocol can.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import access
+from core.models import keys
+from core.store.database import Store
+from pages.kit.navigation import PAGES
+from tests.core.test_access import ADMIN, FILE, VIEWER
+
+Open = Callable[..., AppTest]
+NAMES = [name for members in PAGES.values() for name in members]
+PLACES: tuple[tuple[str, dict[str, str]], ...] = (
+    *((name, {}) for name in NAMES),
+    ("runs", {"run": "run0"}),
+    ("transcripts", {"trial": "t01"}),
+    ("transcripts", {"transcripts_part": "Branches", "trial": "t01", "fork": "yes"}),
+    ("debugger", {"trial": "t01"}),
+    ("debugger", {"run": "bench-rita"}),
+    ("live", {"trial": "t01"}),
+    ("live", {"trial": "of-rita"}),
+    ("data", {"import": "yes"}),
+    ("data", {"dataset": "library"}),
+    ("data", {"case": "library/neurology-1"}),
+    ("models", {"model": "openai/gpt-4o"}),
+    ("quality", {"quality_part": "CARE"}),
+    ("compare", {"cmp_part": "Versions"}),
+    ("accuracy", {"acc_tab": "Endings and what-if"}),
+    ("judges", {"judges_part": "Experts", "experts_tab": "Plan a review"}),
+    ("judges", {"judges_part": "Experts", "experts_tab": "Results"}),
+    ("judges", {"judges_part": "Experts", "experts_tab": "Import and export"}),
+    ("judges", {"judges_part": "Experts", "review": "?", "annotator": "Ben"}),
+    ("judges", {"graders_tab": "Grade again"}),
+)
+SOME = (("runs", {"run": "run0"}), ("live", {}), ("models", {"model": "openai/gpt-4o"}))
+"""What every run of the tests tries; the others take a minute."""
+ROLE = f'"{ADMIN}" = "admin"'
+HARMLESS = {"Sign out"}
+
+
+def _id(place: tuple[str, dict[str, str]]) -> str:
+    return " ".join([place[0], *place[1].values()])
+
+
+def stored(database: Path) -> list[Any]:
+    """Return what a viewer must not change: files, rows, keys, and what runs in threads and child processes.
+
+    Left out are what a page makes of the rows in order to draw them (Parquet files), and replays.
+    """
+    passing = ("access.toml", "anamnesis.audit.jsonl", database.name, f"{database.name}.wal")
+    files = [
+        (str(path), path.read_bytes())
+        for path in sorted(database.parent.rglob("*"))
+        if path.is_file() and path.name not in passing and path.suffix not in (".lock", ".parquet")
+    ]
+    names = "runs trials variants profiles fact_sets reviews annotations unblindings scores run_labels grades"
+    with access.acting(access.HERE), Store().read() as cursor:
+        rows = [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
+    working = sum(
+        thread.name.startswith(("work", "session")) and not thread.name.startswith("session replay")
+        for thread in threading.enumerate()
+    )
+    return [files, rows, dict(keys._held), working, len(psutil.Process().children())]
+
+
+@pytest.fixture
+def review(open_as: Open) -> str:
+    with access.acting(access.HERE), Store().read() as cursor:
+        return str(cursor.execute("SELECT review_id FROM reviews").fetchall()[0][0])
+
+
+@pytest.fixture
+def roles(database: Path) -> Callable[[str], object]:
+    """Write the file of roles with this in place of the admin's line."""
+    return lambda line: database.with_name("access.toml").write_text(FILE.replace(ROLE, line))
+
+
+def pressed_in_turn(open_page: Callable[[], AppTest]) -> Iterator[tuple[AppTest, Any]]:
+    """Yield a page with a button of it, for every button; the page is opened anew for each."""
+    count = len(open_page().button)
+    for number in range(count):
+        app = open_page()
+        button = app.button[number]
+        if button.label not in HARMLESS:
+            button.proto.disabled = False  # the browser's own check, which a forged message leaves out
+            yield app, button
+
+
+def places() -> list[Any]:
+    return [pytest.param(place, id=_id(place), marks=() if place in SOME else pytest.mark.soak) for place in PLACES]
+
+
+@pytest.mark.parametrize("place", places())
+def test_a_viewer_who_forges_every_button_of_a_page_sets_nothing_going(
+    place: tuple[str, dict[str, str]], open_as: Open, review: str, database: Path
+) -> None:
+    page, query = place[0], {name: review if value == "?" else value for name, value in place[1].items()}
+    before = stored(database)
+    for app, button in pressed_in_turn(lambda: open_as(VIEWER, page, **query)):
+        button.click().run()
+        assert [error.message for error in app.exception] == [], button.label
+        assert stored(database) == before, button.label
+
+
+@pytest.mark.parametrize("left", ["viewer", None])
+@pytest.mark.parametrize("place", places())
+def test_buttons_that_were_drawn_before_a_role_was_taken_away_do_nothing(
+    place: tuple[str, dict[str, str]],
+    left: str | None,
+    open_as: Open,
+    review: str,
+    database: Path,
+    roles: Callable[[str], object],
+) -> None:
+    page, query = place[0], {name: review if value == "?" else value for name, value in place[1].items()}
+
+    def open_as_admin() -> AppTest:
+        roles(ROLE)
+        return open_as(ADMIN, page, **query)
+
+    before = stored(database)
+    for app, button in pressed_in_turn(open_as_admin):
+        roles(f'"{ADMIN}" = "{left}"' if left else "")
+        button.click().run()
+        assert [error.message for error in app.exception] == [], button.label
+        assert stored(database) == before, button.label
