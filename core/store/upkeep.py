@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,8 @@ from core.store.fold import fold
 from core.store.rows import CHILDREN, child_rows
 from core.store.tables import OF_A_TRIAL, Row
 from core.store.tallies import count_anew, count_served_anew, miscounted
+from core.store.written import PEOPLE, carry_over, compare, forget_lines
+from core.store.written import journaled as read_written
 
 Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
@@ -64,7 +66,7 @@ class Finding:
 
     ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
     it), a journal's ``torn`` last line, ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture``
-    whose file is gone. ``trials`` are the ids of those that differ.
+    whose file is gone. ``trials`` are the ids of those that differ, ``lines`` those of what people wrote.
     """
 
     kind: Kind
@@ -72,15 +74,17 @@ class Finding:
     words: str
     repairable: bool = False
     trials: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, and what is amiss in it."""
+    """What was looked at, and what is amiss in it; ``written`` counts what people wrote and nobody took back."""
 
     journals: int
     trials: int
     calls: int
+    written: int
     findings: tuple[Finding, ...]
 
 
@@ -154,8 +158,36 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             imported.load(name)
         except AnamnesisError as error:
             found.append(Finding("damaged", name, str(error)))
+    written, amiss = _verify_written(store)
     trials = sum(map(len, stored.values()))
-    return Verified(len(journals), trials, len(paid), tuple(found))
+    return Verified(len(journals), trials, len(paid), written, (*found, *amiss))
+
+
+def _verify_written(store: Store) -> tuple[int, list[Finding]]:
+    """Return how many lines of what people wrote count, and where the database differs from them."""
+    try:
+        with store.read() as cursor:  # nobody writes a line meanwhile: that takes the database alone
+            journaled = read_written(store.path)
+            compared = compare(cursor, journaled)
+    except (AnamnesisError, OSError):
+        return 0, []  # a damaged journal, which is another finding
+    found = []
+    counting, lines = journaled.counting, journaled.lines
+
+    def named(ids: Sequence[str]) -> str:
+        line = lines.get(ids[0])
+        by = f" by {line.by}" if line and line.by else ""
+        return f"{len(ids):,} of the things that people wrote ({line.kind if line else 'withdrawn'}{by} …)"
+
+    if compared.missing:
+        words = f"holds {named(compared.missing)} that the database lacks"
+        found.append(Finding("missing", PEOPLE, words, True, lines=compared.missing))
+    if compared.different:
+        words = f"holds {named(compared.different)} otherwise than the database"
+        found.append(Finding("different", PEOPLE, words, lines=compared.different))
+    for table, count in compared.alone.items():
+        found.append(Finding("orphaned", table, f"has {count:,} rows that people wrote and no journal holds", True))
+    return len(counting), found
 
 
 def _read(path: Path, held: _Held) -> None:
@@ -203,13 +235,15 @@ def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
 
 
 def fold_anew(store: Store, verified: Verified) -> int:
-    """Take the trials in which database and journal differ from the journals again; return how many.
+    """Take what database and journal hold differently from the journals again; return how many trials and lines.
 
     What people and later jobs stored of these trials stays, as long as it is not in the trial's own rows.
     """
     trials = [trial for finding in verified.findings for trial in finding.trials]
-    if trials:
+    lines = [line for finding in verified.findings for line in finding.lines]
+    if trials or lines:
         with store.write() as connection:
+            forget_lines(connection, lines)
             for table in (*CHILDREN, "scores", "trials"):
                 if table != "calls":  # paid for in any case
                     connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
@@ -218,13 +252,14 @@ def fold_anew(store: Store, verified: Verified) -> int:
         fold(store)
         with store.write() as connection:
             count_anew(connection)
-    return len(trials)
+    return len(trials) + len(lines)
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
     """Mend what can be mended from journals and rows; return what was.
 
-    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew.
+    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew, what people wrote and no
+    journal holds is journaled.
     """
     mended = [one for one in verified.findings if one.repairable]
     for one in mended:
@@ -237,6 +272,9 @@ def repair(store: Store, verified: Verified) -> list[Finding]:
             with store.write() as connection:
                 count_anew(connection)
                 count_served_anew(connection)
+        elif one.kind == "orphaned":
+            with store.write() as connection:
+                carry_over(connection)
         else:
             with store.write() as connection:
                 connection.execute("DELETE FROM journal_positions WHERE path = ?", [str(path.resolve())])
