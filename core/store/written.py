@@ -66,7 +66,6 @@ KINDS: dict[str, Kind] = {
 }
 """Kind of line → the tables that keep it."""
 _KIND_OF = {kind.table: name for name, kind in KINDS.items()}
-_TABLES = tuple(table for kind in KINDS.values() for table in kind.tables)
 
 
 def journal_of(database: Path, study: str = "") -> Path:
@@ -315,7 +314,7 @@ def _give_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[t
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
     """Delete the rows of lines, which the next fold takes in again from the beginning of their journals."""
-    for table in _TABLES if lines else ():
+    for table in (name for kind in KINDS.values() for name in kind.tables if lines):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
 
 
@@ -332,7 +331,7 @@ def compare(cursor: duckdb.DuckDBPyConnection, stored: Journaled) -> Compared:
     """Hold the rows of a database against what its journals say that people wrote."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
-    expected: dict[str, dict[str, list[bytes]]] = {table: {} for table in _TABLES}
+    expected: dict[str, dict[str, list[bytes]]] = {table: {} for kind in KINDS.values() for table in kind.tables}
     for line_id, line in stored.counting.items():
         for table, row in rows_of(line):
             expected[table].setdefault(line_id, []).append(orjson.dumps(row))
