@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,22 +172,21 @@ def _verify_written(store: Store) -> tuple[int, list[Finding]]:
     except (AnamnesisError, OSError):
         return 0, []  # a damaged journal, which is another finding
     found = []
-    counting, lines = journaled.counting, journaled.lines
-
-    def named(ids: Sequence[str]) -> str:
-        line = lines.get(ids[0])
-        by = f" by {line.by}" if line and line.by else ""
-        return f"{len(ids):,} of the things that people wrote ({line.kind if line else 'withdrawn'}{by} …)"
-
-    if compared.missing:
-        words = f"holds {named(compared.missing)} that the database lacks"
-        found.append(Finding("missing", PEOPLE, words, True, lines=compared.missing))
-    if compared.different:
-        words = f"holds {named(compared.different)} otherwise than the database"
-        found.append(Finding("different", PEOPLE, words, lines=compared.different))
+    for kind, ids, words in (
+        ("missing", compared.missing, "that the database lacks"),
+        ("different", compared.different, "otherwise than the database"),
+    ):
+        by_folder: dict[str, list[str]] = {}
+        for line_id in ids:
+            by_folder.setdefault(journaled.folders.get(line_id, PEOPLE), []).append(line_id)
+        for folder, lines in by_folder.items():
+            first = journaled.lines.get(lines[0])  # none: a row of a job that somebody deleted
+            example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
+            what = f"holds {len(lines):,} of the things that people wrote ({example}) {words}"
+            found.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
     for table, count in compared.alone.items():
-        found.append(Finding("orphaned", table, f"has {count:,} rows that people wrote and no journal holds", True))
-    return len(counting), found
+        found.append(Finding("orphaned", table, f"has {count:,} rows that no journal holds", True))
+    return len(journaled.counting), found
 
 
 def _read(path: Path, held: _Held) -> None:

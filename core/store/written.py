@@ -32,7 +32,6 @@ from core.text.case_items import BY_RULE
 
 PEOPLE = "people"
 """The folder of the journal, among those of runs and jobs."""
-_AGAIN = "save it again"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def write(
         for row in rows
     ]
     if lines:
-        append_shared(journal_of(path_of(connection), study), lines, _AGAIN)
+        append_shared(journal_of(path_of(connection), study), lines, "save it again")
         take_in(connection, lines)
     return len(lines)
 
@@ -208,9 +207,13 @@ _OF_A_RUN = b'{"type":"run",'
 
 @dataclass(frozen=True)
 class Journaled:
-    """What journals say: line of what people wrote by its id, ids that were withdrawn, and ids of rows of jobs."""
+    """What journals say: lines of what people wrote by their ids, ids that were withdrawn, and ids of rows of jobs.
+
+    ``folders`` names the folder of the journal that holds a line.
+    """
 
     lines: Mapping[str, WrittenLine]
+    folders: Mapping[str, str]
     withdrawn: frozenset[str]
     of_jobs: frozenset[str]
 
@@ -223,6 +226,7 @@ class Journaled:
 def journaled(database: Path) -> Journaled:
     """Read what people wrote, and what jobs wrote into the same tables, from the journals of a database."""
     lines: dict[str, WrittenLine] = {}
+    folders: dict[str, str] = {}
     withdrawn, of_jobs = set[str](), set[str]()
     about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{table}"' for table in _KIND_OF))
     for path in sorted(journals_of(database).glob("*/journal.jsonl")):
@@ -232,11 +236,12 @@ def journaled(database: Path) -> Journaled:
         for _, line in read_lines(path, about=about):
             if isinstance(line, WrittenLine):
                 lines.setdefault(line.line_id, line)
+                folders.setdefault(line.line_id, path.parent.name)
             elif isinstance(line, WithdrawnLine):
                 withdrawn.update(line.lines)
             elif isinstance(line, RowLine) and (row := as_written(line)):
                 of_jobs.add(row.line_id)
-    return Journaled(lines, frozenset(withdrawn), frozenset(of_jobs))
+    return Journaled(lines, folders, frozenset(withdrawn), frozenset(of_jobs))
 
 
 def carry_over(connection: duckdb.DuckDBPyConnection) -> int:

@@ -51,7 +51,7 @@ from core.store.queries.accuracy import case_scores
 from core.store.queries.cases import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.facts import all_facts_saved, facts_saved, save_facts
 from core.store.queries.labels import Label, delete_run, label_run, labels
-from core.store.queries.reviews import add_review, withdraw_review
+from core.store.queries.reviews import add_review
 from core.store.review_records import Review, ReviewItem
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, fold_anew, repair, restore, verify
@@ -373,8 +373,8 @@ def test_a_new_kind_needs_its_table_and_an_entry(store: Store, monkeypatch: pyte
 
 def test_what_was_taken_back_stays_away(full: Store) -> None:
     store = full
+    assert main(["experts", "withdraw", "Answers", "--reason", "planned by mistake"]) == 0
     with store.write() as connection:
-        withdraw_review(connection, state_of_id(store, connection, "Answers"), "planned by mistake")
         assert delete_profiles(connection, [CASE.case_key]) == 3
     label_run(store, "run0", Label("Again"))
     delete_run(store, "run0")
@@ -385,11 +385,6 @@ def test_what_was_taken_back_stays_away(full: Store) -> None:
     again = from_the_journals(store)
     assert shown(again) == before
     assert verify(again).findings == ()
-
-
-def state_of_id(store: Store, connection: duckdb.DuckDBPyConnection, name: str) -> str:
-    (review_id,) = connection.execute("SELECT review_id FROM reviews WHERE name = ?", [name]).fetchall()[0]
-    return str(review_id)
 
 
 def everything(store: Store) -> None:
