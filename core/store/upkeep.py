@@ -171,11 +171,12 @@ def _verify_written(store: Store) -> tuple[int, list[Finding]]:
             compared = compare(cursor, journaled)
     except (AnamnesisError, OSError):
         return 0, []  # a damaged journal, which is another finding
-    found = []
-    for kind, ids, words in (
+    found: list[Finding] = []
+    amiss: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
         ("missing", compared.missing, "that the database lacks"),
         ("different", compared.different, "otherwise than the database"),
-    ):
+    )
+    for kind, ids, words in amiss:
         by_folder: dict[str, list[str]] = {}
         for line_id in ids:
             by_folder.setdefault(journaled.folders.get(line_id, PEOPLE), []).append(line_id)

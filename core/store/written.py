@@ -343,11 +343,11 @@ def compare(cursor: duckdb.DuckDBPyConnection, stored: Journaled) -> Compared:
     for kind in KINDS.values():
         for table in kind.tables:
             there: dict[str, list[bytes]] = {}
-            for row in _rows(cursor, table):
-                line_id = row["line_id"]
+            for what in _rows(cursor, table):
+                line_id = what["line_id"]
                 if line_id is not None:
-                    there.setdefault(line_id, []).append(orjson.dumps(tuple(row.values())[:-2]))
-                elif not _is_by_rule(table, row):
+                    there.setdefault(line_id, []).append(orjson.dumps(_row(table, what)))
+                elif not _is_by_rule(table, what):
                     alone[table] += 1
             for line_id, rows in expected[table].items():
                 if line_id not in there and table == kind.table:
