@@ -199,7 +199,45 @@ class DoneLine(_Line):
     unit: str
 
 
-Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RunDeletedLine | RowLine | DoneLine
+class WrittenLine(_Line):
+    """What a person wrote: a row of the database and, for kinds that have them, its parts (a review and its items).
+
+    ``kind`` names the tables that keep it (``core.store.written``), ``what`` is the row by its columns. ``by`` is the
+    name of the writer, empty for whoever was at this machine; ``at`` is in seconds since 1970 (UTC). A line is never
+    changed: a newer line replaces it, and a ``WithdrawnLine`` takes it back.
+    """
+
+    type: Literal["written"] = "written"
+    line_id: str
+    kind: str
+    at: float
+    by: str = ""
+    what: dict[str, Any]
+
+
+class WithdrawnLine(_Line):
+    """Takes back what a person wrote, or deletes rows of a job that people can edit; ``lines`` are the ids of both."""
+
+    type: Literal["withdrawn"] = "withdrawn"
+    line_id: str
+    at: float
+    by: str = ""
+    reason: str = ""
+    lines: list[str]
+
+
+Line = (
+    RunHeader
+    | TrialLine
+    | ReplyLine
+    | GradesLine
+    | DeletedLine
+    | RunDeletedLine
+    | RowLine
+    | DoneLine
+    | WrittenLine
+    | WithdrawnLine
+)
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -252,10 +290,13 @@ def writable(place: Path) -> Iterator[None]:
 
 
 class JournalWriter(AbstractContextManager["JournalWriter"]):
-    """Appends lines; each is on disk when ``append`` returns."""
+    """Appends lines; each is on disk when ``append`` returns.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    ``then`` says in errors what to do once the journal can be written again.
+    """
+
+    def __init__(self, path: Path, then: str = "resume the run") -> None:
+        self._path, self._then = path, then
         with writable(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_line(path)
@@ -278,7 +319,7 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
             full = error.errno in NO_ROOM
             reason = no_room(error, self._path) if full else error.strerror
             what_to_do = "make room" if full else f"see that {self._path.parent} can be written"
-            why = f"The journal {self._path} cannot be written ({reason}): {what_to_do}, then resume the run."
+            why = f"The journal {self._path} cannot be written ({reason}): {what_to_do}, then {self._then}."
             aside = self._path.with_name("room")
             if error.errno not in NO_ROOM or not aside.exists():
                 raise AnamnesisError(why) from error
@@ -428,11 +469,11 @@ def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> N
             written.exception()  # whoever was cancelled does not ask
 
 
-def append_shared(path: Path, lines: Sequence[Line]) -> None:
+def append_shared(path: Path, lines: Sequence[Line], then: str = "resume the run") -> None:
     """Write lines to a journal that several processes write to now and then, one after the other."""
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.parent / "running.lock"), JournalWriter(path) as journal:
+        with FileLock(path.parent / "running.lock"), JournalWriter(path, then) as journal:
             journal.append_all(lines)
 
 

@@ -25,7 +25,12 @@ def local_folder() -> Path:
 
 def journals_folder() -> Path:
     """Return the folder with one sub-folder per run."""
-    return local_folder() / f"{database_path().stem}.journals"
+    return journals_of(database_path())
+
+
+def journals_of(database: Path) -> Path:
+    """Return the folder of the journals that belong to a database."""
+    return database.parent / f"{database.stem}.journals"
 
 
 def extensions() -> list[Path]:

@@ -10,7 +10,7 @@ import typer
 
 from core.cli.options import Out, Printed, folded_store, new_file, print_rows
 from core.errors import AnamnesisError
-from core.measures.experts.reviewing import states
+from core.measures.experts.reviewing import states, withdraw
 from core.measures.experts.vignette_workbooks import (
     SHEETS,
     is_vignette_workbook,
@@ -95,6 +95,16 @@ def workbook(
     with new_file(out) as written:
         written.write_bytes(content)
     print(f"Wrote {out} ({SHEETS[asked].lower()}). Take it in again with `python -m core experts import {out}`.")
+    return 0
+
+
+@app.command("withdraw")
+def withdraw_review(
+    review: Annotated[str, typer.Argument(help="The review, by name.")],
+    reason: Annotated[str, typer.Option(help="Why; it stands in the journal beside what was said.")],
+) -> int:
+    """Take a review back with all that was said in it: no figure counts it, and no fold brings it back."""
+    print(f"The review {withdraw(folded_store(), review, reason).name} was withdrawn.")
     return 0
 
 

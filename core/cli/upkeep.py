@@ -27,7 +27,7 @@ def verify(
         typer.Option("--repair", help="Take what the database lacks from the journals, drop torn lines, count anew."),
     ] = False,
     let_journal_win: Annotated[
-        bool, typer.Option("--fold", help="Where database and journal hold different trials, take the journal's.")
+        bool, typer.Option("--fold", help="Where database and journal hold something differently, take the journal's.")
     ] = False,
 ) -> int:
     """Compare the database with journals, pictures and data sets: what is missing, different, doubled or damaged."""
@@ -38,10 +38,13 @@ def verify(
         replaced = fold_anew(store, verified) if let_journal_win else 0
         verified = look(store) if mended or replaced else verified
     if replaced:
-        print(f"{replaced:,} trials were replaced by what the journals hold.")
+        print(f"{replaced:,} trials, or things that people wrote, were replaced by what the journals hold.")
     for one in mended:
         print(f"mended: {one.where} {one.words}")
-    counts = f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls"
+    counts = (
+        f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls, "
+        f"{verified.written:,} things that people wrote"
+    )
     if not verified.findings:
         print(f"All is there, and once: {counts}.")
         return 0

@@ -28,10 +28,13 @@ from core.journal import NO_ROOM, PRIVATE
 from core.store import migrations, tallies
 from core.store.lease import NAME, DatabaseBusyError, Opened, forget, gate_of, quoted
 from core.store.tables import OF_A_TRIAL
+from core.store.written import carry_over
 
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
 """What is lent for reading, and what every query takes; who asks for one need not know which database it is."""
+_WRITTEN = "0015_written"
+"""The migration after which what people wrote is in a journal: rows of before are put there with it."""
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
@@ -40,8 +43,7 @@ _UNWRITABLE = tuple(map(os.strerror, (errno.EROFS, errno.EACCES, errno.EPERM)))
 _NO_ROOM = tuple(map(os.strerror, NO_ROOM))
 _DAMAGED = re.compile(r"corrupt|checksum|enough bytes|deserializ|invalidated|INTERNAL", re.IGNORECASE)
 _MAKE_ANEW = (
-    "run `python -m core verify`, which makes it anew from the journals. What experts marked comes back from a backup "
-    "only (`python -m core restore`), a release by importing it again."
+    "run `python -m core verify`, which makes it anew from the journals. A release comes back by importing it again."
 )
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
@@ -64,7 +66,7 @@ class Store:
     @property
     def journals(self) -> Path:
         """The folder with the journals of the runs in this database."""
-        return self.path.parent / f"{self.path.stem}.journals"
+        return paths.journals_of(self.path)
 
     @property
     def version(self) -> str:
@@ -140,7 +142,8 @@ class Store:
             if full := next((words for words in _NO_ROOM if words in str(error)), None):
                 raise NotWritableError(
                     f"The database {self.path} cannot be written ({full}): make room, then try again. Nothing is "
-                    f"lost: what was paid for stands in the journals ({self.journals.name}) and is taken from there.",
+                    f"lost: what was paid for or written stands in the journals ({self.journals.name}) and is taken "
+                    "from there.",
                     full,
                 ) from error
             if not _DAMAGED.search(str(error)):
@@ -175,6 +178,8 @@ class Store:
             if not read_only:
                 with _transaction(opened.connection):
                     migrations.migrate(opened.connection, missing)
+                    if _WRITTEN in missing:
+                        carry_over(opened.connection)
                 log.warning("Brought the database %s up to date: %s.", self.path, ", ".join(missing))
                 return opened
         except BaseException:

@@ -31,10 +31,12 @@ from core.journal import (
     RunDeletedLine,
     RunHeader,
     TrialLine,
+    WithdrawnLine,
+    WrittenLine,
     append_shared,
     read_lines,
 )
-from core.store import rows
+from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
@@ -67,6 +69,7 @@ class FoldReport:
     runs: int = 0
     trials: int = 0
     grades: int = 0
+    written: int = 0
     damaged: tuple[Damaged, ...] = ()
 
 
@@ -75,6 +78,7 @@ class _Chunk:
     """What is to go into the database in one transaction."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    written: list[WrittenLine | WithdrawnLine] = field(default_factory=list)
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     trial_ids: set[str] = field(default_factory=set)
     size: int = 0
@@ -114,12 +118,13 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
         if store.path not in _unwritable:
             _unwritable.add(store.path)
             log.warning("The database %s cannot be written (%s): what it holds is shown.", store.path, error.why)
-    return FoldReport(len(grown), added["runs"], added["trials"], added["grades"], tuple(damaged))
+    return FoldReport(len(grown), added["runs"], added["trials"], added["grades"], added["written"], tuple(damaged))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
     """Insert a chunk and the positions that it reaches; return table → how many rows were new."""
     added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
+    added["written"] = written.take_in(connection, chunk.written)
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     delete_runs(connection, [run_id for (run_id,) in chunk.rows.get("run_deletions", [])])
     now = time.time()
@@ -273,6 +278,13 @@ def _take(chunk: _Chunk, line: Line) -> None:
     elif isinstance(line, GradesLine):
         chunk.add("grades", rows.grade_rows(line))
         chunk.add("calls", rows.regrading_call_rows(line))
+    elif isinstance(line, WithdrawnLine):
+        chunk.written.append(line)
+    elif isinstance(line, WrittenLine):
+        written.rows_of(line)  # raises here, where the place in the journal is known
+        chunk.written.append(line)
+    elif isinstance(line, RowLine) and (editable := written.as_written(line)):
+        chunk.written.append(editable)
     elif isinstance(line, RowLine):
         for name, new in rows.job_rows(line).items():
             chunk.add(name, new)
@@ -326,10 +338,7 @@ _INSERTS = {
                 "prefix_answers",
                 "trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at",
             ),
-            ("profiles", "case_key, content_hash, made_by, made_at"),
-            ("history_items", "case_key, content_hash, made_by, made_at"),
             ("completions", "case_key, content_hash, model, prompt_hash, made_at"),
-            ("run_labels", "run_id, labelled_at"),
         )
     },
     "variants": adding("variants", "variant_id", "DISTINCT ON (variant_id)"),

@@ -94,6 +94,12 @@ def quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
+def path_of(connection: duckdb.DuckDBPyConnection) -> Path:
+    """Return the database file that a connection has open."""
+    (path,) = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = ?", [NAME]).fetchall()[0]
+    return Path(path)
+
+
 def _engine(path: Path) -> duckdb.DuckDBPyConnection:
     """Return the engine of a file. Its SQL reaches that file and nothing else: no others, no network, no extensions."""
     with _lock:

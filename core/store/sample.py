@@ -10,13 +10,11 @@ import io
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import orjson
-import pyarrow as pa
 
 from core import access
 from core.errors import AnamnesisError
@@ -24,15 +22,18 @@ from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.tables import delete_runs, records
+from core.store.queries.labels import labels
+from core.store.queries.reviews import withdraw_review
+from core.store.tables import SCHEMAS, delete_runs, records
+from core.store.written import remove_study, withdraw, write
 
 SAMPLE = "sample"
 """What a run of the sample study notes as its study (``Run.study``)."""
 PACKED = DATA / "sample" / "study.tar.xz"
 _ROWS = "rows.json"
-_OF_A_REVIEW = ("reviews", "review_items", "annotations", "unblindings")
-_BESIDE_JOURNALS = (*_OF_A_REVIEW, "run_labels")
-"""Tables with rows that no run's journal holds."""
+_TAKEN_AWAY = "the sample study was taken away"
+_BESIDE_RUNS = ("reviews", "review_items", "annotations", "unblindings", "run_labels")
+"""Tables with rows that no run's journal holds, because people wrote them."""
 
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
@@ -65,13 +66,15 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
         ) from error
     fold(store)
     with store.write() as connection:
-        _forget_reviews(connection, [str(row["review_id"]) for row in beside["reviews"]])
-        connection.execute("DELETE FROM run_labels WHERE list_contains(?, run_id)", [[path.name for path in found]])
-        for table, rows in beside.items():
-            if rows:
-                connection.register("incoming", pa.Table.from_pylist(rows))
-                connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-                connection.unregister("incoming")
+        reviewed = {review for (review,) in connection.execute("SELECT review_id FROM reviews").fetchall()}
+        named = labels(connection)
+        new = [row for row in beside["reviews"] if row["review_id"] not in reviewed]
+        for row in new:
+            of_review = [one for one in beside["review_items"] if one["review_id"] == row["review_id"]]
+            write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
+        for kind, table in (("annotation", "annotations"), ("unblinding", "unblindings")):
+            write(connection, kind, [one for one in beside[table] if one["review_id"] not in reviewed], study=SAMPLE)
+        write(connection, "label", [one for one in beside["run_labels"] if one["run_id"] not in named], study=SAMPLE)
     return len(found)
 
 
@@ -81,22 +84,30 @@ def take_away(store: Store) -> int:
     fold(store)
     with store.write() as connection:
         gone = sample_runs(connection)
-        _forget_reviews(connection, [review for (review,) in connection.execute(_REVIEWS_OF, [gone]).fetchall()])
+        reviewed = connection.execute(_REVIEWS_OF, [gone]).fetchall()
+        journals = [remove_study(connection, SAMPLE), *(journal_path(run_id, store.journals) for run_id in gone)]
+        # what somebody here said in its reviews and called its runs
+        for (review,) in reviewed:
+            withdraw_review(connection, review, _TAKEN_AWAY)
+        withdraw(connection, "label", "run_id", gone, _TAKEN_AWAY)
         of_runs = "list_contains($runs, run_id)"
         its = f"{of_runs} OR trial_id IN (SELECT trial_id FROM trials WHERE {of_runs})"
         connection.execute(f"DELETE FROM calls WHERE {its}", {"runs": gone})
         delete_runs(connection, gone)
-        paths = [str(journal_path(run_id, store.journals).resolve()) for run_id in gone]
+        paths = [str(path.resolve()) for path in journals]
         connection.execute("DELETE FROM journal_positions WHERE list_contains(?, path)", [paths])
-    for run_id in gone:
-        shutil.rmtree(store.journals / run_id, ignore_errors=True)
+    for path in journals:
+        shutil.rmtree(path.parent, ignore_errors=True)
     return len(gone)
 
 
 def pack(store: Store, packed: Path) -> int:
     """Write all runs and reviews of a store as a sample study; return the bytes of the file."""
     with store.read() as cursor:
-        rows = {table: records(cursor.execute(f"FROM {table}")) for table in _BESIDE_JOURNALS}
+        rows = {
+            table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table}"))
+            for table in _BESIDE_RUNS
+        }
     with tarfile.open(packed, "w:xz", preset=9) as file:
         for journal in sorted(store.journals.glob("*/journal.jsonl")):
             header = next((line for _, line in read_lines(journal) if isinstance(line, RunHeader)), None)
@@ -118,11 +129,6 @@ def _add(file: tarfile.TarFile, name: str, content: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
     file.addfile(entry, io.BytesIO(content))
-
-
-def _forget_reviews(connection: duckdb.DuckDBPyConnection, reviews: Sequence[str]) -> None:
-    for table in _OF_A_REVIEW:
-        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, review_id)", [list(reviews)])
 
 
 _REVIEWS_OF = """

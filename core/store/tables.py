@@ -83,7 +83,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "
         "spans:text"
     ),
+    "reviews": schema_of("review_id:text name:text kind:text plan:text created_at:real"),
     "review_items": schema_of("review_id:text item:text number:int annotators:texts"),
+    "unblindings": schema_of("review_id:text unblinded_by:text reason:text unblinded_at:real"),
+    "fact_sets": schema_of("case_key:text content_hash:text facts:text made_by:text made_at:real"),
     "fact_judgements": schema_of(
         "trial_id:text facts_hash:text model:text prompt_hash:text verdicts:text dropped:int failure:text calls:text "
         "tokens:int cost_usd:real judged_at:real"

@@ -35,6 +35,8 @@ from core.store.fold import fold
 from core.store.rows import CHILDREN, child_rows
 from core.store.tables import OF_A_TRIAL, Row
 from core.store.tallies import count_anew, count_served_anew, miscounted
+from core.store.written import PEOPLE, carry_over, compare, forget_lines
+from core.store.written import journaled as read_written
 
 Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")
@@ -64,7 +66,7 @@ class Finding:
 
     ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
     it), a journal's ``torn`` last line, ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture``
-    whose file is gone. ``trials`` are the ids of those that differ.
+    whose file is gone. ``trials`` are the ids of those that differ, ``lines`` those of what people wrote.
     """
 
     kind: Kind
@@ -72,15 +74,17 @@ class Finding:
     words: str
     repairable: bool = False
     trials: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, and what is amiss in it."""
+    """What was looked at, and what is amiss in it; ``written`` counts what people wrote and nobody took back."""
 
     journals: int
     trials: int
     calls: int
+    written: int
     findings: tuple[Finding, ...]
 
 
@@ -154,8 +158,36 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             imported.load(name)
         except AnamnesisError as error:
             found.append(Finding("damaged", name, str(error)))
+    written, amiss = _verify_written(store)
     trials = sum(map(len, stored.values()))
-    return Verified(len(journals), trials, len(paid), tuple(found))
+    return Verified(len(journals), trials, len(paid), written, (*found, *amiss))
+
+
+def _verify_written(store: Store) -> tuple[int, list[Finding]]:
+    """Return how many lines of what people wrote count, and where the database differs from them."""
+    try:
+        with store.read() as cursor:  # nobody writes a line meanwhile: that takes the database alone
+            journaled = read_written(store.path)
+            compared = compare(cursor, journaled)
+    except (AnamnesisError, OSError):
+        return 0, []  # a damaged journal, which is another finding
+    found: list[Finding] = []
+    amiss: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
+        ("missing", compared.missing, "that the database lacks"),
+        ("different", compared.different, "otherwise than the database"),
+    )
+    for kind, ids, words in amiss:
+        by_folder: dict[str, list[str]] = {}
+        for line_id in ids:
+            by_folder.setdefault(journaled.folders.get(line_id, PEOPLE), []).append(line_id)
+        for folder, lines in by_folder.items():
+            first = journaled.lines.get(lines[0])  # none: a row of a job that somebody deleted
+            example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
+            what = f"holds {len(lines):,} of the things that people wrote ({example}) {words}"
+            found.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
+    for table, count in compared.alone.items():
+        found.append(Finding("orphaned", table, f"has {count:,} rows that no journal holds", True))
+    return len(journaled.counting), found
 
 
 def _read(path: Path, held: _Held) -> None:
@@ -203,13 +235,15 @@ def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
 
 
 def fold_anew(store: Store, verified: Verified) -> int:
-    """Take the trials in which database and journal differ from the journals again; return how many.
+    """Take what database and journal hold differently from the journals again; return how many trials and lines.
 
     What people and later jobs stored of these trials stays, as long as it is not in the trial's own rows.
     """
     trials = [trial for finding in verified.findings for trial in finding.trials]
-    if trials:
+    lines = [line for finding in verified.findings for line in finding.lines]
+    if trials or lines:
         with store.write() as connection:
+            forget_lines(connection, lines)
             for table in (*CHILDREN, "scores", "trials"):
                 if table != "calls":  # paid for in any case
                     connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
@@ -218,13 +252,14 @@ def fold_anew(store: Store, verified: Verified) -> int:
         fold(store)
         with store.write() as connection:
             count_anew(connection)
-    return len(trials)
+    return len(trials) + len(lines)
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
     """Mend what can be mended from journals and rows; return what was.
 
-    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew.
+    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew, what people wrote and no
+    journal holds is journaled.
     """
     mended = [one for one in verified.findings if one.repairable]
     for one in mended:
@@ -237,6 +272,9 @@ def repair(store: Store, verified: Verified) -> list[Finding]:
             with store.write() as connection:
                 count_anew(connection)
                 count_served_anew(connection)
+        elif one.kind == "orphaned":
+            with store.write() as connection:
+                carry_over(connection)
         else:
             with store.write() as connection:
                 connection.execute("DELETE FROM journal_positions WHERE path = ?", [str(path.resolve())])

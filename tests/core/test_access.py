@@ -42,7 +42,7 @@ from core.jobs.solving import Solving, begin_solving
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
-from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind
+from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind, withdraw
 from core.measures.experts.workbooks import export_annotations
 from core.measures.missing import begin_measuring
 from core.measures.registry import measures
@@ -518,6 +518,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "delete a branch": lambda store, _: delete_branch("of-rita", store),
     "plan a review": lambda store, _: plan_review(store, "Second", a_plan()),
     "unblind a review": lambda store, _: unblind(store, "First", VIEWER, "curious"),
+    "withdraw a review": lambda store, _: withdraw(store, "First", "curious"),
     "answer as somebody else": lambda store, _: comment(store, "First", 1, "Ben", "Hm."),
     "take in the sample study": lambda store, _: take_in(store),
 }  # fmt: skip
@@ -554,7 +555,7 @@ def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
                 attempt(server, tmp_path)
                 succeeded.append(what)
     assert succeeded == []
-    assert len(ATTEMPTS) == 48
+    assert len(ATTEMPTS) == 49
     assert (left(), held()) == before
     assert threading.active_count() == threads
     told = [line for line in audit() if line["did"].startswith("refused")]

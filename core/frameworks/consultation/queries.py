@@ -21,6 +21,7 @@ from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.scores import OPENING, Reader, kept, key, newest
 from core.store.selection import OUTCOMES, Selection, select
 from core.store.tables import insert, records
+from core.store.written import write
 from core.text.case_items import UNWELL, Item, items_from_json, items_to_json
 from core.text.profiles import CaseId
 
@@ -45,8 +46,13 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
 
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
-    """Append items. Needs a write lease."""
+    """Append items that rules made and can make again. Needs a write lease."""
     insert(connection, "INSERT INTO history_items BY NAME SELECT * FROM incoming", "history_items", list(new))
+
+
+def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
+    """Journal and append items that a person took from a file or wrote. Needs a write lease."""
+    write(connection, "items", [one._asdict() for one in new])
 
 
 def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:

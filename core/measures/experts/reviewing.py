@@ -432,6 +432,20 @@ def unblind(store: Store, review: str, by: str, reason: str = "") -> None:
         rows.add_unblinding(connection, state.review.review_id, Unblinding(by.strip(), why, time.time()))
 
 
+def withdraw(store: Store, review: str, reason: str) -> Review:
+    """Take a review back with all that was said in it, for good; the runs of a baseline stay until they are deleted.
+
+    Raises ``UsageError`` if there is no such review, or no reason.
+    """
+    access.require("manage", f"withdraw {review}")
+    if not reason.strip():
+        raise UsageError("Say why the review is withdrawn: what was said in it counts no longer.")
+    with store.write() as connection:
+        found = _state(connection, review).review
+        rows.withdraw_review(connection, found.review_id, reason.strip())
+    return found
+
+
 def _check_annotator(annotator: str, review: str) -> None:
     access.require("annotate", f"review {review}")
     access.require_name(annotator)

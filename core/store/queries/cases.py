@@ -20,7 +20,8 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.questions import AsksFor
 from core.store.rows import case_row
-from core.store.tables import insert, records
+from core.store.tables import SCHEMAS, insert, records
+from core.store.written import withdraw, write
 from core.text.profiles import CaseId, Generated
 
 CASE_COLUMNS = (
@@ -130,11 +131,18 @@ class StoredProfile:
 
 
 def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
-    """Add a version for each case and return how many; earlier ones stay as history. Needs a write lease."""
+    """Journal and add a version for each case a person edited; earlier ones stay as history. Needs a write lease.
+
+    Returns how many.
+    """
     access.require("edit")
-    now = time.time()
-    rows = [profile_row(case, generated, now) for case, generated in new]
-    return insert(connection, _ADD, "profiles", rows)
+    now, versions = time.time(), {case: version for case, (version, _) in newest_versions(connection).items()}
+    rows = []
+    for case, generated in new:
+        about = (case.case_key, case.content_hash)
+        version = versions[about] = versions.get(about, 0) + 1
+        rows.append(dict(zip(SCHEMAS["profiles"].names, profile_row(case, generated, now, version), strict=True)))
+    return write(connection, "profile", rows)
 
 
 def newest_profiles(
@@ -162,19 +170,18 @@ def profiled_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
 
 def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
     """Return every profile ever saved for a case as it is now, the newest first."""
-    sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC"
+    sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC, made_at DESC"
     return [_stored(row) for row in records(cursor.execute(sql, {"key": case.case_key, "hash": case.content_hash}))]
 
 
 def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
-    """Take all versions of some cases out and return how many. Needs a write lease."""
+    """Take all versions of some cases out, for good, and return how many. Needs a write lease."""
     access.require("manage")
-    sql = "DELETE FROM profiles WHERE list_contains(?, case_key)"
-    return int(connection.execute(sql, [list(case_keys)]).fetchall()[0][0])
+    return withdraw(connection, "profile", "case_key", case_keys, "deleted")
 
 
-def profile_row(case: Case, generated: Generated, now: float, version: int = 0) -> tuple[Any, ...]:
-    """Return a row of the table of profiles; a version of 0 is still to be given."""
+def profile_row(case: Case, generated: Generated, now: float, version: int) -> tuple[Any, ...]:
+    """Return a row of the table of profiles."""
     g = generated
     profile = None if g.profile is None else g.profile.model_dump_json()
     return (case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now)
@@ -193,13 +200,10 @@ def _stored(row: dict[str, Any]) -> StoredProfile:
 
 
 _STORED = "SELECT * FROM profiles"
-_NEWEST = "QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY version DESC, rowid DESC) = 1"
-_ADD = """
-    INSERT INTO profiles BY NAME
-    SELECT incoming.* REPLACE (coalesce(known.version, 0) + 1 AS version)
-    FROM incoming LEFT JOIN (
-        SELECT case_key, content_hash, max(version) AS version FROM profiles GROUP BY ALL
-    ) AS known USING (case_key, content_hash)"""
+# a person and a job may have given one version number at the same time: the rows of a fold come in another order
+_NEWEST = """
+    QUALIFY row_number() OVER (
+        PARTITION BY case_key, content_hash ORDER BY version DESC, made_at DESC, rowid DESC) = 1"""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from core.events import COUNTED
 from core.store.scores import Reader, kept, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import records
+from core.store.written import write
 from core.text.facts import AtomicFact
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
@@ -43,7 +44,7 @@ class FactSet:
 
 
 def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> FactSet:
-    """Add a list of facts for a case; earlier ones stay as history. Needs a write lease.
+    """Journal and add a list of facts for a case; earlier ones stay as history. Needs a write lease.
 
     Raises ``AnamnesisError`` where two facts have one id.
     """
@@ -53,10 +54,7 @@ def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequenc
     if twice is not None:
         raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
     saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
-    connection.execute(
-        "INSERT INTO fact_sets (case_key, content_hash, facts, made_by, made_at) VALUES (?, ?, ?, ?, ?)",
-        [saved.case_key, saved.content_hash, _FACTS.dump_json(saved.facts).decode(), made_by, saved.made_at],
-    )
+    write(connection, "facts", [{**vars(saved), "facts": _FACTS.dump_json(saved.facts).decode()}])
     return saved
 
 

@@ -9,11 +9,12 @@ import duckdb
 
 from core import access
 from core.errors import UsageError
-from core.journal import JournalWriter, RowLine, RunDeletedLine
+from core.journal import JournalWriter, RunDeletedLine
 from core.store.database import Store
-from core.store.fold import fold, keep_lines
+from core.store.fold import fold
 from core.store.runs import Run, run_record
 from core.store.tables import records
+from core.store.written import withdraw, write
 
 _LONGEST = 200
 """Characters of a name or a tag."""
@@ -63,7 +64,8 @@ def label_run(store: Store, run_id: str, label: Label) -> None:
         if len(words) > _LONGEST:
             raise UsageError(f"A name or tag has at most {_LONGEST} characters: put the rest into the note.")
     row = {"run_id": run_id, "name": name, "tags": tags, "note": label.note.strip(), "labelled_at": time.time()}
-    keep_lines(store, "labels", [RowLine(table="run_labels", row=row)])
+    with store.write() as connection:
+        write(connection, "label", [row])
 
 
 def held_by(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Held:
@@ -89,6 +91,8 @@ def delete_run(store: Store, run_id: str) -> Held:
     fold(store)
     with store.read() as cursor:
         held = held_by(cursor, run_id)
+    with store.write() as connection:
+        withdraw(connection, "label", "run_id", [run_id], "the run was deleted")
     with JournalWriter(path) as journal:
         journal.append(RunDeletedLine(run_id=run_id))
     fold(store)

@@ -1,6 +1,7 @@
 """Reviews by experts: what can be drawn, what was drawn, what people said of it and what graders did.
 
-Annotations are added, never changed; the newest of an annotator counts.
+Reviews, annotations and unblindings are journaled before they are inserted (``core.store.written``). Annotations are
+added, never changed; the newest of an annotator counts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from core.frameworks.base import framework
 from core.store.review_records import Candidate, Item, ItemKind, Review, ReviewItem, ReviewPlan, Unblinding, stored_plan
 from core.store.runs import CAMPAIGNS
 from core.store.selection import TRIALS, Selection, select
-from core.store.tables import insert, records
+from core.store.tables import records
+from core.store.written import withdraw, write
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Annotation:
 
 
 def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
-    """Insert annotations and return how many. Needs a write lease."""
-    rows = []
-    for one in new:
-        spans = orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None
-        rows.append((*(getattr(one, name.name) for name in fields(Annotation) if name.name != "spans"), spans))
-    return insert(connection, "INSERT INTO annotations BY NAME SELECT * FROM incoming", "annotations", rows)
+    """Journal and insert annotations; return how many. Needs a write lease."""
+    rows = [
+        {**vars(one), "spans": orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None}
+        for one in new
+    ]
+    return write(connection, "annotation", rows)
 
 
 def annotations_of(cursor: duckdb.DuckDBPyConnection, review_id: str | None = None) -> list[Annotation]:
@@ -132,21 +134,33 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
-    """Insert a review with its items. Needs a write lease."""
-    connection.execute(
-        "INSERT INTO reviews BY NAME SELECT ? AS review_id, ? AS name, ? AS kind, ? AS plan, ? AS created_at",
-        [review.review_id, review.name, review.plan.kind, review.plan.model_dump_json(), review.created_at],
-    )
-    rows = [(review.review_id, one.item, one.number, list(one.annotators)) for one in items]
-    insert(connection, "INSERT INTO review_items BY NAME SELECT * FROM incoming", "review_items", rows)
+    """Journal and insert a review with its items and who judges which. Needs a write lease."""
+    row = {
+        "review_id": review.review_id,
+        "name": review.name,
+        "kind": review.plan.kind,
+        "plan": review.plan.model_dump_json(),
+        "created_at": review.created_at,
+        "items": [{"item": one.item, "number": one.number, "annotators": list(one.annotators)} for one in items],
+    }
+    write(connection, "review", [row])
 
 
 def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblinding: Unblinding) -> None:
     """Note that the names of a review may be shown from now on. Needs a write lease."""
-    connection.execute(
-        "INSERT INTO unblindings BY NAME SELECT ? AS review_id, ? AS unblinded_by, ? AS reason, ? AS unblinded_at",
-        [review_id, unblinding.by, unblinding.reason, unblinding.at],
-    )
+    row = {
+        "review_id": review_id,
+        "unblinded_by": unblinding.by,
+        "reason": unblinding.reason,
+        "unblinded_at": unblinding.at,
+    }
+    write(connection, "unblinding", [row])
+
+
+def withdraw_review(connection: duckdb.DuckDBPyConnection, review_id: str, reason: str = "") -> None:
+    """Take back a review with all that was said in it. Needs a write lease."""
+    for kind in ("review", "annotation", "unblinding"):
+        withdraw(connection, kind, "review_id", [review_id], reason)
 
 
 def reviews(cursor: duckdb.DuckDBPyConnection) -> list[Review]:

@@ -67,7 +67,7 @@ def test_a_list_that_cannot_be_read_is_named(store: Store) -> None:
     case = a_case()
     with store.write() as connection:
         row = [case.case_key, case.content_hash, '[{"id": 1}]', "Ada", 1.0]
-        connection.execute("INSERT INTO fact_sets VALUES (?, ?, ?, ?, ?)", row)
+        connection.execute("INSERT INTO fact_sets VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     with store.read() as cursor, pytest.raises(AnamnesisError, match=case.case_key):
         facts_saved(cursor, case)

@@ -26,7 +26,7 @@ from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
-from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, newest_items
+from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, keep_items, newest_items
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
 from core.store.scores import Lists, Trials
@@ -380,7 +380,7 @@ def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tupl
             f"No vignette in {path} is that of one of these {len(held):,} cases: choose others by --cases."
         )
     with store.write() as connection:
-        add_items(connection, [_stored(held[key], items) for key, items in found.items.items()])
+        keep_items(connection, [_stored(held[key], items) for key, items in found.items.items()])
     return len(found.items), found.unmatched, len(reading.rejected)
 
 

@@ -1,0 +1,362 @@
+"""What people write, and how it outlives the database: every row is a line of the journal ``people`` first.
+
+A new kind of thing that people write needs an entry in ``KINDS`` and a migration that makes its table, with a column
+``line_id``. Writing, folding, withdrawing and ``verify`` read the entry and need no other code.
+
+Rows of jobs (profiles and items by a model, labels of version 0.4) stand in the same tables. Their lines have no id:
+theirs is a digest of the row, so that people can delete such rows, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from core import access
+from core.errors import AnamnesisError
+from core.journal import RowLine, WithdrawnLine, WrittenLine, append_shared, journal_path, read_lines
+from core.paths import journals_of
+from core.store.lease import path_of
+from core.store.tables import SCHEMAS, Row, arrow_table, records
+from core.text.case_items import BY_RULE
+
+PEOPLE = "people"
+"""The folder of the journal, among those of runs and jobs."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where a kind of line is kept: its ``table``, and a table for each member of ``what`` that is a list of parts.
+
+    ``at`` and ``by`` are the columns that say when a row was written and by whom; without ``by`` it is the visitor. A
+    part shares the columns that its table has in common with ``table``. ``unique`` names the primary key.
+    """
+
+    table: str
+    at: str
+    by: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    unique: str = ""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The table and those of its parts."""
+        return (self.table, *self.parts.values())
+
+
+KINDS: dict[str, Kind] = {
+    "review": Kind("reviews", "created_at", parts={"items": "review_items"}, unique="review_id"),
+    "annotation": Kind("annotations", "annotated_at", "annotator"),
+    "unblinding": Kind("unblindings", "unblinded_at", "unblinded_by"),
+    "label": Kind("run_labels", "labelled_at", unique="run_id, labelled_at"),
+    "facts": Kind("fact_sets", "made_at", "made_by"),
+    "profile": Kind("profiles", "made_at"),
+    "items": Kind("history_items", "made_at"),
+}
+"""Kind of line → the tables that keep it."""
+_KIND_OF = {kind.table: name for name, kind in KINDS.items()}
+
+
+def journal_of(database: Path, study: str = "") -> Path:
+    """Return the journal of what people wrote into a database, or of what came with a study."""
+    return journal_path(f"{PEOPLE}-{study}" if study else PEOPLE, journals_of(database))
+
+
+def write(
+    connection: duckdb.DuckDBPyConnection, kind: str, rows: Iterable[Mapping[str, Any]], *, study: str = ""
+) -> int:
+    """Journal rows that people wrote, then insert them; return how many. Needs a write lease.
+
+    A row is given by the columns of its table. ``study`` names the study that rows came with: they have a journal of
+    their own, which is removed with the study. What is in a journal is in the database after the next fold, even if
+    the transaction fails. Raises ``AnamnesisError`` if the journal cannot be written; nothing is saved then.
+    """
+    of, visitor = KINDS[kind], access.visitor().name
+    lines = [
+        WrittenLine(
+            line_id=uuid.uuid4().hex, kind=kind, at=row[of.at], by=row[of.by] if of.by else visitor, what=dict(row)
+        )
+        for row in rows
+    ]
+    if lines:
+        append_shared(journal_of(path_of(connection), study), lines, "save it again")
+        take_in(connection, lines)
+    return len(lines)
+
+
+def remove_study(connection: duckdb.DuckDBPyConnection, study: str) -> Path:
+    """Delete what people wrote and came with a study; return its journal, to be removed. Needs a write lease."""
+    path = journal_of(path_of(connection), study)
+    lines = (line for _, line in read_lines(path)) if path.exists() else ()
+    forget_lines(connection, [line.line_id for line in lines if isinstance(line, WrittenLine)])
+    return path
+
+
+def withdraw(
+    connection: duckdb.DuckDBPyConnection, kind: str, column: str, values: Sequence[str], reason: str = ""
+) -> int:
+    """Take back the rows of a kind whose ``column`` has one of the values; return how many. Needs a write lease.
+
+    They stay out of a database that is made anew, wherever their lines stand.
+    """
+    table = KINDS[kind].table
+    sql = f"SELECT line_id FROM {table} WHERE list_contains(?, {column})"
+    ids = [line_id for (line_id,) in connection.execute(sql, [list(values)]).fetchall()]
+    lines = sorted({line_id for line_id in ids if line_id is not None})
+    if lines:
+        line = WithdrawnLine(
+            line_id=uuid.uuid4().hex, at=time.time(), by=access.visitor().name, reason=reason, lines=lines
+        )
+        append_shared(journal_of(path_of(connection)), [line], "try again")
+        take_in(connection, [line])
+    connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [list(values)])  # rows made by rule
+    return len(ids)
+
+
+def as_written(line: RowLine) -> WrittenLine | None:
+    """Return the row of a job as a line that people can withdraw; ``None`` if its table is none that people edit."""
+    kind = _KIND_OF.get(line.table)
+    if kind is None:
+        return None
+    row = tuple(line.row[name] for name in SCHEMAS[line.table].names)
+    return WrittenLine(line_id=_digest(line.table, row), kind=kind, at=line.row[KINDS[kind].at], what=line.row)
+
+
+def take_in(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
+    """Insert the rows of lines that are not there yet, but for withdrawn ones; return how many lines were new."""
+    withdrawn: list[Row] = []
+    written: dict[str, WrittenLine] = {}
+    for line in lines:
+        if isinstance(line, WithdrawnLine):
+            withdrawn += [(line_id, line.by, line.reason, line.at) for line_id in line.lines]
+        else:
+            written.setdefault(line.line_id, line)
+    if withdrawn:
+        _insert(connection, "withdrawn", "line_id", arrow_table(_WITHDRAWN, withdrawn))
+    rows: dict[str, list[Row]] = {}
+    for line in written.values():
+        for table, row in rows_of(line):
+            rows.setdefault(table, []).append((*row, line.line_id))
+    new = 0
+    for kind in KINDS.values():
+        for table in kind.tables:
+            if table in rows:
+                schema = SCHEMAS[table].append(pa.field("line_id", pa.string()))
+                unique = kind.unique if table == kind.table else ""
+                added = _insert(connection, table, "line_id", arrow_table(schema, rows[table]), unique)
+                new += added if table == kind.table else 0
+    forget_lines(connection, [line_id for line_id, *_ in withdrawn])
+    return new
+
+
+_WITHDRAWN = pa.schema(
+    [(name, pa.string()) for name in ("line_id", "withdrawn_by", "reason")] + [("withdrawn_at", pa.float64())]
+)
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, key: str, rows: pa.Table, unique: str = "") -> int:
+    keep_out = "" if table == "withdrawn" else "ANTI JOIN withdrawn USING (line_id)"
+    and_unique = f"ANTI JOIN {table} USING ({unique})" if unique else ""
+    distinct = f"DISTINCT ON ({unique or key})" if unique or table == "withdrawn" else ""
+    connection.register("incoming", rows)
+    try:
+        (count,) = connection.execute(
+            f"INSERT INTO {table} BY NAME SELECT {distinct} incoming.* FROM incoming "
+            f"ANTI JOIN {table} USING ({key}) {and_unique} {keep_out}"
+        ).fetchall()[0]
+    finally:
+        connection.unregister("incoming")
+    return int(count)
+
+
+def rows_of(line: WrittenLine) -> list[tuple[str, Row]]:
+    """Return the rows of a line with their tables. Raises ``AnamnesisError`` for a kind of a newer program."""
+    kind = KINDS.get(line.kind)
+    if kind is None:
+        raise AnamnesisError(
+            f"A line of what people wrote is of the kind {line.kind!r}, which this program does not know: update it."
+        )
+    found = [(kind.table, _row(kind.table, line.what))]
+    for name, table in kind.parts.items():
+        found += [(table, _row(table, {**line.what, **part})) for part in line.what.get(name, ())]
+    return found
+
+
+def _row(table: str, what: Mapping[str, Any]) -> Row:
+    return tuple(what.get(name) for name in SCHEMAS[table].names)
+
+
+def _digest(table: str, row: Sequence[Any], twin: int = 0) -> str:
+    """Return the id of a row without a line of its own; of rows that are alike, ``twin`` counts the earlier ones."""
+    return hashlib.sha256(orjson.dumps([table, *row, *([twin] if twin else [])])).hexdigest()[:32]
+
+
+_OF_A_RUN = b'{"type":"run",'
+"""Begins the journal of a run, which holds nothing that people wrote and is by far the longest."""
+
+
+@dataclass(frozen=True)
+class Journaled:
+    """What journals say: lines of what people wrote by their ids, ids that were withdrawn, and ids of rows of jobs.
+
+    ``folders`` names the folder of the journal that holds a line.
+    """
+
+    lines: Mapping[str, WrittenLine]
+    folders: Mapping[str, str]
+    withdrawn: frozenset[str]
+    of_jobs: frozenset[str]
+
+    @property
+    def counting(self) -> dict[str, WrittenLine]:
+        """The lines that nobody took back, by their ids."""
+        return {line_id: line for line_id, line in self.lines.items() if line_id not in self.withdrawn}
+
+
+def journaled(database: Path) -> Journaled:
+    """Read what people wrote, and what jobs wrote into the same tables, from the journals of a database."""
+    lines: dict[str, WrittenLine] = {}
+    folders: dict[str, str] = {}
+    withdrawn, of_jobs = set[str](), set[str]()
+    about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{table}"' for table in _KIND_OF))
+    for path in sorted(journals_of(database).glob("*/journal.jsonl")):
+        with path.open("rb") as file:
+            if file.read(len(_OF_A_RUN)) == _OF_A_RUN:
+                continue
+        for _, line in read_lines(path, about=about):
+            if isinstance(line, WrittenLine):
+                lines.setdefault(line.line_id, line)
+                folders.setdefault(line.line_id, path.parent.name)
+            elif isinstance(line, WithdrawnLine):
+                withdrawn.update(line.lines)
+            elif isinstance(line, RowLine) and (row := as_written(line)):
+                of_jobs.add(row.line_id)
+    return Journaled(lines, folders, frozenset(withdrawn), frozenset(of_jobs))
+
+
+def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
+    """Journal the rows that stand in the database alone, and give every row the id of its line; return how many lines.
+
+    Needs a write lease. Ids are digests of the rows, so that what was interrupted can be done again. What is made by
+    rule is left out: it is made again when it is needed.
+    """
+    database = path_of(connection)
+    stored = journaled(database)
+    known = stored.lines.keys() | stored.of_jobs
+    new: list[WrittenLine] = []
+    for name, kind in KINDS.items():
+        parts = _parts(connection, kind)
+        ids: dict[str, list[tuple[int, str]]] = {table: [] for table in kind.tables}
+        twins = Counter[str]()
+        for what in _rows(connection, kind.table):
+            rowid, line_id = what.pop("rowid"), what.pop("line_id")
+            if _is_by_rule(kind.table, what):
+                continue
+            if line_id is None:
+                alike = _digest(kind.table, tuple(what.values()))
+                line_id = _digest(kind.table, tuple(what.values()), twins[alike])
+                twins[alike] += 1
+                ids[kind.table].append((rowid, line_id))
+            for member, (table, shared, groups) in parts.items():
+                group = groups.get(tuple(what[column] for column in shared), [])
+                ids[table] += [(part["rowid"], line_id) for part in group]
+                names = [column for column in SCHEMAS[table].names if column not in shared]
+                what[member] = [{column: part[column] for column in names} for part in group]
+            if line_id not in known:
+                by = what[kind.by] if kind.by else ""
+                new.append(WrittenLine(line_id=line_id, kind=name, at=what[kind.at], by=by, what=what))
+        for table, of_rows in ids.items():
+            _give_ids(connection, table, of_rows)
+    if new:
+        append_shared(journal_of(database), new, "open the database again")
+    return len(new)
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> list[dict[str, Any]]:
+    columns = ", ".join(SCHEMAS[table].names)
+    return records(connection.execute(f"SELECT {columns}, rowid, line_id FROM {table} ORDER BY rowid"))
+
+
+_Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, kind: Kind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
+    """Return member → the table of its parts, the columns that it shares, and its rows by their values there."""
+    found = {}
+    for member, table in kind.parts.items():
+        shared = tuple(name for name in SCHEMAS[table].names if name in SCHEMAS[kind.table].names)
+        groups: _Groups = {}
+        for row in _rows(connection, table):
+            groups.setdefault(tuple(row[name] for name in shared), []).append(row)
+        found[member] = (table, shared, groups)
+    return found
+
+
+def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
+    return table == "history_items" and str(row["made_by"]).partition("-")[0] in BY_RULE
+
+
+def _give_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[tuple[int, str]]) -> None:
+    if not ids:
+        return
+    rowids, lines = zip(*ids, strict=True)
+    connection.register("incoming", pa.table({"place": rowids, "line_id": lines}))
+    try:
+        connection.execute(f"UPDATE {table} SET line_id = incoming.line_id FROM incoming WHERE {table}.rowid = place")
+    finally:
+        connection.unregister("incoming")
+
+
+def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
+    """Delete the rows of lines, which the next fold takes in again from the beginning of their journals."""
+    for table in (name for kind in KINDS.values() for name in kind.tables if lines):
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The ids of lines that the database lacks or holds otherwise, and table → how many rows no journal has."""
+
+    missing: tuple[str, ...]
+    different: tuple[str, ...]
+    alone: Mapping[str, int]
+
+
+def compare(cursor: duckdb.DuckDBPyConnection, stored: Journaled) -> Compared:
+    """Hold the rows of a database against what its journals say that people wrote."""
+    missing, different = set[str](), set[str]()
+    alone = Counter[str]()
+    expected: dict[str, dict[str, list[bytes]]] = {table: {} for kind in KINDS.values() for table in kind.tables}
+    for line_id, line in stored.counting.items():
+        for table, row in rows_of(line):
+            expected[table].setdefault(line_id, []).append(orjson.dumps(row))
+    for kind in KINDS.values():
+        for table in kind.tables:
+            there: dict[str, list[bytes]] = {}
+            for what in _rows(cursor, table):
+                line_id = what["line_id"]
+                if line_id is not None:
+                    there.setdefault(line_id, []).append(orjson.dumps(_row(table, what)))
+                elif not _is_by_rule(table, what):
+                    alone[table] += 1
+            for line_id, rows in expected[table].items():
+                if line_id not in there and table == kind.table:
+                    missing.add(line_id)
+                elif sorted(there.get(line_id, [])) != sorted(rows):
+                    different.add(line_id)
+            for line_id in there.keys() - expected[table].keys() - stored.of_jobs:
+                if line_id in stored.lines or line_id in stored.withdrawn:
+                    different.add(line_id)
+                else:
+                    alone[table] += len(there[line_id])
+    return Compared(tuple(sorted(missing)), tuple(sorted(different - missing)), dict(alone))

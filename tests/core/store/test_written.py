@@ -1,0 +1,531 @@
+"""What people write survives: delete the database, fold, and every answer, review, list, profile and name is there."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pytest
+from core.measures.history.measures import save_items_of_facts, stored_items
+
+from core.case import Fact, Profile
+from core.cli.app import main
+from core.errors import AnamnesisError
+from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
+from core.measures.experts.adjudication import (
+    against_grader,
+    agreement,
+    corrected_accuracies,
+    decisions_of,
+    pairs,
+    shares,
+)
+from core.measures.experts.reviewing import (
+    answer_vignette,
+    comment,
+    highlight,
+    plan_review,
+    record,
+    span_of,
+    state_of,
+    states,
+    unblind,
+    vignette_of,
+)
+from core.measures.experts.workbooks import export_annotations, import_csv
+from core.paths import ROOT
+from core.store import migrations, written
+from core.store.database import Store
+from core.store.fold import fold, keep_lines
+from core.store.queries.accuracy import case_scores
+from core.store.queries.cases import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
+from core.store.queries.facts import all_facts_saved, facts_saved, save_facts
+from core.store.queries.labels import Label, delete_run, label_run, labels
+from core.store.queries.reviews import add_review
+from core.store.review_records import Review, ReviewItem
+from core.store.tables import SCHEMAS, schema_of
+from core.store.upkeep import backup, fold_anew, repair, restore, verify
+from core.store.written import KINDS, Kind, journal_of, write
+from core.text.facts import AtomicFact
+from core.text.profiles import Generated
+from tests.core.measures.experts.reviews import MODELS, a_plan, answer_all, store_talks
+from tests.core.store.builders import a_case
+from tests.support.stores import NAME, copy_of
+
+CASE = a_case(0, profile=None, specialty="Dermatology", vignette="A man with an itch, number 0.")
+PLAIN = Generated(
+    suitable=True,
+    speaker="patient",
+    profile=Profile(basic=(Fact(key="chief complaint", value="cough", lay="I cough."),), made_by="Ada"),
+    made_by="Ada",
+    note="",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Two models' conversations on six cases, each with a free response that is graded."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "here" / NAME))
+    return copy_of(store_talks, tmp_path / "here")
+
+
+def from_the_journals(store: Store) -> Store:
+    """Delete the database and make it anew from its journals, which are folded twice."""
+    store.path.unlink()
+    store.path.with_name(f"{store.path.name}.wal").unlink(missing_ok=True)
+    made = Store(store.path)
+    fold(made)
+    with made.write() as connection:
+        connection.execute("DELETE FROM journal_positions")
+    fold(made)
+    return made
+
+
+def fact(id_: str) -> AtomicFact:
+    return AtomicFact(id=id_, key="k", text=f"“{id_}” é", lay="l", told=True, topic="onset")
+
+
+def judge_conversations(store: Store) -> None:
+    """Ada and Ben judge all of 12 conversations and differ on two; Cyd breaks ties; an answer is changed."""
+    review = plan_review(store, "Talks", a_plan(number=12, shared=1))
+    answer_all(store, review, "Ada")
+    answer_all(store, review, "Ben", but={2: "no", 5: "no"})
+    record(store, "Talks", 7, "Ada", "in_vignette", "no", "I read it again")
+    comment(store, "Talks", 1, "Ada", "An odd talk.")
+    highlight(store, "Talks", 1, "Ada", [span_of(1, "I itch since day 3.", "since day")])
+    record(store, "Talks", 2, "Cyd", "medical_terms", "no")
+    record(store, "Talks", 5, "Cyd", "medical_terms", "yes")
+    unblind(store, "Talks", "Ada", "the deadline")
+
+
+def judge_answers(store: Store) -> None:
+    """Ada and Ben judge four free responses each, without seeing the other's; names are shown before Ben is done."""
+    plan_review(store, "Answers", a_plan(kind="answers", number=8, shared=0))
+    state = state_of(store, "Answers")
+    for who, count in (("Ada", 4), ("Ben", 3)):
+        for place, item in enumerate(state.own_items(who)[:count]):
+            record(store, "Answers", item.number, who, "equivalent", "yes" if place else "no")
+    unblind(store, "Answers", "Ada", "the deadline")
+
+
+def answer_vignettes(store: Store) -> None:
+    """Ada answers two of three vignettes whole and one in her own words only."""
+    plan = a_plan(kind="baseline", number=3, annotators=("Ada",), shared=0, specialties=("Neurology",))
+    state = state_of(store, plan_review(store, "Vignettes", plan).review_id)
+    for place, item in enumerate(state.own_items("Ada")):
+        case = vignette_of(store, state, item.item, "Ada")
+        wrong = next(choice for choice in case.choices if choice != case.answer)
+        answer_vignette(store, "Vignettes", item.number, "Ada", "frq", case.answer)
+        if place < 2:
+            answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", case.answer if place else wrong)
+
+
+def import_answers(store: Store) -> None:
+    import_csv(
+        store,
+        b"model,case,annotator,question,value,comment\n"
+        b"gpt_4,craftmd/case_7,Eve,medical_terms,no,\ngpt_4,craftmd/case_8,Eve,medical_terms,yes,long\n",
+    )
+
+
+def edit_facts(store: Store) -> None:
+    for facts in ([fact("a"), fact("b")], [fact("b")]):
+        with store.write() as connection:
+            save_facts(connection, CASE, facts, "Ada")
+
+
+def edit_profiles(store: Store) -> None:
+    """A model's job makes version 1, Ada edits it, and the model's is used again as version 3."""
+    made = PLAIN.model_copy(update={"made_by": "openai/p", "note": "By a model."})
+    row = profile_row(CASE, made, 1.0, 1)
+    line = RowLine(table="profiles", row=dict(zip(SCHEMAS["profiles"].names, row, strict=True)))
+    keep_lines(store, "profiles-0123456789abcdef", [line])
+    for word in (PLAIN, made):
+        with store.write() as connection:
+            add_profiles(connection, [(CASE, word)])
+
+
+def take_items(store: Store) -> None:
+    path = store.path.with_name("mediq.jsonl")
+    path.write_text(json.dumps({"context": [CASE.vignette], "facts": ["The patient has an itch."]}))
+    save_items_of_facts(store, path, [CASE])
+
+
+def name_runs(store: Store) -> None:
+    assert main(["label", "run0", "--name", "First try", "--tag", "pilot"]) == 0
+    assert main(["label", "run0", "--note", "Ten questions."]) == 0
+    label_run(store, "run1", Label("To be unnamed", ("x",)))
+    label_run(store, "run1", Label())
+
+
+WRITTEN: dict[str, Callable[[Store], None]] = {
+    "answers about conversations": judge_conversations,
+    "answers about free responses": judge_answers,
+    "answers to vignettes": answer_vignettes,
+    "answers from a file": import_answers,
+    "facts": edit_facts,
+    "profiles": edit_profiles,
+    "items": take_items,
+    "names": name_runs,
+}
+
+
+def shown(store: Store) -> dict[str, Any]:
+    """What pages and commands show of it all: figures, forms, lists and exports."""
+    out = io.StringIO()
+    export_annotations(store, out)
+    found: dict[str, Any] = {"export": out.getvalue(), "items": stored_items(store, CASE)}
+    for state in states(store):
+        name = state.review.name
+        found[f"{name}, state"] = (state.review, state.items, dict(state.said), state.progress, state.missing)
+        found[f"{name}, order"] = {who: state.own_items(who) for who in state.review.plan.annotators}
+        if state.review.unblinded:
+            decided = decisions_of(store, state)
+            found[f"{name}, decided"] = decided
+            questions = state.review.plan.questions
+            found[f"{name}, figures"] = (
+                shares(decided),
+                pairs(decided, questions),
+                repr(agreement(decided, questions)) if state.review.plan.shared else None,
+            )
+            beside = against_grader(store, decided)
+            found[f"{name}, grader"] = beside
+            if state.review.plan.kind == "answers":
+                found[f"{name}, corrected"] = repr(corrected_accuracies(store, state, beside.judged))
+    with store.read() as cursor:
+        found["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
+        found["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))
+        found["names"] = labels(cursor)
+        found["scores"] = sorted(map(repr, case_scores(cursor, mcq_rule="mcq_strict")))
+    return found
+
+
+def rows_of_people(store: Store) -> int:
+    with store.read() as cursor:
+        return sum(
+            cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+            for kind in KINDS.values()
+            for table in kind.tables
+        )
+
+
+@pytest.mark.parametrize("what", WRITTEN)
+def test_it_is_there_after_the_database_was_deleted(store: Store, what: str) -> None:
+    empty = shown(store)
+    WRITTEN[what](store)
+    before, count = shown(store), rows_of_people(store)
+    assert before != empty
+    again = from_the_journals(store)
+    assert shown(again) == before
+    assert rows_of_people(again) == count
+    assert verify(again).findings == ()
+
+
+def test_the_figures_are_those_of_the_answers(full: Store) -> None:
+    again = from_the_journals(full)
+    decided = decisions_of(again, state_of(again, "Talks"))
+    # of 12 conversations two are tied: Cyd says no of one and yes of the other
+    about_terms = [one for one in shares(decided) if one.question == "medical_terms"]
+    assert (sum(one.yes for one in about_terms), sum(one.n for one in about_terms)) == (11, 12)
+    percent = next(one for one in agreement(decided, ["medical_terms"]) if one.measure == "percent agreement")
+    assert (percent.value, percent.n) == (pytest.approx(10 / 12), 12)
+    assert {one.model for one in decided} == set(MODELS)
+
+
+def test_a_review_that_is_blinded_stays_so_with_the_same_items_for_the_same_people(store: Store) -> None:
+    plan_review(store, "Talks", a_plan(number=6, annotators=("Ada", "Ben", "Cyd"), seed=4))
+    before = state_of(store, "Talks")
+    after = state_of(from_the_journals(store), "Talks")
+    assert after.blinded
+    for who in ("Ada", "Ben", "Cyd"):
+        assert after.own_items(who) == before.own_items(who)
+    assert sum(len(one.annotators) for one in after.items) == 6 + 2  # a third of six is seen by two
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from core.store.database import Store
+from core.store.queries.reviews import Annotation, add_annotations
+from core.store.review_records import ASKED_OF
+store, who = Store(Path(sys.argv[1])), sys.argv[2]
+for number in range(1, 41):
+    item, value = f"release:m:craftmd/case_{number}", "yes" if number % 2 else "no"
+    with store.write() as connection:
+        add_annotations(
+            connection, [Annotation(item, who, one, value, review_id="many") for one in ASKED_OF["conversations"]]
+        )
+"""
+
+
+def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> None:
+    items = [ReviewItem(f"release:m:craftmd/case_{n}", n, ("Ada", "Ben")) for n in range(1, 41)]
+    with store.write() as connection:
+        add_review(connection, Review("Many", a_plan(number=40, shared=1), "many"), items)
+    command = [sys.executable, "-c", _WRITER, str(store.path)]
+    writers = [subprocess.Popen([*command, who], cwd=ROOT) for who in ("Ada", "Ben")]
+    assert [one.wait(timeout=300) for one in writers] == [0, 0]
+    for made in (store, from_the_journals(store)):
+        state = state_of(made, "Many")
+        assert {key: one.value for key, one in state.said.items()} == {
+            (item.item, who, question): "yes" if item.number % 2 else "no"
+            for item in items
+            for who in ("Ada", "Ben")
+            for question in state.questions
+        }
+        with made.read() as cursor:
+            assert cursor.execute("SELECT count(*) FROM annotations").fetchall() == [(400,)]
+    assert verify(store).written == 401
+
+
+def test_what_was_journaled_is_there_although_the_database_could_not_be_written(store: Store) -> None:
+    with suppress(ZeroDivisionError), store.write() as connection:
+        save_facts(connection, CASE, [fact("a")], "Ada")
+        raise ZeroDivisionError  # a kill, a full disk
+    with store.read() as cursor:
+        assert facts_saved(cursor, CASE) is None
+    fold(store)
+    with store.read() as cursor:
+        saved = facts_saved(cursor, CASE)
+    assert saved is not None
+    assert saved.facts == (fact("a"),)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file become longer than so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_on_a_full_disk_nothing_is_saved_and_what_is_there_stays(store: Store) -> None:
+    edit_facts(store)
+    path = journal_of(store.path)
+    before, whole = shown(store), path.read_bytes()
+    with store.write() as connection, pytest.raises(AnamnesisError) as full, room_for(len(whole) + 40):
+        save_facts(connection, CASE, [fact("c")], "Ada")
+    assert str(full.value) == (f"The journal {path} cannot be written (File too large): make room, then save it again.")
+    assert path.read_bytes() == whole
+    assert shown(store) == before
+    assert shown(from_the_journals(store)) == before
+
+
+def test_a_torn_last_line_is_dropped_and_nothing_else(store: Store) -> None:
+    edit_facts(store)
+    before, path = shown(store), journal_of(store.path)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole.splitlines()[-1][:60])
+    assert [(one.kind, one.where) for one in verify(store).findings] == [("torn", "people")]
+    assert shown(from_the_journals(store)) == before
+    name_runs(store)
+    assert path.read_bytes().startswith(whole + b'{"type":"written"')
+    assert verify(store).findings == ()
+
+
+def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store: Store) -> None:
+    edit_facts(store)
+    before, path = shown(store), journal_of(store.path)
+    line = WrittenLine(line_id="x", kind="dream", at=1.0, by="Ada", what={"dream": "of flying"})
+    path.write_bytes(path.read_bytes() + orjson.dumps(line.model_dump()) + b"\n")
+    (damaged,) = fold(store).damaged
+    assert "of the kind 'dream', which this program does not know: update it" in damaged.message
+    assert shown(store) == before
+
+
+def test_a_new_kind_needs_its_table_and_an_entry(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = "dream_id VARCHAR, dreamer VARCHAR, dreamt_at DOUBLE"
+    tables = f"""
+        CREATE TABLE dreams ({columns}, line_id VARCHAR);
+        CREATE TABLE scenes (dream_id VARCHAR, place VARCHAR, line_id VARCHAR)"""
+    monkeypatch.setitem(SCHEMAS, "dreams", schema_of("dream_id:text dreamer:text dreamt_at:real"))
+    monkeypatch.setitem(SCHEMAS, "scenes", schema_of("dream_id:text place:text"))
+    monkeypatch.setitem(KINDS, "dream", Kind("dreams", "dreamt_at", "dreamer", {"scenes": "scenes"}))
+    with store.write() as connection:
+        connection.execute(tables)
+        row = {"dream_id": "d", "dreamer": "Ada", "dreamt_at": 5.0, "scenes": [{"place": "sea"}, {"place": "sky"}]}
+        write(connection, "dream", [row])
+    store.path.unlink()
+    with store.write() as connection:
+        connection.execute(tables)
+    assert fold(store).written == 1
+    with store.read() as cursor:
+        assert cursor.execute("SELECT * EXCLUDE (line_id) FROM dreams").fetchall() == [("d", "Ada", 5.0)]
+        assert cursor.execute("SELECT dream_id, place FROM scenes ORDER BY place").fetchall() == [
+            ("d", "sea"),
+            ("d", "sky"),
+        ]
+    assert (verify(store).written, verify(store).findings) == (1, ())
+
+
+def test_what_was_taken_back_stays_away(full: Store) -> None:
+    store = full
+    assert main(["experts", "withdraw", "Answers", "--reason", "planned by mistake"]) == 0
+    with store.write() as connection:
+        assert delete_profiles(connection, [CASE.case_key]) == 3
+    label_run(store, "run0", Label("Again"))
+    delete_run(store, "run0")
+    before = shown(store)
+    assert "Answers, state" not in before
+    assert before["profiles"] == ([], {})
+    assert "run0" not in before["names"]
+    again = from_the_journals(store)
+    assert shown(again) == before
+    assert verify(again).findings == ()
+
+
+def everything(store: Store) -> None:
+    store_talks(store)
+    for write_some in WRITTEN.values():
+        write_some(store)
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A copy of a store with all that people can write."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "full" / NAME))
+    return copy_of(everything, tmp_path / "full")
+
+
+def change(store: Store, *statements: str) -> None:
+    with store.write() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_verify_counts_and_finds_what_was_changed_and_what_is_missing(
+    full: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = shown(full)
+    count = len([line for _, line in read_lines(journal_of(full.path)) if isinstance(line, WrittenLine)])
+    assert (verify(full).written, verify(full).findings) == (count, ())
+    changed = "question = 'medical_terms' AND annotator = 'Cyd' AND value = 'no'"
+    change(
+        full,
+        f"UPDATE annotations SET value = 'yes' WHERE {changed}",
+        "DELETE FROM fact_sets WHERE made_at = (SELECT max(made_at) FROM fact_sets)",
+    )
+    assert shown(full) != before
+    findings = {(one.kind, one.where): len(one.lines) for one in verify(full).findings}
+    assert findings == {("missing", "people"): 1, ("different", "people"): 1}
+    capsys.readouterr()
+    assert main(["verify"]) == 1
+    out = capsys.readouterr().out
+    assert "missing: people holds 1 of the things that people wrote (facts by Ada …) that the database lacks" in out
+    assert "different: people holds 1 of the things that people wrote (annotation by Cyd …) otherwise" in out
+    assert main(["verify", "--fold"]) == 0
+    assert f"{count:,} things that people wrote" in capsys.readouterr().out
+    assert shown(full) == before
+
+
+def test_a_part_of_a_review_that_was_changed_is_found(full: Store) -> None:
+    before = shown(full)
+    change(full, "UPDATE review_items SET annotators = ['Eve'] WHERE number = 3")
+    found = verify(full)
+    assert [(one.kind, len(one.lines)) for one in found.findings] == [("different", 3)]
+    assert fold_anew(full, found) == 3
+    assert shown(full) == before
+
+
+def test_what_stands_in_the_database_alone_is_named_and_journaled(full: Store) -> None:
+    before, path = shown(full), journal_of(full.path)
+    path.unlink()
+    found = verify(full)
+    assert {one.kind for one in found.findings} == {"orphaned"}
+    repair(full, found)
+    assert verify(full).findings == ()
+    assert shown(from_the_journals(full)) == before
+
+
+def test_a_backup_carries_it(full: Store, tmp_path: Path) -> None:
+    before, out = shown(full), tmp_path / "kept.tar.gz"
+    backup(full, out)
+    other = Store(tmp_path / "there" / NAME)
+    restore(out, other)
+    assert shown(other) == before
+    assert verify(other).findings == ()
+    assert shown(from_the_journals(other)) == before
+
+
+def as_0_4_left_it(store: Store) -> None:
+    """Make the database one of before the journal of people: labels and a job's profile alone were journaled."""
+    path = journal_of(store.path)
+    lines = [line for _, line in read_lines(path) if isinstance(line, WrittenLine)]
+    path.unlink()
+    old = store.path.with_name("old.duckdb")
+    names = [name for name in migrations.MIGRATIONS if name < "0015"]
+    with duckdb.connect(str(old)) as connection:
+        connection.begin()
+        migrations.migrate(connection, names)
+        connection.commit()
+        connection.execute(f"ATTACH '{store.path}' AS new (READ_ONLY)")
+        tables = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'old'").fetchall()
+        for (table,) in tables:
+            if table not in ("migrations", "meta"):
+                columns = connection.execute(
+                    "SELECT column_name FROM duckdb_columns() WHERE database_name = 'old' AND table_name = ?", [table]
+                ).fetchall()
+                order = ", ".join(f'"{column}"' for (column,) in columns)
+                connection.execute(
+                    f"INSERT INTO {table} ({order}) SELECT {order} FROM new.{table} ORDER BY new.{table}.rowid"
+                )
+    old.replace(store.path)
+    store.path.with_name(f"{store.path.name}.wal").unlink(missing_ok=True)
+    named = [RowLine(table="run_labels", row=line.what) for line in lines if line.kind == "label"]
+    append_shared(journal_path("labels", store.journals), named)
+
+
+def test_a_database_of_before_is_journaled_once_at_its_first_opening(full: Store) -> None:
+    before, count = shown(full), rows_of_people(full)
+    as_0_4_left_it(full)
+    # two answers that are alike to the last digit, as an older program may have saved them
+    with duckdb.connect(str(full.path)) as connection:
+        connection.execute("INSERT INTO annotations SELECT * FROM annotations WHERE annotator = 'Cyd'")
+    assert shown(full) == {**before, "export": shown(full)["export"]}
+    lines = [line for _, line in read_lines(journal_of(full.path)) if isinstance(line, WrittenLine)]
+    kinds = Counter(line.kind for line in lines)
+    assert "label" not in kinds, "these have a journal"
+    assert kinds["profile"] == 2, "so has the one that a job made"
+    assert (kinds["review"], kinds["unblinding"], kinds["facts"], kinds["items"]) == (3, 2, 2, 1)
+    opened = journal_of(full.path).read_bytes()
+    with full.write() as connection:
+        assert written.carry_over(connection) == 0
+    assert journal_of(full.path).read_bytes() == opened
+    now = shown(full)
+    again = from_the_journals(full)
+    assert shown(again) == now
+    assert rows_of_people(again) == count + 2
+    assert verify(again).findings == ()
+
+
+def test_an_opening_that_is_killed_after_the_journal_was_written_journals_nothing_twice(
+    full: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = shown(full)
+    as_0_4_left_it(full)
+
+    def carry_over_and_die(connection: duckdb.DuckDBPyConnection) -> int:
+        written.carry_over(connection)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("core.store.database.carry_over", carry_over_and_die)
+        with pytest.raises(KeyboardInterrupt), full.read():
+            pass
+    opened = journal_of(full.path).read_bytes()
+    assert shown(full) == before
+    assert journal_of(full.path).read_bytes() == opened
+    assert shown(from_the_journals(full)) == before
