@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
-from core.events import Answered, Called, Graded, Rated
+from core.events import Answered, Assessed, Called, Graded
 from core.frameworks.base import Campaign, Framework, framework
 from core.frameworks.casting import CastNames
 from core.live.session import Session
@@ -156,10 +156,11 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
                 others[other] = ask_player("live", known, other, human=mode == "one", beside=tested)
     if person:
         asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
+        tested = known.tested.role
         after = "the solver answers" if known.seat("solver") is not None else "you answer"
         seats.info(
-            f"You are the {known.tested.title}. {plain(known.invitation(known.tested.role))}. After the conversation "
-            f"{after}:\n\n{asked}\n\nFurther formats stand under More settings.",
+            f"You are the {known.tested.title}. {plain(known.reading.invitation(tested, tested))}. "
+            f"After the conversation {after}:\n\n{asked}\n\nFurther formats stand under More settings.",
             icon=":material/person:",
         )
     doctors *= 2 if mode == "patients" else 1
@@ -291,7 +292,7 @@ def _outcome(shown: Shown) -> dict[str, str]:
     calls = [event.call for event in events if isinstance(event, Called)]
     told, asked = facts_brought(shown)
     rows = {
-        "Questions": str(known.questions(events)),
+        "Questions": str(known.reading.questions(events)),
         "Facts uncovered": f"{told} of {asked}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
@@ -300,8 +301,9 @@ def _outcome(shown: Shown) -> dict[str, str]:
     for event in events:
         if isinstance(event, Answered) and event.reason is not None:
             rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
-        elif isinstance(event, Rated):
-            rows[event.quality.capitalize()] = f"{event.rating or '–'} of 5"
+        elif isinstance(event, Assessed) and event.turn is None:
+            best = f" of {event.most}" if event.most else ""
+            rows[event.name.capitalize()] = f"{event.value or '–'}{best}"
         elif isinstance(event, Graded) and event.rule != other:
             rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
     return rows

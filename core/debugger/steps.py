@@ -19,6 +19,7 @@ from core.errors import UsageError
 from core.events import (
     GRADED_TYPES,
     Answered,
+    Assessed,
     Called,
     CallRecord,
     Ended,
@@ -29,7 +30,6 @@ from core.events import (
     Graded,
     Probed,
     QuestionType,
-    Rated,
     RoleName,
     Rule,
     Speaker,
@@ -218,8 +218,8 @@ class _Reader:
                 self._summary = event.text
                 if not self._is_called(event.call_id):
                     self._by_rule("summarise", "summariser", response=event.text)
-            case Rated() if event.rating is not None and not self._is_called(event.call_id):
-                self._by_rule("rate", "patient", response=f"Rating: {event.rating}\n{event.words}".strip())
+            case Assessed(turn=None) if event.value is not None and not self._is_called(event.call_id):
+                self._by_rule("rate", "patient", response=f"Rating: {event.value}\n{event.words}".strip())
             case Answered():
                 self._answered(event)
             case Graded():

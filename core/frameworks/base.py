@@ -12,7 +12,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,8 +22,9 @@ from core.agents.parts import Rules, check_picture_prompt
 from core.agents.player import Rule
 from core.case import Case, Profile, distinct_choices
 from core.errors import UsageError
-from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
+from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started
 from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, StudyCast, Why, full_name, is_model, seated
+from core.frameworks.reading import Reading
 from core.frameworks.release import Release
 from core.frameworks.settings import FrameworkSettings, flag_of, in_words, options_of
 from core.journal import RunHeader
@@ -51,8 +52,6 @@ class Trial:
     seed: int
     arms: tuple[Arm, ...] = ()
     many_choices: tuple[str, ...] = ()
-    condition: str = ""
-    """A hash of all that answers must share to be comparable; empty where nobody worked it out."""
 
 
 @dataclass(frozen=True)
@@ -149,27 +148,6 @@ class Size:
     """Calls, prompt tokens and completion tokens of all trials."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words.
-
-    ``goes`` says the same to a program: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the message as it was
-    written, where it holds more than is shown.
-    """
-
-    to: str
-    text: str
-    goes: str = ""
-    whole: str | None = None
-
-
-class Queries(NamedTuple):
-    """What a doctor's message asks, query by query, single spaces between words, and how many words it has in all."""
-
-    texts: tuple[str, ...]
-    words: int
-
-
 class Framework(ABC):
     """In which order agents speak; see the module. Everything but ``play`` has a default."""
 
@@ -210,14 +188,8 @@ class Framework(ABC):
     """Whether it plays cases with a profile only."""
     patient_opens: ClassVar[bool] = False
     """Whether the patient speaks first, with an opening that a model may have made for the case."""
-    addresses: ClassVar[bool] = False
-    """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
-    one_query: ClassVar[str] = ""
-    """A message that is nothing but one query, as an RE2 pattern for the database, which reads such messages without
-    ``queries``: its groups are the opening mark, the words with single spaces between them, and the closing mark, which
-    is to be the same. Empty: ``queries`` reads all."""
-    kinds: ClassVar[Mapping[str, str]] = {}
-    """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
+    reading: ClassVar[Reading] = Reading()
+    """How what is said in it is read and put in words."""
     publishes: ClassVar[tuple[str, ...]] = ()
     """The measures of which its publication has figures, kept under its name in ``data/published``."""
     release: ClassVar[Release | None] = None
@@ -361,55 +333,12 @@ class Framework(ABC):
         talks = trials if self.talks(campaign.names[self.tested.role], campaign.arms) else 0
         return Size(talks, {})
 
-    # how it is read
-
-    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
-        """Return a message as a reader is shown it; by default to everybody, as it was said."""
-        return (Shown("", text),)
-
-    def spoken(self, role: str, text: str) -> str:
-        """Return the words of a message alone, also of one that is still being said."""
-        return text
-
-    def queries(self, message: str) -> Queries:
-        """Return the queries of a doctor's message; by default it is one."""
-        words = message.split()
-        return Queries((" ".join(words),), len(words))
-
-    def questions(self, events: Sequence[Event]) -> int:
-        """Return how many messages the doctor said after the opening one, whoever said that."""
-        return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
-
-    def answering(self, events: Sequence[Event]) -> str:
-        """Say in a sentence who answers, and from what, where that is not simply the doctor; else nothing."""
-        return ""
-
-    def recognises(self, events: Iterable[Event]) -> bool:
-        """Say whether a conversation is its own, by what no other framework's has."""
-        return False
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say."""
-        return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
-
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
         """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
 
         Without it, steps played by rule are shown with what was said before them and cannot be edited.
         """
         return None
-
-    def written(self, role: str, text: str) -> str:
-        """Return what a person wrote in a seat's place as a message of the framework."""
-        return text
-
-    def in_words(self, name: str, value: object) -> str:
-        """Return the value of a setting in words."""
-        return str(value)
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of a stored run's conversations in words; empty where there is none."""
-        return ""
 
     def title_of(self, role: str) -> str:
         """Return a role in words."""
@@ -456,7 +385,7 @@ def framework_of(events: Sequence[Event], name: str = "") -> Framework | None:
     """Return the framework of a conversation by the name of its run, else by what happened in it; ``None``: unknown."""
     known = frameworks()
     begun = next((event.framework for event in events if isinstance(event, Started)), "")
-    return known.get(name or begun) or next((one for one in known.values() if one.recognises(events)), None)
+    return known.get(name or begun) or next((one for one in known.values() if one.reading.recognises(events)), None)
 
 
 def publisher(measure: str) -> Framework:

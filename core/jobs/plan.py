@@ -430,18 +430,6 @@ def _hash_of(fields: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def condition_of(header: RunHeader) -> str:
-    """Return a hash of what answers of a run must share with others to be comparable, as the run was planned.
-
-    Seed, number of trials and arms do not count. Who really judged is known of stored answers only
-    (``core.store.selection``).
-    """
-    shared = header.model_dump(
-        include={"protocol", *STORED_SEATS, "prompt_hash", "case_set_hash", "settings", "code_version"}
-    )
-    return _hash_of(shared)[:16]
-
-
 def names_of(known: Framework, stored: dict[str, str], settings: dict[str, Any]) -> CastNames:
     """Return the cast of a stored run from its columns and, for the other seats, its settings."""
     more = {seat.role: str(settings[seat.role]) for seat in known.seats if settings.get(seat.role)}
@@ -497,7 +485,7 @@ def trials_of(header: RunHeader) -> list[Trial]:
     edit have those of the trials before.
     """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
-    many, condition, numbers = tuple(header.many_choices), condition_of(header), range(header.trials)
+    many, numbers = tuple(header.many_choices), range(header.trials)
     named = header.edited.case_key if header.edited else None
     return [
         Trial(
@@ -507,7 +495,6 @@ def trials_of(header: RunHeader) -> list[Trial]:
             header.seed if header.fork else seed_of(header.seed, named or case.case_key, number),
             arms,
             many,
-            condition,
         )
         for case, number in [
             *((case, number) for number in numbers[:1] for case in header.cases),

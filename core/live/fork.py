@@ -135,7 +135,7 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
     message = origin.dialogue[plan.turn]
     text = message.text if plan.text is None else plan.text.strip()
     # a text that only lost its outer blanks was not edited
-    text = message.text if text == message.text.strip() else origin.framework.written(message.role, text)
+    text = message.text if text == message.text.strip() else origin.framework.reading.written(message.role, text)
     dialogue = (*origin.dialogue[: plan.turn], Turn(message.role, text))
     if origin.case is None:
         raise UsageError(
@@ -219,7 +219,7 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
         if name == "base_url":  # what was changed is shown and taken away, so an address goes in without its password
             values = [without_credentials(value) if value else value for value in values]
         was, new = (
-            "none" if value is None else campaign.framework.in_words(name, value) or "left to the model"
+            "none" if value is None else campaign.framework.reading.in_words(name, value) or "left to the model"
             for value in values
         )
         yield f"{(extra_of(info, 'label') or name.replace('_', ' ')).lower()} {new} instead of {was}"

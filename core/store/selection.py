@@ -125,10 +125,13 @@ class Selection:
 
     @property
     def words(self) -> str:
-        """The words of a message in SQL: without tags where the text asked for may lie in one, which costs its time."""
-        asked = (self.text or "").lower()
-        in_a_tag = bool(asked) and any(asked in tag for tag in _TAGS)
-        return f"regexp_replace(text, '{'|'.join(_TAGS)}', ' ', 'gi')" if in_a_tag else "text"
+        """The words of a message in SQL: without tags if the text may lie in one, for taking them out costs time."""
+        text = (self.text or "").lower()
+        tags = [tag for framework in frameworks().values() for tag in framework.reading.tags]
+        if not text or not any(text in tag.lower() for tag in tags):
+            return "text"
+        pattern = "|".join(map(re.escape, tags)).replace("'", "''")
+        return f"regexp_replace(text, '{pattern}', ' ', 'gi')"
 
     def parameters(self, sql: str) -> dict[str, Any]:
         """Return the values of this selection that a query names."""
@@ -139,7 +142,6 @@ class Selection:
 
 
 _PARAMETER = re.compile(r"\$(\w+)")
-_TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
 # a pattern with every special character escaped: ignores case at a third of the price of lower()
 SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 """The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""

@@ -121,7 +121,7 @@ def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) ->
 
     def excerpt(place: int) -> str:
         role, text = messages[place].role, messages[place].text
-        words = " ".join(known.spoken(role, text).split())
+        words = " ".join(known.reading.spoken(role, text).split())
         short = words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
         return f"{place + 1} · {known.title_of(role)}: {short}"
 
@@ -143,7 +143,12 @@ def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) ->
     )
     if not text.strip():
         st.caption("Write what is said: an empty message cannot be kept.")
-    elif turn and message.role == "doctor" and not known.addresses and (FINAL_DIAGNOSIS in text or "?" not in text):
+    elif (
+        turn
+        and message.role == "doctor"
+        and not known.reading.addresses
+        and (FINAL_DIAGNOSIS in text or "?" not in text)
+    ):
         why = "gives a final diagnosis" if FINAL_DIAGNOSIS in text else "holds no question"
         st.caption(f"With this message the conversation is over: it {why}. The question is then asked at once.")
     return turn, text

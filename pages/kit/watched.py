@@ -260,7 +260,8 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
     with st.container(horizontal=True, gap="small"):
         for number, choice in enumerate(choices):
             st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
-    invited = ("Or answer in your own words" if choices else "Your answer") if prompt else known.invitation(speaker)
+    answering = "Or answer in your own words" if choices else "Your answer"
+    invited = answering if prompt else known.reading.invitation(speaker, known.tested.role)
     st.chat_input(invited, key=key, on_submit=lambda: send(str(st.session_state[key])))
 
 
@@ -279,7 +280,7 @@ def draw_figures(session: Session, events: Sequence[Event], known: Framework | N
         columns = st.columns(4, gap="xsmall")
         columns[0].metric(
             "Questions",
-            (known or framework()).questions(events),
+            (known or framework()).reading.questions(events),
             help="The doctor's messages after the opening one, or its queries that were passed on.",
         )
         columns[1].metric("Tokens", f"{tokens_of(calls):,}", help="Prompt and completion of all roles.")
@@ -424,7 +425,7 @@ def _draw_outcome(shown: Shown) -> None:
     grades = [grade for grade in newest.values() if grade.format != "vignette"] or list(newest.values())
     if not grades:
         state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
-        words = f"{state} · {counted(known.questions(events), 'question')}" if session.running else "Stopped"
+        words = f"{state} · {counted(known.reading.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
     st.markdown(

@@ -336,8 +336,8 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
         for name, info in options_of(known.settings).items():
             head, value = extra_of(info, "label"), run.settings.get(name)
             if value not in (None, "", 0) and head and not head.startswith("Cap"):
-                yield head, "yes" if value is True else plain(known.in_words(name, value))
-        if cap := known.cap(run.settings, run.doctor):
+                yield head, "yes" if value is True else plain(known.reading.in_words(name, value))
+        if cap := known.reading.cap(run.settings, run.doctor):
             yield "Cap", cap
     yield "Seed", str(run.seed)
 

@@ -230,7 +230,7 @@ def conversations_table(
 
     def words_said(talk: Conversation) -> str:
         known, text = frameworks().get(talk.protocol), (said or {}).get(talk.trial_id, "")
-        return excerpt(known.spoken(known.tested.role, text) if known else text, wanted.text or "")
+        return excerpt(known.reading.spoken(known.tested.role, text) if known else text, wanted.text or "")
 
     return pd.DataFrame(
         [
@@ -305,7 +305,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     with right:
         if not shown.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
-        if known and (not_the_doctor := known.answering(events)):
+        if known and (not_the_doctor := known.reading.answering(events)):
             st.caption(not_the_doctor)
         for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
             if arm in shown.answers:

@@ -36,6 +36,7 @@ from core.frameworks.consultation.roles import (
     briefing_of,
 )
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
+from core.frameworks.reading import Reading
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized
@@ -79,6 +80,36 @@ class ConsultationCast:
     grader: Grader
 
 
+class ConsultationReading(Reading):
+    """Says who answers, and what oracle and bounds are."""
+
+    kinds: ClassVar = {
+        **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
+        _UPPER.name: "Upper bound: no doctor, all is told",
+        _LOWER.name: "Lower bound: no doctor, only the opening",
+    }
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
+        if any(isinstance(event, Utterance) for event in events):
+            return "The solver answers, who saw this dialogue and the task only."
+        broken_off = any(isinstance(event, Ended) for event in events)
+        told = not broken_off and any(isinstance(event, Answered) for event in events)
+        return "The solver answers: it was shown all that there was to know." if told else ""
+
+    def invitation(self, role: str, tested: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role, tested)
+        return f"{usual}, or end without one" if role == tested else usual
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
+        if isinstance(BY_NAME.get(tested), OracleDoctor):
+            return "none: it asks for every item"
+        questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
+        return f"{questions} questions" if questions else ""
+
+
 class Consultation(Framework):
     """History taking, and what a solver makes of it."""
 
@@ -100,12 +131,7 @@ class Consultation(Framework):
     arms, paper_arms = ARMS, ARMS[:1]
     prompts = ("doctor_long", "doctor_short", "patient", "solver")
     publishes = ("history",)
-    patient_opens, version = True, 2
-    kinds: ClassVar = {
-        **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
-        _UPPER.name: "Upper bound: no doctor, all is told",
-        _LOWER.name: "Lower bound: no doctor, only the opening",
-    }
+    patient_opens, reading = True, ConsultationReading()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -202,26 +228,6 @@ class Consultation(Framework):
                 "grader": graded(campaign),
             },
         )
-
-    def answering(self, events: Sequence[Event]) -> str:
-        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
-        if any(isinstance(event, Utterance) for event in events):
-            return "The solver answers, who saw this dialogue and the task only."
-        broken_off = any(isinstance(event, Ended) for event in events)
-        told = not broken_off and any(isinstance(event, Answered) for event in events)
-        return "The solver answers: it was shown all that there was to know." if told else ""
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
-        usual = super().invitation(role)
-        return f"{usual}, or end without one" if role == "doctor" else usual
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
-        if isinstance(BY_NAME.get(tested), OracleDoctor):
-            return "none: it asks for every item"
-        questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
-        return f"{questions} questions" if questions else ""
 
 
 async def _conversation(

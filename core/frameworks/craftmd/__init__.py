@@ -26,6 +26,7 @@ from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
+from core.frameworks.reading import Reading
 from core.frameworks.settings import FrameworkSettings, option
 from core.journal import RunHeader
 from core.models.base import Sampling
@@ -75,6 +76,28 @@ class Settings(FrameworkSettings):
         return str(parse_persona(persona))
 
 
+class CraftMDReading(Reading):
+    """Says what the rules are that play, and who the patient is."""
+
+    kinds: ClassVar = {
+        GRADER.rules[0]: "Reference grader (names and synonyms)",
+        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
+    }
+
+    def in_words(self, name: str, value: object) -> str:
+        """Return a persona as people say it."""
+        return label(parse_persona(str(value))) if name == "persona" else str(value)
+
+    def invitation(self, role: str, tested: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role, tested)
+        return f"{usual}, or write Final Diagnosis: and its name" if role == tested else usual
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of messages."""
+        return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
+
+
 class CraftMD(Framework):
     """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
 
@@ -95,10 +118,7 @@ class CraftMD(Framework):
     arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
     prompts, grades_itself = PROMPTS, True
     publishes, release = ("accuracy", "experts"), RELEASE
-    kinds: ClassVar = {
-        GRADER.rules[0]: "Reference grader (names and synonyms)",
-        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
-    }
+    reading = CraftMDReading()
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
         """Return the rules of a trial."""
@@ -186,19 +206,6 @@ class CraftMD(Framework):
             prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture_tokens) + history
             seats["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
         return Size(talks, seats)
-
-    def in_words(self, name: str, value: object) -> str:
-        """Return a persona as people say it."""
-        return label(parse_persona(str(value))) if name == "persona" else str(value)
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
-        usual = super().invitation(role)
-        return f"{usual}, or write Final Diagnosis: and its name" if role == "doctor" else usual
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of messages."""
-        return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
 
 
 async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:

@@ -19,7 +19,7 @@ from core.errors import UsageError
 from core.frameworks.base import Campaign, framework, frameworks
 from core.frameworks.casting import CastNames, Reach
 from core.jobs.engine import Options
-from core.jobs.plan import campaign_of, condition_of, header_of, in_full, missing_keys, prepared_cases
+from core.jobs.plan import campaign_of, header_of, in_full, missing_keys, prepared_cases
 from core.jobs.run import begin, carry_out, check_startable
 from core.journal import journal_path
 from core.live.start import start_consultation
@@ -177,13 +177,13 @@ def test_what_is_known_to_be_elsewhere_is_not_asked_at_the_address_of_a_run() ->
 
 
 def test_a_stored_run_is_reached_again_where_it_was() -> None:
-    """Before, an address was every named seat's: such a run goes on there, and its condition stays its own."""
+    """Before, an address was every named seat's: such a run goes on there, and its fingerprint stays its own."""
     asked = campaign("craftmd", "openai/local", "openai/gpt-4o", base_url="http://127.0.0.1:9/v1")
     header = header_of(asked, registry())
     assert header.settings["own_address"] == "patient"
     old = header.model_copy(update={"settings": {k: v for k, v in header.settings.items() if k != "own_address"}})
     assert in_full(campaign_of(old), registry()).settings.address_of("patient") == "http://127.0.0.1:9/v1"
-    assert condition_of(old) != condition_of(header)
+    assert header_of(in_full(campaign_of(old), registry()), registry()).fingerprint != header.fingerprint
     plain = header_of(campaign("craftmd", "openai/local", "openai/local", base_url="http://127.0.0.1:9/v1"), registry())
     assert not {"own_address", "addresses"} & set(plain.settings), "what was not asked for changes no fingerprint"
 

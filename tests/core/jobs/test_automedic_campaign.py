@@ -10,7 +10,7 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.events import Answered, Ended, Rated, Utterance
+from core.events import Answered, Assessed, Ended, Utterance
 from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
@@ -228,7 +228,10 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     lines = {line.case_key: line for line in trial_lines(outcome.header.run_id)}
     ends = {key: (e.reason, e.doctor_turns) for key, t in lines.items() for e in t.events if isinstance(e, Ended)}
     assert ends == {"small/0": ("end_tag", 2), "small/1": ("error", 1), "small/2": ("end_tag", 2)}
-    assert [e.rating for line in lines.values() for e in line.events if isinstance(e, Rated)] == [3, 3]
+    assert [e.value for line in lines.values() for e in line.events if isinstance(e, Assessed) and e.turn is None] == [
+        3,
+        3,
+    ]
     assert [e.role for e in lines["small/0"].events if isinstance(e, Utterance)] == [
         "doctor",
         "patient",
