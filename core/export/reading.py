@@ -31,7 +31,7 @@ from core.events import (
 )
 from core.export.document import Document, Talk
 from core.frameworks.base import Framework, framework_of
-from core.frameworks.reading import Reading
+from core.frameworks.speech import Speech
 from core.measures.provenance import UNKNOWN, Side, side_by_side, side_of_run
 from core.models.prices import total
 from core.store.conditions import FREE_RULES
@@ -183,10 +183,10 @@ def _framework(talk: Talk) -> Framework | None:
 
 
 def _cell(known: Framework | None, said: Utterance, assessed: Assessed | None) -> Cell:
-    if known is None or not known.reading.addresses:
+    if known is None or not known.speech.addresses:
         return Cell(said.role, said.text)
-    (message,) = known.reading.shown(said.role, said.text)
-    remark = known.reading.remark(assessed) if assessed else ""
+    (message,) = known.speech.shown(said.role, said.text)
+    remark = known.speech.remark(assessed) if assessed else ""
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
     return Cell(said.role, message.text, message.to, message.whole or "", quoted)
 
@@ -236,7 +236,7 @@ def ending(talk: Talk) -> str:
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
         known = _framework(talk)
-        how = known.reading.ending(ended) if known else how_it_ended(ended.reason, ended.doctor_turns)
+        how = known.speech.ending(ended) if known else how_it_ended(ended.reason, ended.doctor_turns)
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."
@@ -247,8 +247,8 @@ def ending(talk: Talk) -> str:
 def ratings(talk: Talk) -> list[tuple[str, str]]:
     """Return how the conversation was rated: the rating in words, and the rater's own."""
     known = _framework(talk)
-    reading = known.reading if known else Reading()
-    return [(reading.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
+    speech = known.speech if known else Speech()
+    return [(speech.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
 
 
 def staff(talk: Talk) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import duckdb
 
 from core.events import EndReason, Format, QuestionType, Rule, Speaker
-from core.frameworks.base import frameworks
+from core.frameworks.base import frameworks, seat_of
 from core.questions import AsksFor
 from core.store.conditions import (
     JUDGED,
@@ -43,7 +43,7 @@ from core.store.tables import Row, arrow_table, schema_of
 from core.store.tallies import TALLY_COLUMNS, count_repeats
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
-"""By which rule answers with choices count. ``usual``: each framework's own (``Framework.mcq_rule``), and of many
+"""By which rule answers with choices count. ``usual``: each framework's own (``Usual.mcq_rule``), and of many
 choices the grader's verdict; else one for all, where many choices, which the strict rule does not judge, keep the
 grader's under ``mcq_strict``."""
 
@@ -127,7 +127,7 @@ class Selection:
     def words(self) -> str:
         """The words of a message in SQL: without tags if the text may lie in one, for taking them out costs time."""
         text = (self.text or "").lower()
-        tags = [tag for framework in frameworks().values() for tag in framework.reading.tags]
+        tags = [tag for framework in frameworks().values() for tag in framework.speech.tags]
         if not text or not any(text in tag.lower() for tag in tags):
             return "text"
         pattern = "|".join(map(re.escape, tags)).replace("'", "''")
@@ -268,12 +268,12 @@ def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, 
 
 def strictly() -> list[str]:
     """Return the frameworks whose answers with choices count by the strict rule unless another one is asked for."""
-    return [name for name, known in frameworks().items() if known.mcq_rule == "mcq_strict"]
+    return [name for name, known in frameworks().items() if known.usual.mcq_rule == "mcq_strict"]
 
 
 def staffed() -> list[str]:
     """Return the frameworks in which clinical staff answers beside the patient."""
-    return [name for name, known in frameworks().items() if known.seat("staff")]
+    return [name for name, known in frameworks().items() if seat_of(known, "staff")]
 
 
 def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:

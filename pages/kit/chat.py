@@ -21,9 +21,9 @@ from core.events import (
     Utterance,
     reasoning_of,
 )
-from core.frameworks.base import Framework, framework, framework_of
-from core.frameworks.reading import Reading, Shown
+from core.frameworks.base import Framework, framework, framework_of, tested_seat
 from core.frameworks.seats import seat_titles
+from core.frameworks.speech import Shown, Speech
 from core.live.session import Draft, Session
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.look import (
@@ -64,26 +64,26 @@ def draw_chat(
     """
     known = known or framework_of(events)
     thought = reasoning_of(events) if thoughts is None else thoughts
-    reading = known.reading if known else Reading()
+    speech = known.speech if known else Speech()
     remarks = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
     broken = ""
     for event in events:
         if isinstance(event, Utterance):
             with bubble(event.role):
-                for part in reading.shown(event.role, event.text):
+                for part in speech.shown(event.role, event.text):
                     if part.to:
                         assessed = remarks.get(event.turn)
-                        _draw_addressed(part, assessed, reading.remark(assessed) if assessed else "", words)
+                        _draw_addressed(part, assessed, speech.remark(assessed) if assessed else "", words)
                     else:
                         _say(event.role, part.text, words)
                 draw_reasoning(thought.get(event.call_id or ""))
         elif isinstance(event, Called):
             broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
-            st.caption(f":material/flag: The conversation ended because {reading.ending(event)}.")
+            st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
         elif isinstance(event, Assessed) and event.turn is None:
             words_of_rater = f": {plain(event.words)}" if event.words else "."
-            st.caption(f":material/favorite: {plain(reading.remark(event))}{words_of_rater}")
+            st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
             draw_reasoning(thought.get(event.call_id or ""))
         elif isinstance(event, Failed):
             role, _, at = event.where.partition(" ")
@@ -93,7 +93,7 @@ def draw_chat(
             st.warning(f"{where}: {plain(event.message)}", icon=":material/cloud_off:")
             draw_reasoning(thought.get(broken))
     if draft is not None and draft.purpose == "dialogue":
-        said = reading.spoken(draft.role, draft.text)
+        said = speech.spoken(draft.role, draft.text)
         with bubble(draft.role):
             if draft.thought and thoughts is None:
                 draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
@@ -159,10 +159,10 @@ def draw_answers(session: Session, events: Sequence[Event], known: Framework | N
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.subheader("Diagnosis", anchor=False)
-    if known and (not_the_doctor := known.reading.answering(events)):
+    if known and (not_the_doctor := known.speech.answering(events)):
         st.caption(not_the_doctor)
     # a human who still has to answer is not told how the answers before were judged, nor what anybody thought
-    blind = session.running and session.meta.get((known or framework()).tested.role) == "human"
+    blind = session.running and session.meta.get(tested_seat(known or framework()).role) == "human"
     thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     for event in events:
         if isinstance(event, Summarised):

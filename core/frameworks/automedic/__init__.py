@@ -15,7 +15,6 @@ from core.agents.base import CallFailed, Dialogue, Grader, Material, Question, S
 from core.case import Case, Profile
 from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of
-from core.frameworks.automedic.reading import TagReading
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
@@ -32,8 +31,10 @@ from core.frameworks.automedic.roles import (
     briefings_of,
     view_of,
 )
+from core.frameworks.automedic.speech import TagSpeech
 from core.frameworks.automedic.tags import BEST_RATING, EMPATHY, MISUSE, Query, queries_of, read_tags
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial, Usual
+from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat
 from core.frameworks.conversation import Talk, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
@@ -78,12 +79,30 @@ class AutoMedicCast:
     grader: Grader
 
 
+class ProfiledCases(Preparation):
+    """Cases are played from their profiles."""
+
+    needs_profile = True
+
+    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
+        """Return the cases with a profile: a stored one first, else their own, else by rule."""
+        return prepare(cases, stored, profile_by_rule)
+
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a person's word on a case, with what the checks find in its note."""
+        return edited(case, profile, by)
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact that the checks would drop."""
+        return remarks(case, profile)
+
+
 class AutoMedic(Framework):
     """A doctor between a patient and the clinical staff."""
 
     name, title, rank = "automedic", "AutoMedic", 2
     version = 2
-    source = "Oh, Park, Kim, arXiv 2512.10195"
+    publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
         "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes of it "
@@ -96,10 +115,9 @@ class AutoMedic(Framework):
         Seat("staff", "clinical staff", (ReferenceStaff.name,)),
         GRADER,
     )
-    arms, paper_arms = ARMS, ARMS[:2]
+    arms, usual = ARMS, Usual(mcq_rule="mcq_strict", report="care")
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
-    mcq_rule, measure, needs_profile = "mcq_strict", "care", True
-    publishes, reading = ("care",), TagReading()
+    cases, speech = ProfiledCases(), TagSpeech()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -169,18 +187,6 @@ class AutoMedic(Framework):
         async for event in answered(trial, talk, answer, cast.grader):
             yield event
         yield Finished()
-
-    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
-        """Return the cases with a profile: a stored one first, else their own, else by rule."""
-        return prepare(cases, stored, profile_by_rule)
-
-    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
-        """Return a person's word on a case, with what the checks find in its note."""
-        return edited(case, profile, by)
-
-    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
-        """Return a sentence for each fact that the checks would drop."""
-        return remarks(case, profile)
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""

@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from core.agents.base import Dialogue
 from core.events import Assessed, Ended, Event, Utterance
 from core.frameworks.automedic.impersonation import Held, speech_for_others
-from core.frameworks.reading import Shown
+from core.frameworks.speech import Shown
 
 Addressee = Literal["patient", "staff"]
 TAG_OF: dict[Addressee, str] = {"patient": "patient", "staff": "clinical"}

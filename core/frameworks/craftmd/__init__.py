@@ -21,13 +21,13 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
-from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
-from core.frameworks.reading import Reading
 from core.frameworks.settings import FrameworkSettings, option
+from core.frameworks.speech import Speech
 from core.journal import RunHeader
 from core.models.base import Sampling
 from core.persona import PLAIN, label, parse_persona, persona_prompt
@@ -76,7 +76,7 @@ class Settings(FrameworkSettings):
         return str(parse_persona(persona))
 
 
-class CraftMDReading(Reading):
+class CraftMDSpeech(Speech):
     """Says what the rules are that play, and who the patient is."""
 
     kinds: ClassVar = {
@@ -103,7 +103,7 @@ class CraftMD(Framework):
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
     version = 2
-    source = "Johri et al., Nature Medicine 2025"
+    publication = Publication("Johri et al., Nature Medicine 2025", PAPER_ARMS, ("accuracy", "experts"), RELEASE)
     about = (
         "The doctor questions a patient and then answers itself, in every format and question type that is asked "
         "(Johri et al. 2025)."
@@ -115,10 +115,9 @@ class CraftMD(Framework):
         GRADER,
         Seat("summariser", "summariser", (ReferenceSummariser.name,), no_human="a summary is made of what was said"),
     )
-    arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
-    prompts, grades_itself = PROMPTS, True
-    publishes, release = ("accuracy", "experts"), RELEASE
-    reading = CraftMDReading()
+    arms, usual = ALL_ARMS, Usual("all")
+    prompts = PROMPTS
+    speech = CraftMDSpeech()
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
         """Return the rules of a trial."""

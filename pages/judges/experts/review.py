@@ -173,7 +173,7 @@ def _draw_highlights(
 
 
 def _label(message: Utterance, known: Framework | None) -> str:
-    text = " ".join((known.reading.spoken(message.role, message.text) if known else message.text).split())
+    text = " ".join((known.speech.spoken(message.role, message.text) if known else message.text).split())
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 

@@ -7,7 +7,7 @@ import pytest
 from core.errors import UsageError
 from core.events import Assessed, Started, Utterance
 from core.frameworks.automedic.tags import EMPATHY
-from core.frameworks.base import framework, framework_of, frameworks, publisher
+from core.frameworks.base import framework, framework_of, frameworks, options_for, publisher
 from core.frameworks.seats import kinds_in_words
 
 
@@ -24,7 +24,7 @@ from core.frameworks.seats import kinds_in_words
     ],
 )
 def test_only_options_that_mean_anything_beside_the_tested_are_asked(name: str, tested: str, asked: set[str]) -> None:
-    assert set(framework(name).asked(tested)) == asked
+    assert set(options_for(framework(name), tested)) == asked
 
 
 def test_a_conversation_is_known_by_its_runs_name_then_by_its_first_event_then_by_what_only_one_has() -> None:

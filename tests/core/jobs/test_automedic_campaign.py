@@ -12,7 +12,7 @@ from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import Answered, Assessed, Ended, Utterance
 from core.frameworks.automedic import ARMS, Settings
-from core.frameworks.base import Campaign, framework
+from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
@@ -137,7 +137,7 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
 )
 def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        framework("automedic").read_settings(settings)
+        read_settings(framework("automedic"), settings)
 
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
@@ -146,7 +146,7 @@ def test_other_frameworks_have_no_staff(protocol: str) -> None:
     with pytest.raises(UsageError, match=f"--staff does not belong to {protocol}"):
         header_of(plan(1, names=STAFF, protocol=protocol, prompts=protocol, arms=arms, settings=None), registry())
     with pytest.raises(UsageError, match="choose automedic"):
-        framework(protocol).read_settings({"max_turns": 5})
+        read_settings(framework(protocol), {"max_turns": 5})
 
 
 def test_arms_by_word_are_the_protocols_own() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from core.events import Utterance
 from core.frameworks.base import Framework, frameworks
-from core.frameworks.reading import Reading
+from core.frameworks.speech import Speech
 from core.store import selection
 from core.store.database import Store
 from core.store.fold import fold
@@ -16,12 +16,12 @@ from core.store.selection import Selection, select
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 
-class Brackets(Reading):
+class Brackets(Speech):
     tags = ("[[Nurse's desk]]", "(?)")
 
 
 class Toy(frameworks()["consultation"].__class__):  # type: ignore[misc]
-    name, reading = "toy", Brackets()
+    name, speech = "toy", Brackets()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from core.frameworks.automedic.tags import (
     speaks_in_tags,
     without_tags,
 )
-from core.frameworks.reading import Shown
+from core.frameworks.speech import Shown
 from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events

@@ -1,6 +1,6 @@
 """How what is said and noted under a framework is read, shown and put in words.
 
-A framework whose doctor speaks in a form of its own, such as tags, brings a ``Reading`` that knows it.
+A framework whose doctor speaks in a form of its own, such as tags, brings a ``Speech`` that knows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Queries(NamedTuple):
     words: int
 
 
-class Reading:
+class Speech:
     """The usual one: a message is one query, and is shown as it was said."""
 
     addresses: ClassVar[bool] = False

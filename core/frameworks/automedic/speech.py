@@ -18,11 +18,11 @@ from core.frameworks.automedic.tags import (
     speaks_in_tags,
     without_tags,
 )
-from core.frameworks.reading import Queries, Reading, Shown
+from core.frameworks.speech import Queries, Shown, Speech
 from core.words import END
 
 
-class TagReading(Reading):
+class TagSpeech(Speech):
     """A doctor's message holds queries in tags; what counts are those that were passed on."""
 
     addresses, tags, one_query = True, TAGS, ONE_QUERY
