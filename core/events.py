@@ -10,7 +10,15 @@ import uuid
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
 
 Speaker = str
 """Who says a message: a seat of the framework."""
@@ -20,20 +28,8 @@ Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe"
 FINAL_DIAGNOSIS = "Final Diagnosis"
 """The words by which a doctor ends a conversation."""
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
-"""Why a conversation ended. ``end_tag`` and ``no_tag``, where the doctor addresses messages by tags: it wrote
-``</end>``, or nothing that can be passed on."""
-TagMisuse = Literal[
-    "no_tag",
-    "text_outside",
-    "several_queries",
-    "unclosed",
-    "nested",
-    "empty",
-    "unknown_tag",
-    "end_with_query",
-    "speaks_for_others",
-]
-"""What a doctor's message does against a protocol that addresses messages by tags."""
+"""Why a conversation ended. Where the doctor says to whom each message goes: ``end_tag``, it closed the conversation,
+and ``no_tag``, its message could not be passed on."""
 Verdict = Literal[
     "correct",
     "incorrect",
@@ -68,6 +64,16 @@ ASKED_TYPES: tuple[QuestionType, ...] = tuple(name for name in QUESTION_TYPES if
 GradedType = Literal["mcq_many", "frq", "frq_top3"]
 GRADED_TYPES: tuple[GradedType, ...] = ("mcq_many", "frq", "frq_top3")
 """Question types that a grader judges, each under the rule of its name."""
+
+
+_ASSESSED_BEFORE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "misused": ({"name": "misuse"}, {"turn": "turn", "kinds": "values", "detail": "words"}),
+    "rated": (
+        {"name": "empathy", "most": 5},
+        {"quality": "name", "rater": "by", "rating": "value", "words": "words", "call_id": "call_id"},
+    ),
+}
+"""Events of versions up to 0.5 → what they said without saying it, and their fields → those of ``Assessed``."""
 
 
 class _Event(BaseModel):
@@ -149,8 +155,7 @@ class Parent(_Event):
 class Started(_Event):
     """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork.
 
-    ``framework``, its version and ``condition`` (what two trials must have in common to be compared) are empty in what
-    was recorded before events said so: then the run's header does.
+    ``framework`` and its version are empty in what was recorded before events said so: then the run's header does.
     """
 
     kind: Literal["started"] = "started"
@@ -162,7 +167,6 @@ class Started(_Event):
     framework: str = ""
     """Under which it is played, and its version; empty and 0 in trials of version 0.1."""
     framework_version: int = 0
-    condition: str = ""
     at: float = Field(default_factory=time.time)
 
 
@@ -215,27 +219,44 @@ class Probed(_Event):
     differential: tuple[tuple[str, float], ...]
 
 
-class Misused(_Event):
-    """A doctor's message broke the tag protocol: how, and the words that show it."""
+class Assessed(_Event):
+    """An assessment of a message, or of the whole conversation, by the framework's rules or by somebody in a seat.
 
-    kind: Literal["misused"] = "misused"
-    turn: int
-    kinds: tuple[TagMisuse, ...]
-    detail: str = ""
-
-
-class Rated(_Event):
-    """The patient's rating of the doctor after the conversation, 1 (worst) to 5; ``None`` where none could be read.
-
-    ``words`` are the rater's own.
+    ``name`` is the framework's own word for it: a rule that a message broke, a quality that was rated. The events
+    ``misused`` and ``rated`` of versions up to 0.5 are read as assessments named ``misuse``, and after their quality.
     """
 
-    kind: Literal["rated"] = "rated"
-    quality: Literal["empathy"] = "empathy"
-    rater: str
-    rating: int | None = Field(default=None, ge=1, le=5)
+    kind: Literal["assessed", "misused", "rated"] = "assessed"
+    name: str
+    turn: int | None = None
+    """The message that it is about; ``None``: the conversation."""
+    values: tuple[str, ...] = ()
+    """What holds of it, each in a word of the framework."""
+    value: int | None = None
+    """How much, from the least, which is 1, to ``most``; ``None`` where it says no number, or none could be read."""
+    most: int | None = None
+    by: str = ""
+    """Who made it; empty for the framework's rules."""
     words: str = ""
+    """What shows it, or the maker's own words."""
     call_id: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, values: Any) -> Any:
+        """Read the two events of before as what they are now."""
+        if not isinstance(values, dict) or (kind := values.get("kind")) not in _ASSESSED_BEFORE:
+            return values
+        fixed, names = _ASSESSED_BEFORE[kind]
+        if missing := [name for name in ("turn", "kinds", "rater") if name in names and name not in values]:
+            raise ValueError(f"{', '.join(missing)} is missing")
+        return fixed | {new: values[name] for name, new in names.items() if name in values}
+
+    @model_validator(mode="after")
+    def _within(self) -> Assessed:
+        if self.value is not None and self.most is not None and not 1 <= self.value <= self.most:
+            raise ValueError(f"value must be from 1 to {self.most}")
+        return self
 
 
 class Ended(_Event):
@@ -308,10 +329,9 @@ Event = (
     | Called
     | Waiting
     | Utterance
-    | Misused
+    | Assessed
     | Probed
     | Ended
-    | Rated
     | Summarised
     | Answered
     | Graded

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic import ValidationError
 
-from core.events import EndReason, Format, QuestionType, Rated, RoleName, TagMisuse, Verdict
+from core.events import EndReason, Format, QuestionType, RoleName, Verdict
 from core.questions import AsksFor
 
 FORMAT: dict[Format, str] = {
@@ -65,8 +63,8 @@ END: dict[EndReason, str] = {
     "final_diagnosis": "the doctor gave a final diagnosis",
     "no_question": "the doctor’s message held no question",
     "turn_cap": "the cap was reached",
-    "end_tag": "the doctor wrote the end tag",
-    "no_tag": "the doctor’s message held no tag to pass on",
+    "end_tag": "the doctor closed it",
+    "no_tag": "the doctor’s message could not be passed on",
     "refusal": "the provider refused",
     "error": "the provider failed",
 }
@@ -91,34 +89,13 @@ ROLE = _Roles(
         "profiler": "Profiler",
     }
 )
-MISUSE: dict[TagMisuse, str] = {
-    "no_tag": "it holds no query in a tag, so that nothing could be passed on",
-    "text_outside": "it has words outside the tags, which were not passed on",
-    "several_queries": "it asks several queries, of which only the first was passed on then",
-    "unclosed": "it leaves a tag open",
-    "nested": "it puts one tag inside another",
-    "empty": "it holds an empty tag",
-    "unknown_tag": "it uses a tag that there is not",
-    "end_with_query": "it writes the end tag beside other words, which ends the consultation",
-    "speaks_for_others": "it speaks for the patient or the clinical staff itself",
-}
-"""What breaks a tag protocol, to follow a message and a colon."""
-CARE_FAILURE = {
-    "role_breaking": "Role-breaking",
-    "abrupt_termination": "Abrupt end",
-    "invalid_answer": "Invalid answer",
-}
-"""Kind of failure in CARE (``core.frameworks.automedic.queries.FailureKind``) → its name."""
 
 
-def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) -> str:
+def how_it_ended(reason: EndReason, doctor_turns: int) -> str:
     """Return why a conversation ended and how often the doctor spoke, to follow "because".
 
-    True of every protocol: the opening message is the doctor's greeting, or the patient's request. Where the doctor
-    addresses each message (``tagged``) there is none, and what counts is the queries that were passed on.
+    The opening message is the doctor's greeting, or the patient's request.
     """
-    if tagged:
-        return f"{END[reason]}; {doctor_turns} {'query was' if doctor_turns == 1 else 'queries were'} passed on"
     if reason == "no_question" and not doctor_turns:
         return "there was no doctor to ask anything"
     return f"{END[reason]}; the doctor spoke {times(doctor_turns)} after the opening message"
@@ -135,18 +112,6 @@ def fault_of(error: Exception, whole: str) -> str:
 def times(count: int) -> str:
     """Return how often in words."""
     return "once" if count == 1 else f"{count} times"
-
-
-def misused(kinds: Sequence[TagMisuse]) -> str:
-    """Return in a sentence what a message did against the tag protocol."""
-    return f"Against the tag protocol: {'; '.join(MISUSE[kind] for kind in kinds)}."
-
-
-def rated(rating: Rated) -> str:
-    """Return the patient's rating of the doctor as a heading of the rater's own words."""
-    if rating.rating is None:
-        return f"{rating.quality.capitalize()} not rated by {rating.rater} as the patient"
-    return f"{rating.quality.capitalize()} {rating.rating} of 5, rated by {rating.rater} as the patient"
 
 
 def arm(format_: Format, question_type: QuestionType) -> str:

@@ -142,7 +142,7 @@ def draw_field() -> None:
         ),
         "home_field",
         "Accuracy falls when the case has to be asked for",
-        f"{RELEASED.title}: {RELEASED.source}, supplementary tables; means of cases with 95 % intervals.",
+        f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
     )
     st.caption(f"{printed_twice(cells)} Run your own model on cases of this kind, and it stands beside these.".strip())
     with st.container(horizontal=True):

@@ -8,8 +8,18 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
-from core.events import Answered, Called, Graded, Rated
-from core.frameworks.base import Campaign, Framework, framework
+from core.events import Answered, Assessed, Called, Graded
+from core.frameworks.base import (
+    Campaign,
+    Framework,
+    framework,
+    paper_arms,
+    role_title,
+    seat_of,
+    seats_at_work,
+    talking_roles,
+    tested_seat,
+)
 from core.frameworks.casting import CastNames
 from core.live.session import Session
 from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
@@ -128,8 +138,8 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     with st.expander("More settings", icon=":material/tune:"):
         left, right = st.columns(2)
     with seats:
-        role, title, both = known.tested.role, known.tested.title.capitalize(), mode == "doctors"
-        columns = st.columns(1 + both + len(known.talking))
+        role, title, both = tested_seat(known).role, tested_seat(known).title.capitalize(), mode == "doctors"
+        columns = st.columns(1 + both + len(talking_roles(known)))
         with columns[0]:
             label = f"{title} on the left" if both else ""
             doctors = [ask_player("live", known, role, human=mode == "one", label=label)]
@@ -140,7 +150,7 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     with right:
         # unless somebody chooses, the publication's arms on the written case and after the talk are asked; a person,
         # who remembers the answer before, is asked once
-        usual = [one for one in known.paper if one[0] in ("vignette", "multi_turn")]
+        usual = [one for one in paper_arms(known) if one[0] in ("vignette", "multi_turn")]
         if person:
             usual = [one for one in usual if one[0] == "multi_turn"][:1]
         arms = ask_pairs("live_person" if person else "live", known, single_arms(known), usual)
@@ -150,16 +160,17 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
             "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
         )
     others: dict[str, str] = {}
-    for column, other in zip(columns[1 + both :], known.talking, strict=True):
-        if other in known.at_work(tested, arms):
+    for column, other in zip(columns[1 + both :], talking_roles(known), strict=True):
+        if other in seats_at_work(known, tested, arms):
             with column:
                 others[other] = ask_player("live", known, other, human=mode == "one", beside=tested)
     if person:
         asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
-        after = "the solver answers" if known.seat("solver") is not None else "you answer"
+        tested = tested_seat(known).role
+        after = "the solver answers" if seat_of(known, "solver") is not None else "you answer"
         seats.info(
-            f"You are the {known.tested.title}. {plain(known.invitation(known.tested.role))}. After the conversation "
-            f"{after}:\n\n{asked}\n\nFurther formats stand under More settings.",
+            f"You are the {tested_seat(known).title}. {plain(known.speech.invitation(tested, tested))}. "
+            f"After the conversation {after}:\n\n{asked}\n\nFurther formats stand under More settings.",
             icon=":material/person:",
         )
     doctors *= 2 if mode == "patients" else 1
@@ -168,22 +179,22 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
         images = ask_pictures("live", doctors, [case] if case else [])
         for column, side in zip(st.columns(2), ("left", "right"), strict=True) if mode == "patients" else ():
             with column:
-                st.markdown(f"**The {known.title_of('patient').lower()} on the {side}**")
+                st.markdown(f"**The {role_title(known, 'patient').lower()} on the {side}**")
                 personas.append(str(ask_persona(f"live_{side}")))
     with left:
-        idle = [role for role in known.at_work(tested, arms) if role not in others]
+        idle = [role for role in seats_at_work(known, tested, arms) if role not in others]
         others |= {role: ask_player("live", known, role, beside=tested) for role in idle}
         prompts = ask_pack("live", known.name)
         address = ask_address("live")
         effort = ask_effort("live", doctors)
     with right:
         values = ask_options("live", known, tested, "main", "more", *([] if personas else ["patient"]))
-    casts = [CastNames(**{known.tested.role: doctor, **others}) for doctor in doctors]
+    casts = [CastNames(**{tested_seat(known).role: doctor, **others}) for doctor in doctors]
     settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
     problem = wrong or next(filter(None, (seat_problem(names, address, known.name) for names in casts)), None)
     if case is None or not arms or problem:
         return [], problem
-    found = prepared(known.name, hash((case,)), (case,)) if known.needs_profile else None
+    found = prepared(known.name, hash((case,)), (case,)) if known.cases.needs_profile else None
     if found is not None and not found.cases:
         reason = found.left_out[0][1]
         note = f" ({reason.note.rstrip('.')})" if reason.note else ""
@@ -291,17 +302,18 @@ def _outcome(shown: Shown) -> dict[str, str]:
     calls = [event.call for event in events if isinstance(event, Called)]
     told, asked = facts_brought(shown)
     rows = {
-        "Questions": str(known.questions(events)),
+        "Questions": str(known.speech.questions(events)),
         "Facts uncovered": f"{told} of {asked}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
     }
-    other = "mcq_loose" if known.mcq_rule == "mcq_strict" else "mcq_strict"
+    other = "mcq_loose" if known.usual.mcq_rule == "mcq_strict" else "mcq_strict"
     for event in events:
         if isinstance(event, Answered) and event.reason is not None:
             rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
-        elif isinstance(event, Rated):
-            rows[event.quality.capitalize()] = f"{event.rating or '–'} of 5"
+        elif isinstance(event, Assessed) and event.turn is None:
+            best = f" of {event.most}" if event.most else ""
+            rows[event.name.capitalize()] = f"{event.value or '–'}{best}"
         elif isinstance(event, Graded) and event.rule != other:
             rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
     return rows

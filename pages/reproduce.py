@@ -1,6 +1,7 @@
 """What is published beside what is found here: the paper's tables recomputed, and printed figures beside one's own."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -9,20 +10,15 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.figures.marks import Mark, dots
 from core.figures.style import GREY, RISE, Axis
-from core.frameworks.consultation.measures.history_taking import LENGTHS
-from core.frameworks.consultation.measures.summary import read_doctors
-from core.measures.counterparts import (
-    DERMATOLOGY,
+from core.frameworks.consultation.measures.published import (
     HISTORY_DOCTORS,
     HISTORY_SETS,
-    PUBLICATIONS,
-    Beside,
-    Publication,
-    beside,
-    own_accuracies,
+    PUBLICATION,
     own_histories,
-    printed_figures,
+    printed_histories,
 )
+from core.frameworks.consultation.measures.summary import read_doctors
+from core.measures.counterparts import DERMATOLOGY, PUBLICATIONS, Beside, beside, own_accuracies, printed_figures
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
@@ -133,6 +129,8 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
                 st.markdown(plain(sentence))
 
 
+_Publication = Literal["paper", "preprint", "history"]
+_PUBLICATIONS: dict[_Publication, str] = {**PUBLICATIONS, "history": PUBLICATION}
 _SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
@@ -140,7 +138,7 @@ _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 def draw_beside() -> None:
     """Ask for a publication and for what of ours stands beside it; draw both, and the difference."""
     left, right = st.columns([3, 1], vertical_alignment="bottom")
-    publication = choose("Publication", list(PUBLICATIONS), "reproduce_published", names=PUBLICATIONS, where=left)
+    publication = choose("Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=left)
     dataset = "medqa"
     if publication == "history":
         dataset = choose("Printed of", list(HISTORY_SETS), "reproduce_printed", names=HISTORY_SETS, where=right)
@@ -150,9 +148,9 @@ def draw_beside() -> None:
     ours = "nothing is stored here yet" if not offers else f"ours on {view.in_words()}"
     ours += ", its dermatology cases alone" if narrowed else ""
     words = (
-        f"{PUBLICATIONS[publication]}; {ours}. Open circles are printed. Full dots are ours with 95 % intervals, cases "
-        "resampled: the same model where it has answers, else the best one held (of lengths the nearest). Prompts, "
-        "patients and cases differ unless the model and the cases are the same, so a difference is no test. Ours is "
+        f"{_PUBLICATIONS[publication]}; {ours}. Open circles are printed. Full dots are ours with 95 % intervals, "
+        "cases resampled: the same model where it has answers, else the best one held (of lengths the nearest). "
+        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. Ours is "
         "left out where it cannot be told on which cases a printed figure rests."
     )
     own = {row.own.model: view.names.get(row.own.model, model_name(row.own.model)) for row in rows if row.own}
@@ -190,11 +188,11 @@ def draw_beside() -> None:
 
 
 @cached_query("Computing our figures…")
-def _beside(view: View, publication: Publication, dataset: str) -> tuple[list[Beside], bool]:
+def _beside(view: View, publication: _Publication, dataset: str) -> tuple[list[Beside], bool]:
     """Return printed figures with ours; and whether ours were narrowed to dermatology, as the printed ones are."""
-    figures = printed_figures(publication, dataset)
     if publication == "history":
-        return beside(figures, own_histories(view.rows(read_doctors(Store()))), label_of), False
+        return beside(printed_histories(dataset), own_histories(view.rows(read_doctors(Store()))), label_of), False
+    figures = printed_figures(publication)
     held = [s for s in scores() if view.has(s.model, s.case_key, s.dataset, s.specialty)]
     wanted = DERMATOLOGY if publication == "preprint" else ()
     narrowed = [score for score in held if score.dataset in wanted]
@@ -214,7 +212,7 @@ def _words(row: Beside) -> tuple[str, str]:
 def beside_chart(rows: Sequence[Beside], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
     """Return a row for each printed share, with an open circle, and a dot for ours; lengths are in the table alone."""
     marks, places = [], {}
-    drawn = [row for row in rows if row.printed.what not in LENGTHS]
+    drawn = [row for row in rows if not row.printed.nearest]
     for row in sorted(drawn, key=lambda row: not row.printed.comparable):
         printed, (name, what) = row.printed, _words(row)
         if printed.model in HISTORY_DOCTORS:
@@ -238,6 +236,7 @@ if __name__ == "__main__":
     show(
         "Reproduce",
         lambda: draw_sections({"Cell by cell": draw_cells, "Beside ours": draw_beside}, "reproduce_tab"),
-        f"Every table of {RELEASED.title} ({RELEASED.source}) recomputed from the authors' released answers under the "
-        "paper's own rules, cell by cell; and what publications print beside the models of this database.",
+        f"Every table of {RELEASED.title} ({RELEASED.publication.source}) recomputed from the authors' released "
+        "answers under the paper's own rules, cell by cell; and what publications print beside the models of this "
+        "database.",
     )

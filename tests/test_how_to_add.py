@@ -26,7 +26,7 @@ from functools import partial
 from core.agents.player import Asked
 from core.events import Event, Finished
 from core.frameworks.answering import answered
-from core.frameworks.base import Framework, Size
+from core.frameworks.base import Framework, Publication, Size, Usual
 from core.frameworks.casting import Seat
 from core.frameworks.conversation import scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
@@ -58,14 +58,16 @@ def patient(asked: Asked) -> str:
 class Triage(Framework):
     """Questions, then a decision between degrees of urgency."""
 
-    name, title, source = "triage", "Nurse triage", "a toy"
+    name, title, publication = "triage", "Nurse triage", Publication("a toy")
     about = "A nurse asks a patient a few questions and decides how urgent it is."
     settings = Settings
-    seats = (Seat("nurse", "nurse", ("reference/list",), tested=True), Seat("patient", "patient", ("reference/told",)))
-    rules = {"reference/list": nurse, "reference/told": patient}
+    seats = (
+        Seat("nurse", "nurse", tested=True, players={"reference/list": nurse}),
+        Seat("patient", "patient", players={"reference/told": patient}),
+    )
     arms = (("multi_turn", "mcq"),)
     prompts = ("ask", "reply", "decide", "answer_mcq")
-    mcq_rule = "mcq_strict"
+    usual = Usual(mcq_rule="mcq_strict")
 
     async def play(self, trial, cast, settings, branch=None) -> AsyncIterator[Event]:
         """Yield the questions with their replies, and the decision."""

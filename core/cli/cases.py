@@ -79,7 +79,7 @@ def _fetched(source: str, limits: Limits) -> Iterator[Path]:
             yield path
 
 
-for _release in (one.release for one in frameworks().values() if one.release):
+for _release in filter(None, (known.publication.release for known in frameworks().values())):
     app.command(_release.name)(_command_of(_release))
 
 

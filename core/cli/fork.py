@@ -9,6 +9,7 @@ import typer
 from core.cli.options import BaseUrl
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Answered, Ended, Finished, Graded, Started, Utterance
+from core.frameworks.base import read_settings
 from core.jobs.plan import human_seats, parse_arms
 from core.live.fork import FORK_ARMS, ForkPlan, start_fork, stored_origin
 
@@ -36,7 +37,7 @@ def fork(
     names = origin.names.but(**{seat: name for seat, name in given_seats.items() if name})
     settings = {"persona": persona, "base_url": base_url}
     given = {name: value for name, value in settings.items() if value is not None}
-    origin.framework.read_settings(given)
+    read_settings(origin.framework, given)
     plan = ForkPlan(
         turn=turn,
         text=say,

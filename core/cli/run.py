@@ -30,7 +30,7 @@ from core.cli.options import (
 from core.datasets.select import SAMPLE_SEED, choices_of, choose, whole_of
 from core.errors import UsageError
 from core.events import COUNTED
-from core.frameworks.base import Campaign, Framework, framework, frameworks
+from core.frameworks.base import Campaign, Framework, framework, frameworks, read_settings
 from core.frameworks.casting import CastNames, Seat, StudyCast, is_model
 from core.frameworks.settings import flag_of, options_of
 from core.jobs.cluster import on_ray
@@ -113,13 +113,13 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             case_set=chosen.name,
             data_set_hash=whole.hash,
             data_set_cases=whole.cases,
-            arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
+            arms=parse_arms(known.usual.arms if given["arms"] is None else given["arms"], known.name),
             many_choices=choices_of(cases),
             trials=given["trials"],
             seed=given["seed"],
             prompts=given["prompts"] or "",
             protocol=known.name,
-            settings=known.read_settings({**settings, "images": read_images(given["images"])}),
+            settings=read_settings(known, {**settings, "images": read_images(given["images"])}),
         )
         study: StudyCast = {}
         if is_model(asked.tested) and Store().path.exists():  # a plan makes no database
@@ -353,7 +353,7 @@ def _carry_out(
     print(f"Run {run_id} is complete: {progress.done} trials{tokens}.")
     if progress.verdicts:
         print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
-    report = framework(outcome.header.protocol).measure
+    report = framework(outcome.header.protocol).usual.report
     print(f"See: python -m core report {report} --run {run_id}")
     # what providers broke; the status is 1 where nothing at all came of the run
     if not progress.failures:

@@ -17,7 +17,7 @@ from core.debugger.stored import AS_RELEASED, load_record
 from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import Framework, framework
+from core.frameworks.base import Framework, framework, pack_of
 from core.prompts import check_pack_name, load_pack, own_packs_folder, read_prompt
 from core.sandbox import ENVIRONMENT
 
@@ -81,7 +81,7 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
         return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
     # prompt → template in the wording that was sent: the first of a prompt, for a run has one pack
-    base, used, unsent = own.pack(), dict[str, str](), set[str]()
+    base, used, unsent = pack_of(own), dict[str, str](), set[str]()
     if trial.system_prompt is not None:
         used["doctor"] = template_of_release(trial.system_prompt, own)
     else:
@@ -110,7 +110,8 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
 
 def template_of_release(prompt: str, of: Framework) -> str:
     """Return a release's doctor prompt as a template, with its specialties under the names that the release uses."""
-    marked = of.release.template_of(prompt) if of.release else prompt
+    release = of.publication.release
+    marked = release.template_of(prompt) if release else prompt
     before, clause, after = marked.partition(_OF_RELEASE)
     if not clause:
         return escaped(prompt.strip())

@@ -19,6 +19,7 @@ from core.errors import UsageError
 from core.events import (
     GRADED_TYPES,
     Answered,
+    Assessed,
     Called,
     CallRecord,
     Ended,
@@ -29,7 +30,6 @@ from core.events import (
     Graded,
     Probed,
     QuestionType,
-    Rated,
     RoleName,
     Rule,
     Speaker,
@@ -40,7 +40,7 @@ from core.events import (
     grader_rule,
 )
 from core.frameworks.answering import reason_of
-from core.frameworks.base import framework
+from core.frameworks.base import framework, pack_of, seat_of
 from core.frameworks.casting import is_model
 from core.journal import RunHeader
 from core.models.base import Message
@@ -139,11 +139,11 @@ def prompts_of(header: RunHeader) -> Prompts:
     known = framework(header.protocol)
     if header.source == "release":
         words = f"The release does not hold the wording of this step: shown is what the pack {known.name} would send"
-        return Prompts(known.pack(), words)
+        return Prompts(pack_of(known), words)
     try:
-        pack = known.pack(header.prompt_pack)
+        pack = pack_of(known, header.prompt_pack)
     except UsageError:
-        return Prompts(known.pack(), f"The prompt pack {header.prompt_pack} cannot be found any more")
+        return Prompts(pack_of(known), f"The prompt pack {header.prompt_pack} cannot be found any more")
     if pack.hash == header.prompt_hash:
         return Prompts(pack)
     now = f"({header.prompt_hash} then, {pack.hash} now)"
@@ -218,8 +218,8 @@ class _Reader:
                 self._summary = event.text
                 if not self._is_called(event.call_id):
                     self._by_rule("summarise", "summariser", response=event.text)
-            case Rated() if event.rating is not None and not self._is_called(event.call_id):
-                self._by_rule("rate", "patient", response=f"Rating: {event.rating}\n{event.words}".strip())
+            case Assessed(turn=None) if event.value is not None and not self._is_called(event.call_id):
+                self._by_rule("rate", "patient", response=f"Rating: {event.value}\n{event.words}".strip())
             case Answered():
                 self._answered(event)
             case Graded():
@@ -275,7 +275,7 @@ class _Reader:
                 self._called("answer", other, about=event)
             return
         asked = self._header.source == "release" if invalid else True
-        role: RoleName = "solver" if framework(self._header.protocol).seat("solver") else "doctor"
+        role: RoleName = "solver" if seat_of(framework(self._header.protocol), "solver") else "doctor"
         known = asked and event.reason != "not_applicable"
         self._by_rule("answer", role, about=event, known=known, **given)
 

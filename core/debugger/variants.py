@@ -19,7 +19,7 @@ from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, grader_rule
 from core.frameworks.answering import grade_answer, reason_of
-from core.frameworks.base import default_pack, framework
+from core.frameworks.base import default_pack, framework, grades_itself, seat_of, stored_settings
 from core.frameworks.casting import Casting, full_name, is_model
 from core.images import contents
 from core.journal import journal_path
@@ -74,13 +74,13 @@ class _Player:
 
     def grader(self, name: str) -> Grader:
         """Return who judges a new answer: under the run's pack, or the grader's own where that pack grades nothing."""
-        grades_itself = framework(self.trial.header.protocol).grades_itself
-        grading = prompts_of(self.trial.header).pack if grades_itself else default_pack()
+        own_grader = grades_itself(framework(self.trial.header.protocol))
+        grading = prompts_of(self.trial.header).pack if own_grader else default_pack()
         return Casting(self.registry, grading, base_url=self._address("grader", name)).grader(name)
 
     def _address(self, role: str, name: str) -> str | None:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
-        settings = framework(self.trial.header.protocol).stored_settings(self.trial.header.settings)
+        settings = stored_settings(framework(self.trial.header.protocol), self.trial.header.settings)
         seated = str(getattr(self.trial.header, role, None) or self.trial.header.settings.get(role) or "")
         if self.base_url or name == seated:
             return self.base_url or settings.address_of(role)
@@ -89,7 +89,7 @@ class _Player:
     def _sampling(self) -> Sampling:
         """Return how the step was sampled; where no model replied to it, how its role is in a run."""
         header = self.trial.header
-        doctors = framework(header.protocol).stored_settings(header.settings).sampling
+        doctors = stored_settings(framework(header.protocol), header.settings).sampling
         effort = doctors.effort if self.step.role == "doctor" else None
         if self.step.call is not None and not self.step.call.error:
             request = self.step.call.request
@@ -128,7 +128,7 @@ def start_rerun(
             name = model or step.model
             if name == "human":
                 raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
-            seat = framework(trial.header.protocol).seat(step.role)
+            seat = seat_of(framework(trial.header.protocol), step.role)
             full = full_name(step.role, name, registry, seat.rules if seat else ())
             player = _Player(trial, step, full, registry, base_url)
             async for item in _again(player, messages, grader):

@@ -13,6 +13,7 @@ from core.events import (
     FORMATS,
     QUESTION_TYPES,
     Answered,
+    Assessed,
     Called,
     CallRecord,
     Ended,
@@ -20,9 +21,7 @@ from core.events import (
     Failed,
     Finished,
     Graded,
-    Misused,
     Probed,
-    Rated,
     Rule,
     Speaker,
     Started,
@@ -32,10 +31,11 @@ from core.events import (
 )
 from core.export.document import Document, Talk
 from core.frameworks.base import Framework, framework_of
+from core.frameworks.speech import Speech
 from core.measures.provenance import UNKNOWN, Side, side_by_side, side_of_run
 from core.models.prices import total
 from core.store.conditions import FREE_RULES
-from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended, misused, rated
+from core.words import FORMAT, QUESTION_TYPE, ROLE, arm, how_it_ended
 
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
@@ -170,9 +170,9 @@ def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
 
 def _cells(talk: Talk) -> list[Cell]:
     known, thoughts = _framework(talk), reasoning_of(talk.events)
-    misuses = {event.turn: event for event in of_kind(talk, Misused)}
+    remarks = {event.turn: event for event in of_kind(talk, Assessed) if event.turn is not None}
     return [
-        replace(_cell(known, said, misuses.get(said.turn)), thought=thoughts.get(said.call_id or "", ""))
+        replace(_cell(known, said, remarks.get(said.turn)), thought=thoughts.get(said.call_id or "", ""))
         for said in of_kind(talk, Utterance)
     ]
 
@@ -182,12 +182,12 @@ def _framework(talk: Talk) -> Framework | None:
     return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
 
 
-def _cell(known: Framework | None, said: Utterance, misuse: Misused | None) -> Cell:
-    if known is None or not known.addresses:
+def _cell(known: Framework | None, said: Utterance, assessed: Assessed | None) -> Cell:
+    if known is None or not known.speech.addresses:
         return Cell(said.role, said.text)
-    (message,) = known.shown(said.role, said.text)
-    why = misused(misuse.kinds) if misuse else ""
-    quoted = f"{why} “{misuse.detail}”" if misuse and misuse.detail else why
+    (message,) = known.speech.shown(said.role, said.text)
+    remark = known.speech.remark(assessed) if assessed else ""
+    quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
     return Cell(said.role, message.text, message.to, message.whole or "", quoted)
 
 
@@ -236,7 +236,7 @@ def ending(talk: Talk) -> str:
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
         known = _framework(talk)
-        how = how_it_ended(ended.reason, ended.doctor_turns, tagged=known is not None and known.addresses)
+        how = known.speech.ending(ended) if known else how_it_ended(ended.reason, ended.doctor_turns)
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."
@@ -245,8 +245,10 @@ def ending(talk: Talk) -> str:
 
 
 def ratings(talk: Talk) -> list[tuple[str, str]]:
-    """Return what the patient rated the doctor: the rating in words, and the rater's own."""
-    return [(rated(event), event.words) for event in of_kind(talk, Rated)]
+    """Return how the conversation was rated: the rating in words, and the rater's own."""
+    known = _framework(talk)
+    speech = known.speech if known else Speech()
+    return [(speech.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
 
 
 def staff(talk: Talk) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from core.errors import UsageError
 from core.export.page import MARKDOWN
-from core.frameworks.base import frameworks, title_of
+from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import accuracy
@@ -36,8 +36,8 @@ def report_of(store: Store, run_id: str) -> str:
     cast = {role: getattr(run, role) for role in STORED_SEATS}
     if known is not None:
         names = names_of(known, cast, run.settings)
-        seats = known.at_work(names[known.tested.role], run.arms)
-        cast = {known.title_of(role): names[role] for role in (known.tested.role, *seats)}
+        seats = seats_at_work(known, names[tested_seat(known).role], run.arms)
+        cast = {role_title(known, role): names[role] for role in (tested_seat(known).role, *seats)}
     values = {
         "run": run,
         "label": label,

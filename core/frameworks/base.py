@@ -19,18 +19,18 @@ from pydantic.fields import FieldInfo
 
 from core.agents.base import Dialogue
 from core.agents.parts import Rules, check_picture_prompt
-from core.agents.player import Rule
-from core.case import Case, Profile, distinct_choices
+from core.case import Case, distinct_choices
 from core.errors import UsageError
-from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
+from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started
+from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, StudyCast, Why, full_name, is_model, seated
 from core.frameworks.release import Release
 from core.frameworks.settings import FrameworkSettings, flag_of, in_words, options_of
+from core.frameworks.speech import Speech
 from core.journal import RunHeader
 from core.models.registry import Registry
 from core.models.settings import checked_address
 from core.prompts import PromptPack, load_pack
-from core.text.profiles import CaseId, Generated, Prepared
 
 Arm = tuple[Format, QuestionType]
 ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES)
@@ -52,8 +52,6 @@ class Trial:
     seed: int
     arms: tuple[Arm, ...] = ()
     many_choices: tuple[str, ...] = ()
-    condition: str = ""
-    """A hash of all that answers must share to be comparable; empty where nobody worked it out."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Campaign:
         known = framework(self.protocol)
         given = self.settings
         if not isinstance(given, known.settings):
-            given = known.read_settings(given.model_dump(exclude_unset=True) if given is not None else {})
+            given = read_settings(known, given.model_dump(exclude_unset=True) if given is not None else {})
         for name, value in (("protocol", known.name), ("prompts", self.prompts or known.name), ("settings", given)):
             object.__setattr__(self, name, value)
 
@@ -108,12 +106,12 @@ class Campaign:
     @property
     def pack(self) -> PromptPack:
         """Its prompts."""
-        return self.framework.pack(self.prompts)
+        return pack_of(self.framework, self.prompts)
 
     @property
     def tested(self) -> str:
         """Who is under test."""
-        return self.names[self.framework.tested.role]
+        return self.names[tested_seat(self.framework).role]
 
     @property
     def reach(self) -> dict[str, Reach]:
@@ -150,81 +148,56 @@ class Size:
     """Calls, prompt tokens and completion tokens of all trials."""
 
 
+class Usual(NamedTuple):
+    """What holds of a framework unless something else is asked for."""
+
+    arms: Literal["all", "paper"] = "paper"
+    """All that it can ask, or what its publication asked."""
+    mcq_rule: McqRule = "mcq_loose"
+    """The rule by which it counts answers with choices."""
+    report: str = "accuracy"
+    """The report that is made for it."""
+
+
 @dataclass(frozen=True)
-class Shown:
-    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words.
+class Publication:
+    """What is published of a framework; without ``arms`` it asked all that the framework can ask."""
 
-    ``goes`` says the same to a program: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the message as it was
-    written, where it holds more than is shown.
-    """
-
-    to: str
-    text: str
-    goes: str = ""
-    whole: str | None = None
-
-
-class Queries(NamedTuple):
-    """What a doctor's message asks, query by query, single spaces between words, and how many words it has in all."""
-
-    texts: tuple[str, ...]
-    words: int
+    source: str
+    """Who published it, where."""
+    arms: tuple[Arm, ...] = ()
+    measures: tuple[str, ...] = ()
+    """Of which it has figures, kept under the framework's name in ``data/published``."""
+    release: Release | None = None
+    """What reads the cases and results that its authors released, if they did."""
 
 
 class Framework(ABC):
-    """In which order agents speak; see the module. Everything but ``play`` has a default."""
+    """In which order agents speak; see the module. Everything from ``version`` on but ``play`` has a default."""
 
     name: ClassVar[str]
     """As it stands in databases, links and on the command line."""
     title: ClassVar[str]
-    source: ClassVar[str]
-    """Who published it, where."""
     about: ClassVar[str]
     """What happens in it, in a sentence or two, for who chooses it."""
+    publication: ClassVar[Publication]
+    seats: ClassVar[tuple[Seat, ...]]
+    """The one under test first."""
     version: ClassVar[int] = 1
     """Goes up when the same replies would lead to other events."""
     rank: ClassVar[int] = 100
     """Its place among the others; the lowest is what is run unless another is named."""
     settings: ClassVar[type[FrameworkSettings]] = FrameworkSettings
-    seats: ClassVar[tuple[Seat, ...]]
-    """The one under test first."""
     arms: ClassVar[tuple[Arm, ...]] = (("multi_turn", "mcq"),)
     """All that it can ask."""
-    paper_arms: ClassVar[tuple[Arm, ...]] = ()
-    """Those of its publication; all where there is none."""
-    usual_arms: ClassVar[Literal["all", "paper"]] = "paper"
-    rules: ClassVar[Mapping[str, Rule]] = {}
-    """Reference kind → what it says, for seats that ``open`` fills by itself."""
+    usual: ClassVar[Usual] = Usual()
     prompts: ClassVar[tuple[str, ...]] = ()
-    """The prompts that its pack must have; the pack bears the framework's name."""
-    mcq_rule: ClassVar[McqRule] = "mcq_loose"
-    """The rule by which it counts answers with choices."""
-    measure: ClassVar[str] = "accuracy"
-    """The report that is made for it."""
-    cannot_fork: ClassVar[str] = ""
-    """Why its conversations cannot be taken up at a message; empty where they can."""
-    grades_itself: ClassVar[bool] = False
-    """Whether its own pack holds the grader's prompts; else the first framework's do."""
-    plays_items: ClassVar[bool] = False
-    """Whether players by rule ask for, or answer from, the items of a case's history."""
-    needs_profile: ClassVar[bool] = False
-    """Whether it plays cases with a profile only."""
-    patient_opens: ClassVar[bool] = False
-    """Whether the patient speaks first, with an opening that a model may have made for the case."""
-    addresses: ClassVar[bool] = False
-    """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
-    one_query: ClassVar[str] = ""
-    """A message that is nothing but one query, as an RE2 pattern for the database, which reads such messages without
-    ``queries``: its groups are the opening mark, the words with single spaces between them, and the closing mark, which
-    is to be the same. Empty: ``queries`` reads all."""
-    kinds: ClassVar[Mapping[str, str]] = {}
-    """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
-    publishes: ClassVar[tuple[str, ...]] = ()
-    """The measures of which its publication has figures, kept under its name in ``data/published``."""
-    release: ClassVar[Release | None] = None
-    """What reads the cases and results that its authors released, if they did."""
-
-    # what is played
+    """The prompts that its pack must have; the pack bears the framework's name. With ``grader_judge`` it grades under
+    its own, else under the first framework's."""
+    cases: ClassVar[Preparation] = Preparation()
+    """What it needs of a case."""
+    speech: ClassVar[Speech] = Speech()
+    """How what is said in it is read and put in words."""
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Any:
         """Return the players of a cast (full names), as ``play`` takes them; raise ``UsageError`` where a key lacks.
@@ -234,7 +207,7 @@ class Framework(ABC):
         players: dict[str, Any] = {"grader": casting.grader(names.grader or GRADER.rules[0])}
         for seat in self.seats:
             if seat.role != GRADER.role:
-                players[seat.role] = casting.player(seat.role, names[seat.role], self.rules, seat.tested)
+                players[seat.role] = casting.player(seat.role, names[seat.role], seat.players, seat.tested)
         return players
 
     @abstractmethod
@@ -245,153 +218,24 @@ class Framework(ABC):
         with the messages that it keeps, and talks on from there whatever the arms.
         """
 
-    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
-        """Return the cases as they are played, and those left out and why; ``stored`` are profiles made before."""
-        return Prepared(tuple(cases), ())
-
-    def uses_items(self, names: CastNames) -> bool:
-        """Say whether a conversation of this cast (full names) depends on the items of its case."""
-        return False
-
-    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
-        """Return a profile as a person saves it; raise ``UsageError`` where it cannot be played."""
-        raise UsageError(f"{self.title} plays no profiles.")
-
-    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
-        """Return a sentence for each fact of a profile that speaks against its case."""
-        return ()
-
-    # what it asks for
-
-    @property
-    def tested(self) -> Seat:
-        """The seat of the model under test."""
-        return next(seat for seat in self.seats if seat.tested)
-
-    @property
-    def others(self) -> tuple[Seat, ...]:
-        """The seats beside it."""
-        return tuple(seat for seat in self.seats if not seat.tested)
-
-    def seat(self, role: str) -> Seat | None:
-        """Return a seat by its role, or ``None``."""
-        return next((seat for seat in self.seats if seat.role == role), None)
-
-    @property
-    def paper(self) -> tuple[Arm, ...]:
-        """The arms of its publication."""
-        return self.paper_arms or self.arms
-
-    def pack(self, name_or_folder: str = "") -> PromptPack:
-        """Load a prompt pack that has all that the framework needs; by default its own."""
-        return load_pack(name_or_folder or self.name, self.prompts)
-
-    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
-        """Say whether anybody talks: not where only written cases are asked about."""
-        return not {format_ for format_, _ in arms} <= WITHOUT_CONVERSATION
-
-    def at_work(self, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Return the seats that have anything to do beside who is under test in these arms."""
-        asked = set(arms)
-        idle = set() if self.talks(tested, asked) else set(self.talking)
-        idle |= set() if any(format_ == "summarized" for format_, _ in asked) else {"summariser"}
-        idle |= set() if {question_type for _, question_type in asked} & set(GRADED_TYPES) else {"grader"}
-        return tuple(seat.role for seat in self.others if seat.role not in idle)
-
-    @property
-    def talking(self) -> tuple[str, ...]:
-        """The seats beside the tested one that take part in the conversation."""
-        return tuple(seat.role for seat in self.others if seat.role not in ("grader", "summariser", "solver"))
-
-    def full_names(self, names: CastNames, registry: Registry, study: StudyCast | None = None) -> CastNames:
-        """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there.
-
-        ``study`` is the cast of the study so far, which takes the seats next to a model that nobody named.
-        """
-        foreign = [seat for seat in names.extra if self.seat(seat) is None]
-        if foreign:
-            *first, last = (seat.role for seat in self.seats)
-            seats = f"{', '.join(first)} and {last}" if first else last
-            raise UsageError(f"--{foreign[0]} does not belong to {self.name}, whose seats are {seats}.")
-        full = {role: name for role, (name, _) in seating(self, names, registry, study or {}).items()}
-        full[self.tested.role] = full_name(self.tested.title, names[self.tested.role], registry, self.tested.rules)
-        for seat in self.seats:
-            if full[seat.role] == "human" and seat.no_human:
-                raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
-        return CastNames(**{**{role: names[role] for role in names}, **full})
-
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
         """Return the settings as a campaign with this cast (full names) runs under them."""
         return settings
-
-    def asked(self, tested: str) -> dict[str, FieldInfo]:
-        """Return the options that mean anything where this one (a full name) is under test."""
-        options, usual = options_of(self.settings), self.settings()
-        wanted = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
-        full = self.complete(wanted, CastNames(**{self.tested.role: tested}))
-        idle = set() if is_model(tested) else set(FrameworkSettings.model_fields)
-        idle |= {name for name in options if getattr(full, name) != getattr(wanted, name)}
-        return {name: info for name, info in options.items() if name not in idle}
 
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
         """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
         if settings.images:
             check_picture_prompt(pack)
 
-    def read_settings(self, values: Mapping[str, object]) -> FrameworkSettings:
-        """Return settings as somebody asks for them; raise ``UsageError`` with one sentence for what cannot be."""
-        known = self.settings.model_fields
-        for name in values:
-            if name not in known:
-                owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
-                choose = f", or choose {' or '.join(owners)}" if owners else ""
-                raise UsageError(f"{flag_of(name)} does not belong to {self.name}: leave it out{choose}.")
-        try:
-            return self.settings(**values)
-        except ValidationError as error:
-            raise UsageError(in_words(error, known)) from error
-
-    def stored_settings(self, values: Mapping[str, object]) -> FrameworkSettings:
-        """Return the settings of a stored run, as they were; what is no setting of it any more is left out."""
-        kept: dict[str, Any] = {name: value for name, value in values.items() if name in self.settings.model_fields}
-        return self.settings.model_construct(**kept)
+    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
+        """Say whether anybody talks: not where only written cases are asked about."""
+        return not {format_ for format_, _ in arms} <= WITHOUT_CONVERSATION
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return what a full campaign asks of models; ``picture_tokens`` come with every call of the one under test."""
         trials = len(campaign.cases) * campaign.trials
-        talks = trials if self.talks(campaign.names[self.tested.role], campaign.arms) else 0
+        talks = trials if self.talks(campaign.tested, campaign.arms) else 0
         return Size(talks, {})
-
-    # how it is read
-
-    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
-        """Return a message as a reader is shown it; by default to everybody, as it was said."""
-        return (Shown("", text),)
-
-    def spoken(self, role: str, text: str) -> str:
-        """Return the words of a message alone, also of one that is still being said."""
-        return text
-
-    def queries(self, message: str) -> Queries:
-        """Return the queries of a doctor's message; by default it is one."""
-        words = message.split()
-        return Queries((" ".join(words),), len(words))
-
-    def questions(self, events: Sequence[Event]) -> int:
-        """Return how many messages the doctor said after the opening one, whoever said that."""
-        return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
-
-    def answering(self, events: Sequence[Event]) -> str:
-        """Say in a sentence who answers, and from what, where that is not simply the doctor; else nothing."""
-        return ""
-
-    def recognises(self, events: Iterable[Event]) -> bool:
-        """Say whether a conversation is its own, by what no other framework's has."""
-        return False
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say."""
-        return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
         """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
@@ -400,30 +244,142 @@ class Framework(ABC):
         """
         return None
 
-    def written(self, role: str, text: str) -> str:
-        """Return what a person wrote in a seat's place as a message of the framework."""
-        return text
+    def __init_subclass__(cls) -> None:
+        """Refuse a folder that was written for an older contract: what it says there would be passed over."""
+        for old, new in _MOVED.items():
+            if old in vars(cls):
+                raise UsageError(f"{cls.__module__}: {old!r} of {cls.__name__} is now {new}.")
 
-    def in_words(self, name: str, value: object) -> str:
-        """Return the value of a setting in words."""
-        return str(value)
 
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of a stored run's conversations in words; empty where there is none."""
-        return ""
+_MOVED = {
+    "source": "Publication.source", "paper_arms": "Publication.arms", "publishes": "Publication.measures",
+    "release": "Publication.release", "usual_arms": "Usual.arms", "mcq_rule": "Usual.mcq_rule",
+    "measure": "Usual.report", "rules": "Seat.players", "grades_itself": "told by its prompts",
+    "cannot_fork": "not asked any more: play is given the branch",
+    **{name: f"Preparation.{name}" for name in (
+        "needs_profile", "plays_items", "patient_opens", "prepare", "uses_items", "edited", "profile_remarks",
+    )},
+    **{name: f"Speech.{name}" for name in (
+        "addresses", "one_query", "kinds", "shown", "spoken", "queries", "questions", "answering", "recognises",
+        "invitation", "written", "in_words", "cap",
+    )},
+}  # fmt: skip
+"""Members of the contract up to version 0.5 → where they are."""
 
-    def title_of(self, role: str) -> str:
-        """Return a role in words."""
-        seat = self.seat(role)
-        return (seat.title if seat else role.replace("_", " ")).capitalize()
+
+def tested_seat(known: Framework) -> Seat:
+    """Return the seat of the model under test."""
+    return next(seat for seat in known.seats if seat.tested)
+
+
+def other_seats(known: Framework) -> tuple[Seat, ...]:
+    """Return the seats next to the tested one."""
+    return tuple(seat for seat in known.seats if not seat.tested)
+
+
+def talking_roles(known: Framework) -> tuple[str, ...]:
+    """Return the roles next to the tested one that take part in the conversation."""
+    return tuple(seat.role for seat in other_seats(known) if seat.role not in ("grader", "summariser", "solver"))
+
+
+def seat_of(known: Framework, role: str) -> Seat | None:
+    """Return a seat by its role, or ``None``."""
+    return next((seat for seat in known.seats if seat.role == role), None)
+
+
+def role_title(known: Framework, role: str) -> str:
+    """Return a role in words."""
+    seat = seat_of(known, role)
+    return (seat.title if seat else role.replace("_", " ")).capitalize()
+
+
+def seats_at_work(known: Framework, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the roles that have anything to do next to who is under test in these arms."""
+    asked = set(arms)
+    idle = set() if known.talks(tested, asked) else set(talking_roles(known))
+    idle |= set() if any(format_ == "summarized" for format_, _ in asked) else {"summariser"}
+    idle |= set() if {question_type for _, question_type in asked} & set(GRADED_TYPES) else {"grader"}
+    return tuple(seat.role for seat in other_seats(known) if seat.role not in idle)
+
+
+def paper_arms(known: Framework) -> tuple[Arm, ...]:
+    """Return the arms of a framework's publication."""
+    return known.publication.arms or known.arms
+
+
+def usual_arms(known: Framework) -> tuple[Arm, ...]:
+    """Return what is asked unless other arms are named."""
+    return known.arms if known.usual.arms == "all" else paper_arms(known)
+
+
+def pack_of(known: Framework, name_or_folder: str = "") -> PromptPack:
+    """Load a prompt pack that has all that a framework needs; by default its own."""
+    return load_pack(name_or_folder or known.name, known.prompts)
+
+
+def grades_itself(known: Framework) -> bool:
+    """Say whether a framework's own pack holds the grader's prompts; else the first framework's do."""
+    return "grader_judge" in known.prompts
+
+
+def full_names(known: Framework, names: CastNames, registry: Registry, study: StudyCast | None = None) -> CastNames:
+    """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there.
+
+    ``study`` is the cast of the study so far, which takes the seats next to a model that nobody named.
+    """
+    foreign = [seat for seat in names.extra if seat_of(known, seat) is None]
+    if foreign:
+        *first, last = (seat.role for seat in known.seats)
+        seats = f"{', '.join(first)} and {last}" if first else last
+        raise UsageError(f"--{foreign[0]} does not belong to {known.name}, whose seats are {seats}.")
+    full = {role: name for role, (name, _) in seating(known, names, registry, study or {}).items()}
+    tested = tested_seat(known)
+    full[tested.role] = full_name(tested.title, names[tested.role], registry, tested.rules)
+    for seat in known.seats:
+        if full[seat.role] == "human" and seat.no_human:
+            raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
+    return CastNames(**{**{role: names[role] for role in names}, **full})
+
+
+def options_for(known: Framework, tested: str) -> dict[str, FieldInfo]:
+    """Return the options that mean anything where this one (a full name) is under test."""
+    options, usual = options_of(known.settings), known.settings()
+    wanted = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
+    full = known.complete(wanted, CastNames(**{tested_seat(known).role: tested}))
+    idle = set() if is_model(tested) else set(FrameworkSettings.model_fields)
+    idle |= {name for name in options if getattr(full, name) != getattr(wanted, name)}
+    if not known.talks(tested, known.arms):
+        idle |= {name for name, info in options.items() if flag_of(name, info) == "--cap"}
+    return {name: info for name, info in options.items() if name not in idle}
+
+
+def read_settings(known: Framework, values: Mapping[str, object]) -> FrameworkSettings:
+    """Return settings as somebody asks for them; raise ``UsageError`` with one sentence for what cannot be."""
+    fields = known.settings.model_fields
+    for name in values:
+        if name not in fields:
+            owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
+            choose = f", or choose {' or '.join(owners)}" if owners else ""
+            raise UsageError(f"{flag_of(name)} does not belong to {known.name}: leave it out{choose}.")
+    try:
+        return known.settings(**values)
+    except ValidationError as error:
+        raise UsageError(in_words(error, fields)) from error
+
+
+def stored_settings(known: Framework, values: Mapping[str, object]) -> FrameworkSettings:
+    """Return the settings of a stored run, as they were; what is no setting of it any more is left out."""
+    kept: dict[str, Any] = {name: value for name, value in values.items() if name in known.settings.model_fields}
+    return known.settings.model_construct(**kept)
 
 
 def seating(known: Framework, names: CastNames, registry: Registry, study: StudyCast) -> dict[str, tuple[str, Why]]:
     """Return the role of each seat next to the tested one → the full name of who takes it, and why."""
-    tested = full_name(known.tested.title, names[known.tested.role], registry, known.tested.rules)
+    seat = tested_seat(known)
+    tested = full_name(seat.title, names[seat.role], registry, seat.rules)
     return {
         seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry, study.get(seat.role))
-        for seat in known.others
+        for seat in other_seats(known)
     }
 
 
@@ -457,20 +413,20 @@ def framework_of(events: Sequence[Event], name: str = "") -> Framework | None:
     """Return the framework of a conversation by the name of its run, else by what happened in it; ``None``: unknown."""
     known = frameworks()
     begun = next((event.framework for event in events if isinstance(event, Started)), "")
-    return known.get(name or begun) or next((one for one in known.values() if one.recognises(events)), None)
+    return known.get(name or begun) or next((one for one in known.values() if one.speech.recognises(events)), None)
 
 
 def publisher(measure: str) -> Framework:
     """Return the framework whose publication has figures of a measure; raise ``UsageError`` where there is none."""
     for one in frameworks().values():
-        if measure in one.publishes:
+        if measure in one.publication.measures:
             return one
     raise UsageError(f"No framework has published figures of {measure}.")
 
 
 def released(measure: str) -> Release:
     """Return the results behind the published figures of a measure; raise ``UsageError`` where none were released."""
-    found = publisher(measure).release
+    found = publisher(measure).publication.release
     if found is None:
         raise UsageError(f"The authors whose figures of {measure} are published have released no results.")
     return found
@@ -481,4 +437,4 @@ def default_pack(name_or_folder: str = "") -> PromptPack:
 
     Under that answers are graded wherever a framework's pack has no prompts for it.
     """
-    return framework().pack(name_or_folder)
+    return pack_of(framework(), name_or_folder)

@@ -43,6 +43,8 @@ class Seat:
     """A role of a framework. ``rules`` are its reference kinds, the usual one first; empty: only models sit there.
 
     ``tested`` is the seat of the model under test, ``no_human`` why a person cannot sit there (empty: one can).
+    ``players`` are reference kind → what it says, for a framework that ``open`` opens by itself; they are ``rules``
+    too.
     """
 
     role: str
@@ -50,6 +52,10 @@ class Seat:
     rules: tuple[str, ...] = ()
     tested: bool = False
     no_human: str = ""
+    players: Mapping[str, Rule] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", self.rules or tuple(self.players))
 
 
 GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the page Judges, under Experts")

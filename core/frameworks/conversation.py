@@ -122,7 +122,6 @@ def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Starte
         parent=parent,
         framework=of.name,
         framework_version=of.version,
-        condition=trial.condition,
     )
 
 

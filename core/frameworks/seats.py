@@ -14,7 +14,7 @@ def kinds_in_words() -> dict[str, str]:
     for one in frameworks().values():
         for seat in one.seats:
             for kind in seat.rules:
-                words.setdefault(kind, one.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
+                words.setdefault(kind, one.speech.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
     return words
 
 

@@ -21,7 +21,25 @@ from core.agents.parts import check_picture_prompt
 from core.case import Case, case_set_hash, data_set_of
 from core.errors import AnamnesisError, UsageError
 from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework, seating
+from core.frameworks.base import (
+    Arm,
+    Branch,
+    Campaign,
+    Framework,
+    Trial,
+    default_pack,
+    framework,
+    full_names,
+    grades_itself,
+    other_seats,
+    pack_of,
+    paper_arms,
+    seat_of,
+    seating,
+    seats_at_work,
+    stored_settings,
+    tested_seat,
+)
 from core.frameworks.casting import (
     REFERENCE,
     STORED_SEATS,
@@ -58,7 +76,7 @@ def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
     """Read ``all``, ``paper``, or ``format:question_type`` pairs with commas; raise ``UsageError`` otherwise."""
     known = framework(protocol)
     if text in ("all", "paper"):
-        return known.arms if text == "all" else known.paper
+        return known.arms if text == "all" else paper_arms(known)
     arms: list[Arm] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         format_, _, question_type = part.partition(":")
@@ -87,15 +105,15 @@ def in_full(campaign: Campaign, registry: Registry, study: StudyCast | None = No
         asked = ", ".join(f"{f}:{q}" for f, q in known.arms)
         raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
     # a seat that the framework does not have is nobody's to pay for
-    missing = {role: rule for role, rule in REFERENCE.items() if known.seat(role) is None}
-    names = known.full_names(campaign.names, registry, study)
+    missing = {role: rule for role, rule in REFERENCE.items() if seat_of(known, role) is None}
+    names = full_names(known, campaign.names, registry, study)
     from_study = {
         role: study[role].address
         for role, (_, why) in seating(known, campaign.names, registry, study).items()
         if why == "study"
     }
     names = names.but(**{role: names[role] or rule for role, rule in missing.items()})
-    tested = names[known.tested.role]
+    tested = names[tested_seat(known).role]
     images = campaign.settings.images
     if images not in IMAGES:
         raise UsageError(f"The setting images is {images!r}: it must be {WITH!r}, or empty for none.")
@@ -188,10 +206,10 @@ def seats_taken(run: Run | RunHeader, registry: Registry, *, idle: bool = False)
     """
     known = framework(run.protocol)
     names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
-    settings = known.stored_settings(run.settings)
+    settings = stored_settings(known, run.settings)
     found: dict[str, StudySeat] = {}
-    at_work = known.at_work(run.doctor, run.arms)
-    for seat in known.others:
+    at_work = seats_at_work(known, run.doctor, run.arms)
+    for seat in other_seats(known):
         role, name = seat.role, names[seat.role]
         if not name or name == HUMAN or not (idle or role in at_work):
             continue
@@ -217,11 +235,11 @@ def who_sits(
     Empty if no such seat has anything to do, and for anybody but a model.
     """
     tested = full.tested
-    at_work = full.framework.at_work(tested, full.arms) if is_model(tested) else ()
+    at_work = seats_at_work(full.framework, tested, full.arms) if is_model(tested) else ()
     left = [role for role in at_work if not asked.names[role]]
     if not left:
         return ""
-    title, study = full.framework.tested.title, study or {}
+    title, study = tested_seat(full.framework).title, study or {}
     whys = seating(full.framework, asked.names, registry, study)
     together: dict[str, list[str]] = {}
     for role in left:
@@ -249,8 +267,8 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
     else:
         known = framework(run.protocol)
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
-    tested = names[known.tested.role]
-    found = remarks(tested, {role: names[role] for role in known.at_work(tested, run.arms)})
+    tested = names[tested_seat(known).role]
+    found = remarks(tested, {role: names[role] for role in seats_at_work(known, tested, run.arms)})
     if not isinstance(run, Campaign) or run.trials == 1 or not is_model(tested):
         return found
     if run.settings.temperature is None and load_registry(programs=True).is_greedy(tested):
@@ -264,17 +282,17 @@ def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None 
     Profiles and items are looked up in the database (``store``, or the usual one) where there is one.
     """
     store = store or Store()
-    if known.patient_opens:
+    if known.cases.patient_opens:
         cases = with_openings(cases, store)
     if not store.path.exists():
-        return known.prepare(cases, {})
+        return known.cases.prepare(cases, {})
     keys = [case.case_key for case in cases]
     with store.read() as cursor:
-        found = newest_profiles(cursor, keys) if known.needs_profile else {}
-        rows = newest_items(cursor, keys) if known.plays_items else []
+        found = newest_profiles(cursor, keys) if known.cases.needs_profile else {}
+        rows = newest_items(cursor, keys) if known.cases.plays_items else []
     items = {(row.case_key, row.content_hash): ItemSet(items_from_json(row.items), row.made_by) for row in rows}
     cases = [with_items(case, items.get((case.case_key, case.content_hash))) for case in cases]
-    return known.prepare(cases, {case: stored.generated for case, stored in found.items()})
+    return known.cases.prepare(cases, {case: stored.generated for case, stored in found.items()})
 
 
 def with_openings(cases: Sequence[Case], store: Store) -> list[Case]:
@@ -359,7 +377,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             "their pictures, or run with --images without."
         )
     without = [case.case_key for case in campaign.cases if case.profile is None]
-    if campaign.framework.needs_profile and without:
+    if campaign.framework.cases.needs_profile and without:
         raise UsageError(
             f"{campaign.framework.title} plays cases with a profile, and {len(without)} have none, {without[0]} the "
             "first: prepare them before the run."
@@ -374,7 +392,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     # all that makes a campaign what it is; what changes none of its results is left out
     names = campaign.names
     stored = {role: names[role] for role in STORED_SEATS}
-    if campaign.framework.tested.role not in STORED_SEATS:
+    if tested_seat(campaign.framework).role not in STORED_SEATS:
         stored["doctor"] = campaign.tested  # the column of who is under test
     fields = {
         "protocol": campaign.protocol,
@@ -393,7 +411,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             **campaign.settings.stated(),
             **names.extra,
             **_grading(campaign),
-            **({"openings": openings_by(campaign.cases)} if campaign.framework.patient_opens else {}),
+            **({"openings": openings_by(campaign.cases)} if campaign.framework.cases.patient_opens else {}),
             **_items(campaign),
         },
         "code_version": __version__,
@@ -415,14 +433,14 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
 def _grading(campaign: Campaign) -> dict[str, str]:
     """Return the hash of the prompts of grading where a model grades under others than the campaign's own."""
     free = any(question_type in GRADED_TYPES for _, question_type in campaign.arms)
-    if campaign.framework.grades_itself or not free or not is_model(campaign.names.grader):
+    if grades_itself(campaign.framework) or not free or not is_model(campaign.names.grader):
         return {}
     return {"grading_prompts": default_pack().hash}
 
 
 def _items(campaign: Campaign) -> dict[str, str]:
     """Return the hash of imported or edited items if the conversations depend on them."""
-    hash_ = hash_of_items(campaign.cases) if campaign.framework.uses_items(campaign.names) else ""
+    hash_ = hash_of_items(campaign.cases) if campaign.framework.cases.uses_items(campaign.names) else ""
     return {"items": hash_} if hash_ else {}
 
 
@@ -430,23 +448,11 @@ def _hash_of(fields: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def condition_of(header: RunHeader) -> str:
-    """Return a hash of what answers of a run must share with others to be comparable, as the run was planned.
-
-    Seed, number of trials and arms do not count. Who really judged is known of stored answers only
-    (``core.store.selection``).
-    """
-    shared = header.model_dump(
-        include={"protocol", *STORED_SEATS, "prompt_hash", "case_set_hash", "settings", "code_version"}
-    )
-    return _hash_of(shared)[:16]
-
-
 def names_of(known: Framework, stored: dict[str, str], settings: dict[str, Any]) -> CastNames:
     """Return the cast of a stored run from its columns and, for the other seats, its settings."""
     more = {seat.role: str(settings[seat.role]) for seat in known.seats if settings.get(seat.role)}
-    if known.tested.role not in STORED_SEATS:
-        more[known.tested.role] = stored["doctor"]
+    if tested_seat(known).role not in STORED_SEATS:
+        more[tested_seat(known).role] = stored["doctor"]
         stored = {**stored, "doctor": ""}
     return CastNames(**{**stored, **more})
 
@@ -464,7 +470,7 @@ def campaign_of(header: RunHeader) -> Campaign:
     if header.doctor.startswith(f"{HUMAN}/"):
         raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the page Judges, under Experts.")
     known = framework(header.protocol)
-    pack = known.pack(header.prompt_pack)
+    pack = pack_of(known, header.prompt_pack)
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(
             f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
@@ -484,7 +490,7 @@ def campaign_of(header: RunHeader) -> Campaign:
         seed=header.seed,
         prompts=header.prompt_pack,
         protocol=header.protocol,
-        settings=known.stored_settings(header.settings),
+        settings=stored_settings(known, header.settings),
     )
 
 
@@ -497,7 +503,7 @@ def trials_of(header: RunHeader) -> list[Trial]:
     edit have those of the trials before.
     """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
-    many, condition, numbers = tuple(header.many_choices), condition_of(header), range(header.trials)
+    many, numbers = tuple(header.many_choices), range(header.trials)
     named = header.edited.case_key if header.edited else None
     return [
         Trial(
@@ -507,7 +513,6 @@ def trials_of(header: RunHeader) -> list[Trial]:
             header.seed if header.fork else seed_of(header.seed, named or case.case_key, number),
             arms,
             many,
-            condition,
         )
         for case, number in [
             *((case, number) for number in numbers[:1] for case in header.cases),

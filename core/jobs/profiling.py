@@ -119,9 +119,8 @@ def make_profiles(
     check_budget(budget_usd, [registry.spec(model, base_url=base_url)] if model else [])
     todo = pending(store, cases, maker, again=again)
     # the pack of the framework that plays cases with a profile only: it says what a profile must be
-    prompts = (
-        load_pack(pack or next(of.name for of in frameworks().values() if of.needs_profile), PROMPTS) if model else None
-    )
+    profiled = next(known.name for known in frameworks().values() if known.cases.needs_profile)
+    prompts = load_pack(pack or profiled, PROMPTS) if model else None
     profiler: LLMProfiler | None = None
     if model and prompts:
         profiler = LLMProfiler(Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0)), prompts)

@@ -19,7 +19,7 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
 from core.frameworks.answering import grade_answer
-from core.frameworks.base import default_pack, framework
+from core.frameworks.base import default_pack, framework, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
 from core.jobs.engine import REGRADING, Job, Options, in_background
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
@@ -169,7 +169,7 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
         return Judge(name, name, packs(framework().name))
     # the pack that a run is graded under
     without = (
-        not framework(header.protocol).grades_itself
+        not grades_itself(framework(header.protocol))
         or header.source == "release"
         or header.doctor.startswith(f"{HUMAN}/")
     )
@@ -179,7 +179,7 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    held = header.prompt_hash if framework(header.protocol).grades_itself else header.settings.get("grading_prompts")
+    held = header.prompt_hash if grades_itself(framework(header.protocol)) else header.settings.get("grading_prompts")
     return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
 
 

@@ -24,7 +24,7 @@ from core.agents.memory import Took
 from core.agents.player import Listen
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
-from core.frameworks.base import Branch, Campaign, Trial, default_pack
+from core.frameworks.base import Branch, Campaign, Trial, default_pack, grades_itself
 from core.frameworks.casting import Casting
 from core.jobs.engine import Options, run_trials
 from core.jobs.estimate import check_budget, estimate
@@ -247,7 +247,7 @@ def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = N
         frozenset(settings.own_address.split(",")),
         campaign.reach,
         listen,
-        None if campaign.framework.grades_itself else default_pack(),
+        None if grades_itself(campaign.framework) else default_pack(),
     )
 
 

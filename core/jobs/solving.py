@@ -20,7 +20,7 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
-from core.frameworks.base import Trial, default_pack, frameworks
+from core.frameworks.base import Framework, Trial, default_pack, frameworks, full_names, pack_of, seat_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
 from core.frameworks.consultation.queries import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
@@ -86,17 +86,17 @@ class Solved(Ended):
     excluded: dict[str, int]
 
 
-def solving_framework() -> Any:
+def solving_framework() -> Framework:
     """Return the framework that seats a solver."""
-    return next(one for one in frameworks().values() if one.seat("solver"))
+    return next(known for known in frameworks().values() if seat_of(known, "solver"))
 
 
 def _pieces(store: Store, wanted: Solving, registry: Registry) -> list[_Piece]:
     """Return the conversations with who is to answer; raise ``AnamnesisError`` where none fits."""
     known = solving_framework()
-    named = known.full_names(CastNames("reference", solver=wanted.solver, grader=wanted.grader), registry)
+    named = full_names(known, CastNames("reference", solver=wanted.solver, grader=wanted.grader), registry)
     solver = named["solver"]
-    prompts = known.pack(wanted.prompts).hash_of("solver") if is_model(solver) else ""
+    prompts = pack_of(known, wanted.prompts).hash_of("solver") if is_model(solver) else ""
     grading = grader_hash(default_pack())
     with store.read() as cursor:
         talks = talks_to_solve(cursor, wanted.talks.counted, wanted.limit)
@@ -174,8 +174,8 @@ def solve(
     graders = {one.by.grader for one in pieces if one.by.grader}
     models = [name for name in (solver, *sorted(graders)) if is_model(name)]
     check_budget(options.budget_usd, [registry.spec(name, base_url=wanted.base_url) for name in models])
-    casting = Casting(registry, known.pack(wanted.prompts), base_url=wanted.base_url, grading=default_pack())
-    names = known.full_names(CastNames("reference", solver=solver), registry)
+    casting = Casting(registry, pack_of(known, wanted.prompts), base_url=wanted.base_url, grading=default_pack())
+    names = full_names(known, CastNames("reference", solver=solver), registry)
     seated = known.open(casting, names, known.settings()).solver
     judges = {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}}
     todo = [one for one in pieces if not one.done]

@@ -16,7 +16,7 @@ from core.agents.base import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
-from core.frameworks.base import Arm, Campaign, Framework, framework
+from core.frameworks.base import Arm, Campaign, Framework, framework, paper_arms, stored_settings, tested_seat
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
 from core.frameworks.settings import FrameworkSettings, extra_of, without_credentials
 from core.jobs.plan import header_of, in_full, names_of
@@ -84,7 +84,7 @@ class Origin:
         """Return the settings that a run here can take over, with changes; the framework's defaults for the others."""
         defaults = self.framework.settings().model_dump()
         kept = {name: self.run.settings[name] for name in defaults if name in self.run.settings}
-        return self.framework.stored_settings({**defaults, **kept, **changes})
+        return stored_settings(self.framework, {**defaults, **kept, **changes})
 
 
 def stored_origin(trial_id: str) -> Origin:
@@ -113,8 +113,6 @@ def running_origin(session: Session) -> Origin:
 
 def check_forkable(origin: Origin) -> None:
     """Raise ``UsageError`` where a framework's conversations cannot be taken up at a message."""
-    if origin.framework.cannot_fork:
-        raise UsageError(origin.framework.cannot_fork)
 
 
 def start_fork(plan: ForkPlan, origin: Origin) -> Session:
@@ -135,7 +133,7 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
     message = origin.dialogue[plan.turn]
     text = message.text if plan.text is None else plan.text.strip()
     # a text that only lost its outer blanks was not edited
-    text = message.text if text == message.text.strip() else origin.framework.written(message.role, text)
+    text = message.text if text == message.text.strip() else origin.framework.speech.written(message.role, text)
     dialogue = (*origin.dialogue[: plan.turn], Turn(message.role, text))
     if origin.case is None:
         raise UsageError(
@@ -179,14 +177,14 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
     seed = origin.seed if plan.seed is None else plan.seed
     settings = plan.settings or origin.framework.settings()
     # rules and people are sent no picture, so a branch with such a doctor goes on without
-    if not is_model(plan.names[origin.framework.tested.role]):
+    if not is_model(plan.names[tested_seat(origin.framework).role]):
         settings = settings.but(images="")
     same = {role for role, name in plan.names.items() if name == origin.names[role]}
     elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
     addresses = " ".join(f"{role}={where}" for role, where in settings.seat_addresses.items() if role in same)
     arms = plan.arms
     if arms == FORK_ARMS:  # what nobody chose is asked as far as the framework asks it
-        arms = tuple(arm for arm in arms if arm in origin.framework.arms) or origin.framework.paper
+        arms = tuple(arm for arm in arms if arm in origin.framework.arms) or paper_arms(origin.framework)
     campaign = Campaign(
         names=plan.names,
         cases=(case,),
@@ -219,7 +217,7 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
         if name == "base_url":  # what was changed is shown and taken away, so an address goes in without its password
             values = [without_credentials(value) if value else value for value in values]
         was, new = (
-            "none" if value is None else campaign.framework.in_words(name, value) or "left to the model"
+            "none" if value is None else campaign.framework.speech.in_words(name, value) or "left to the model"
             for value in values
         )
         yield f"{(extra_of(info, 'label') or name.replace('_', ' ')).lower()} {new} instead of {was}"

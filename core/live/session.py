@@ -17,7 +17,7 @@ from core import access
 from core.agents.base import Turn
 from core.agents.memory import Replies, Unit
 from core.errors import AnamnesisError
-from core.events import Answered, Ended, Event, Failed, Graded, Rated, Speaker, Summarised, Token, Utterance, Waiting
+from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -246,10 +246,11 @@ class Session:
                     self._ahead = (*self.repeated.pop(0), None)
                 self._match()
             return
-        if isinstance(event, Utterance | Answered | Rated | Summarised | Failed):
+        of_conversation = isinstance(event, Assessed) and event.turn is None
+        if of_conversation or isinstance(event, Utterance | Answered | Summarised | Failed):
             self.draft = None
         self.events.append(event)
-        if self._steps and isinstance(event, Utterance | Answered | Rated | Graded):
+        if self._steps and (of_conversation or isinstance(event, Utterance | Answered | Graded)):
             self._steps -= 1
 
     async def _type(self, token: Token) -> None:

@@ -13,7 +13,7 @@ from core import access
 from core.agents.memory import Memory, Remembered, Replies, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
-from core.frameworks.base import Campaign
+from core.frameworks.base import Campaign, tested_seat
 from core.frameworks.casting import is_model
 from core.jobs.plan import branch_of, campaign_of, check_pictures, header_of, in_full, trials_of
 from core.jobs.run import check_prompts, player_of
@@ -57,7 +57,7 @@ def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry)
 
     Where nobody was named, they are the ones beside the first doctor that is a model.
     """
-    role = campaign.framework.tested.role
+    role = tested_seat(campaign.framework).role
     shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry)
     return [in_full(replace(shared, names=shared.names.but(**{role: doctor})), registry) for doctor in doctors]
 

@@ -1,6 +1,6 @@
 """By which rule answers with choices are counted, in words, and how far the rules are apart.
 
-Each framework counts its answers by one rule everywhere (``Framework.mcq_rule``: the paper's substring rule, or the
+Each framework counts its answers by one rule everywhere (``Usual.mcq_rule``: the paper's substring rule, or the
 strict one), unless another is asked for. Many choices are judged by the grader, with the substring rule as the other.
 """
 

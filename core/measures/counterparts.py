@@ -10,30 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import pandas as pd
-
 from core.datasets import published
 from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
-from core.frameworks.consultation.measures.history_taking import LENGTHS
-from core.frameworks.consultation.measures.summary import MEASURES, TASK, measure_rows
 from core.measures.accuracy import accuracy_of
 from core.store.queries.accuracy import CaseScore
 
-Publication = Literal["paper", "preprint", "history"]
+Publication = Literal["paper", "preprint"]
 PUBLICATIONS: Final[dict[Publication, str]] = {
     "paper": "Johri et al. 2025: accuracy on all cases (tables 1, 4, 19, 22)",
     "preprint": "Johri et al. 2023, preprint: accuracy on dermatology cases",
-    "history": "Liao et al. 2023: history taking and accuracy (tables 2, 3)",
 }
-HISTORY_SETS: Final = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
-"""Data sets of Liao et al. → their names."""
-HISTORY_DOCTORS: Final = {
-    "upper_bound": "Upper bound", "lower_bound": "Lower bound", "chatgpt_long": "ChatGPT, long prompt",
-    "chatgpt_short": "ChatGPT, short prompt", "vicuna": "Vicuna", "vicuna_ft": "Vicuna, fine-tuned",
-}  # fmt: skip
-"""Doctors of Liao et al. → their names."""
 DERMATOLOGY: Final = (RELEASE_DATASETS["derm_public"], RELEASE_DATASETS["derm_private"])
 """The data sets of which the preprint's 140 cases are a part."""
 _PREPRINT_FORMATS: Final[dict[str, Format]] = {
@@ -48,19 +36,14 @@ _PREPRINT_FORMATS: Final[dict[str, Format]] = {
 _PREPRINT_QUESTIONS: Final[dict[str, QuestionType]] = {"mcq": "mcq", "many_choice_mcq": "mcq_many", "frq": "frq"}
 _ALL: Final = "2,004 cases"
 _PREPRINT_CASES: Final = {"all": "140 dermatology cases", "single_possible_answer": "those with one possible answer"}
-_HISTORY_METRICS: Final = {
-    "patient_len": "patient_words", "doctor_len": "doctor_words", "turn": "doctor_turns",
-    "rouge_1": "repetition_1", "rouge_2": "repetition_2", "rouge_l": "repetition_l",
-}  # fmt: skip
-"""Printed metrics whose names are not ours."""
 
 
 @dataclass(frozen=True)
 class Printed:
     """One printed figure: a share between 0 and 1, or a length; ``cases`` says on which cases, in words.
 
-    ``what`` is "accuracy" or a measure of history taking; an accuracy is of an arm. What is not ``comparable`` rests
-    on cases that cannot be told.
+    ``what`` is "accuracy", which is of an arm, or another measure. What is not ``comparable`` rests on cases that
+    cannot be told. Of a length (``nearest``) more is not better: next to it stands the nearest of ours.
     """
 
     table: str
@@ -73,6 +56,7 @@ class Printed:
     question_type: QuestionType = "mcq"
     cases: str = ""
     comparable: bool = True
+    nearest: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,8 +87,8 @@ class Beside:
         return None if self.own is None else self.own.value - self.printed.value
 
 
-def printed_figures(publication: Publication, dataset: str = "medqa") -> list[Printed]:
-    """Return what a publication prints, in its order; ``dataset`` is one of ``HISTORY_SETS``, for those alone."""
+def printed_figures(publication: Publication) -> list[Printed]:
+    """Return what a publication prints of accuracy, in its order."""
     found = []
     if publication == "paper":
         for f in accuracy_figures(publisher("accuracy").name):
@@ -128,28 +112,20 @@ def printed_figures(publication: Publication, dataset: str = "medqa") -> list[Pr
                     )
                 )
         return found
-    if publication == "preprint":
-        return [
-            Printed(
-                "figures",
-                row["model"],
-                "accuracy",
-                float(row["value"]),
-                format=_PREPRINT_FORMATS[row["format"]],
-                question_type=_PREPRINT_QUESTIONS[row["question_type"]],
-                cases=_PREPRINT_CASES[row["cases"]],
-                comparable=row["cases"] == "all",
-            )
-            for row in published.rows(f"{publisher('accuracy').name}_preprint")
-            if row["kind"] == "accuracy_mean"
-        ]
-    for row in published.rows(publisher("history").name):
-        what = _HISTORY_METRICS.get(row["metric"], row["metric"])
-        if row["model"] and what in MEASURES and (row["table"], row["dataset"]) in (("2", dataset), ("3", "")):
-            cases = HISTORY_SETS.get(row["dataset"], "all three data sets")
-            unit = 1 if what in LENGTHS else 100
-            found.append(Printed(row["table"], row["model"], what, float(row["value"]) / unit, cases=cases))
-    return found
+    return [
+        Printed(
+            "figures",
+            row["model"],
+            "accuracy",
+            float(row["value"]),
+            format=_PREPRINT_FORMATS[row["format"]],
+            question_type=_PREPRINT_QUESTIONS[row["question_type"]],
+            cases=_PREPRINT_CASES[row["cases"]],
+            comparable=row["cases"] == "all",
+        )
+        for row in published.rows(f"{publisher('accuracy').name}_preprint")
+        if row["kind"] == "accuracy_mean"
+    ]
 
 
 def own_accuracies(scores: Iterable[CaseScore]) -> list[Own]:
@@ -158,16 +134,6 @@ def own_accuracies(scores: Iterable[CaseScore]) -> list[Own]:
         Own(r.model, "accuracy", r.mean, r.ci_low, r.ci_high, r.n_cases, r.format, r.question_type)
         for r in accuracy_of(scores)
         if r.mean is not None
-    ]
-
-
-def own_histories(table: pd.DataFrame) -> list[Own]:
-    """Return every measure of history taking of every condition, from a table of ``read_doctors``."""
-    (format_,), (question_type,) = TASK.formats or (), TASK.question_types or ()
-    return [
-        Own(r.model, r.measure, f.mean, f.ci_low, f.ci_high, f.n_cases, format_, question_type)
-        for r in (measure_rows(table, MEASURES) if len(table) else ())
-        if (f := r.figure).mean is not None
     ]
 
 
@@ -184,7 +150,7 @@ def beside(figures: Sequence[Printed], own: Sequence[Own], label_of: Callable[[s
     for printed in figures:
         fitting = held.get((printed.what, printed.format, printed.question_type), []) if printed.comparable else []
         same = [one for one in fitting if label_of(one.model) == printed.model]
-        best = [abs(one.value - printed.value) if printed.what in LENGTHS else -one.value for one in fitting]
+        best = [abs(one.value - printed.value) if printed.nearest else -one.value for one in fitting]
         first = fitting[best.index(min(best))] if fitting else None
         chosen = max(same, key=lambda one: one.n_cases) if same else first
         found.append(Beside(printed, chosen, bool(same)))

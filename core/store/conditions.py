@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Rule
-from core.frameworks.base import framework, frameworks, title_of
+from core.frameworks.base import framework, frameworks, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings, without_credentials
@@ -229,7 +229,7 @@ def judged_runs(
 def _served_by_role(run: Run, graders: Sequence[Judge], served: Served) -> dict[str, tuple[str, ...]]:
     """Return role → the names under which its model was served in a run; of the grader's calls, those who count."""
     known = frameworks().get(run.protocol)
-    tested = known.tested.role if known else DOCTOR
+    tested = tested_seat(known).role if known else DOCTOR
     judging = {judge.grader for judge in graders}
     names: dict[str, set[str]] = defaultdict(set)
     for (role, model), as_served in served.items():
@@ -403,7 +403,7 @@ def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...
         return {}
     settings = FrameworkSettings.model_construct(**given)
     known = frameworks().get(run.protocol)
-    tested = known.tested.role if known else DOCTOR
+    tested = tested_seat(known).role if known else DOCTOR
     names = {tested: run.doctor, **seats_beside(run)}
     if run.grader not in graders:
         names.pop("grader", None)
@@ -450,7 +450,7 @@ def seats_beside(run: Run) -> dict[str, str]:
         "grader": run.grader,
         **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
     }
-    at_work = known.at_work(run.doctor, run.arms) if known and run.arms else tuple(seats)
+    at_work = seats_at_work(known, run.doctor, run.arms) if known and run.arms else tuple(seats)
     return {role: name for role, name in seats.items() if role in at_work and name}
 
 

@@ -12,6 +12,7 @@ from core.events import (
     EVENTS,
     PASSING,
     Answered,
+    Assessed,
     Called,
     CallRecord,
     Ended,
@@ -19,10 +20,8 @@ from core.events import (
     Failed,
     Finished,
     Graded,
-    Misused,
     Parent,
     Probed,
-    Rated,
     Started,
     Summarised,
     Utterance,
@@ -102,10 +101,11 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
             case Probed():
                 ranked = enumerate(event.differential, start=1)
                 rows["probes"].extend((line.trial_id, event.turn, rank, name, p) for rank, (name, p) in ranked)
-            case Misused():
-                rows["misuses"].append((line.trial_id, event.turn, list(event.kinds), event.detail))
-            case Rated() as r:
-                rows["ratings"].append((line.trial_id, r.quality, r.rater, r.rating, r.words, r.call_id))
+            case Assessed(turn=int()):
+                rows["misuses"].append((line.trial_id, event.turn, list(event.values), event.words))
+            case Assessed():
+                rating = (event.name, event.by, event.value, event.words, event.call_id)
+                rows["ratings"].append((line.trial_id, *rating))
             case Started(parent=Parent() as parent):
                 rows["forks"].append((line.trial_id, parent.trial_id, parent.turn, list(parent.changes)))
             case _:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import duckdb
 
 from core.events import EndReason, Format, QuestionType, Rule, Speaker
-from core.frameworks.base import frameworks
+from core.frameworks.base import frameworks, seat_of
 from core.questions import AsksFor
 from core.store.conditions import (
     JUDGED,
@@ -43,7 +43,7 @@ from core.store.tables import Row, arrow_table, schema_of
 from core.store.tallies import TALLY_COLUMNS, count_repeats
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
-"""By which rule answers with choices count. ``usual``: each framework's own (``Framework.mcq_rule``), and of many
+"""By which rule answers with choices count. ``usual``: each framework's own (``Usual.mcq_rule``), and of many
 choices the grader's verdict; else one for all, where many choices, which the strict rule does not judge, keep the
 grader's under ``mcq_strict``."""
 
@@ -125,10 +125,13 @@ class Selection:
 
     @property
     def words(self) -> str:
-        """The words of a message in SQL: without tags where the text asked for may lie in one, which costs its time."""
-        asked = (self.text or "").lower()
-        in_a_tag = bool(asked) and any(asked in tag for tag in _TAGS)
-        return f"regexp_replace(text, '{'|'.join(_TAGS)}', ' ', 'gi')" if in_a_tag else "text"
+        """The words of a message in SQL: without tags if the text may lie in one, for taking them out costs time."""
+        text = (self.text or "").lower()
+        tags = [tag for framework in frameworks().values() for tag in framework.speech.tags]
+        if not text or not any(text in tag.lower() for tag in tags):
+            return "text"
+        pattern = "|".join(map(re.escape, tags)).replace("'", "''")
+        return f"regexp_replace(text, '{pattern}', ' ', 'gi')"
 
     def parameters(self, sql: str) -> dict[str, Any]:
         """Return the values of this selection that a query names."""
@@ -139,7 +142,6 @@ class Selection:
 
 
 _PARAMETER = re.compile(r"\$(\w+)")
-_TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
 # a pattern with every special character escaped: ignores case at a third of the price of lower()
 SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 """The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""
@@ -266,12 +268,12 @@ def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, 
 
 def strictly() -> list[str]:
     """Return the frameworks whose answers with choices count by the strict rule unless another one is asked for."""
-    return [name for name, known in frameworks().items() if known.mcq_rule == "mcq_strict"]
+    return [name for name, known in frameworks().items() if known.usual.mcq_rule == "mcq_strict"]
 
 
 def staffed() -> list[str]:
     """Return the frameworks in which clinical staff answers beside the patient."""
-    return [name for name, known in frameworks().items() if known.seat("staff")]
+    return [name for name, known in frameworks().items() if seat_of(known, "staff")]
 
 
 def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:

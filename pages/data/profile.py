@@ -125,7 +125,7 @@ _SHOWN = {
 }
 """Part → what of a fact can be edited there. Findings are never imputed, and nobody says them in lay words."""
 
-_PROFILED = next(one for one in frameworks().values() if one.needs_profile)
+_PROFILED = next(known.cases for known in frameworks().values() if known.cases.needs_profile)
 """Whose rules for profiles hold."""
 
 

@@ -24,7 +24,8 @@ _OPEN = "release"
 
 def draw_release() -> None:
     """Draw the import of a release, folded up; while one is under way, how far it is."""
-    known = {one.release.name: one.release for one in frameworks().values() if one.release}
+    releases = (known.publication.release for known in frameworks().values())
+    known = {release.name: release for release in releases if release}
     busy = next((name for name, one in known.items() if (work := importing(Store(), one)) and work.running), None)
     several = len(known) > 1
     box = st.expander(

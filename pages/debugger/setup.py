@@ -15,7 +15,7 @@ from core.debugger.paste_layouts import ROWS_OF
 from core.debugger.run import CALLS_AT_ONCE, start_bench
 from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import ALL_ARMS, Campaign, framework
+from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, read_settings
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
@@ -39,7 +39,7 @@ from pages.kit.seats import (
 from pages.kit.visitor import only
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
-_FEW = tuple(arm for arm in framework().paper if arm[0] == "multi_turn")
+_FEW = tuple(arm for arm in paper_arms(framework()) if arm[0] == "multi_turn")
 """Arms that a model is asked in at first: its conversation, as the publication asks after it."""
 _SIZES = {"few": f"Conversation: {len(_FEW)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
@@ -131,8 +131,9 @@ def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign
             help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. The "
             "reference doctor shows its belief anyway.",
         )
-    settings = framework().read_settings(
-        {"max_messages": int(cap), "base_url": address, "persona": str(persona), "probe": probe, "images": images}
+    settings = read_settings(
+        framework(),
+        {"max_messages": int(cap), "base_url": address, "persona": str(persona), "probe": probe, "images": images},
     )
     data_set = case.case_key.partition("/")[0] if case else LIBRARY
     return Campaign(

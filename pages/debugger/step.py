@@ -9,7 +9,7 @@ from core.agents.parts import Part
 from core.debugger.run import Cell
 from core.debugger.steps import Step, TrialRecord
 from core.events import GRADED_TYPES, CallRecord, Rule, Verdict
-from core.frameworks.base import framework
+from core.frameworks.base import framework, seat_of
 from core.frameworks.casting import is_model
 from core.models.base import Role
 from pages.kit.case.facts import draw_facts_ledger
@@ -58,7 +58,7 @@ def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored:
     else:
         st.caption("This trial has no steps yet.")
     views = list(_VIEWS)
-    if framework(record.header.protocol).seat("staff"):  # the others are read for a doctor and a patient alone
+    if seat_of(framework(record.header.protocol), "staff"):  # the others are read for a doctor and a patient alone
         views = [view for view in views if view not in _OF_TWO]
     view = choose_by_name(
         "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", hidden=True

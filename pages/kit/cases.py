@@ -227,7 +227,8 @@ def around(events: Sequence[Event], turn: int) -> tuple[list[Event], ...]:
     parts: tuple[list[Event], ...] = ([], [], [], [], [])
     here = 0
     for event in events:
-        here = getattr(event, "turn", here)
+        message = getattr(event, "turn", None)
+        here = here if message is None else message
         away = here - turn
         place = 0 if away < -_AROUND else 1 if away < 0 else 2 if away == 0 else 3 if away <= _AROUND else 4
         parts[place].append(event)

@@ -9,23 +9,22 @@ from streamlit.delta_generator import DeltaGenerator
 from core.case import Case
 from core.events import (
     Answered,
+    Assessed,
     Called,
     Ended,
     Event,
     Failed,
     Finished,
     Graded,
-    Misused,
-    Rated,
     Started,
     Summarised,
     Utterance,
     reasoning_of,
 )
-from core.frameworks.base import Framework, Shown, framework, framework_of
+from core.frameworks.base import Framework, framework, framework_of, tested_seat
 from core.frameworks.seats import seat_titles
+from core.frameworks.speech import Shown, Speech
 from core.live.session import Draft, Session
-from core.words import how_it_ended, misused, rated
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.look import (
     FORMAT,
@@ -64,36 +63,37 @@ def draw_chat(
     person plays who must not read them.
     """
     known = known or framework_of(events)
-    reasoning = reasoning_of(events) if thoughts is None else thoughts
-    misuses = {event.turn: event for event in events if isinstance(event, Misused)}
+    thought = reasoning_of(events) if thoughts is None else thoughts
+    speech = known.speech if known else Speech()
+    remarks = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
     broken = ""
     for event in events:
         if isinstance(event, Utterance):
             with bubble(event.role):
-                for part in known.shown(event.role, event.text) if known else (Shown("", event.text),):
+                for part in speech.shown(event.role, event.text):
                     if part.to:
-                        _draw_addressed(part, misuses.get(event.turn), words)
+                        assessed = remarks.get(event.turn)
+                        _draw_addressed(part, assessed, speech.remark(assessed) if assessed else "", words)
                     else:
                         _say(event.role, part.text, words)
-                draw_reasoning(reasoning.get(event.call_id or ""))
+                draw_reasoning(thought.get(event.call_id or ""))
         elif isinstance(event, Called):
             broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
-            why = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
-            st.caption(f":material/flag: The conversation ended because {why}.")
-        elif isinstance(event, Rated):
-            said = f": {plain(event.words)}" if event.words else "."
-            st.caption(f":material/favorite: {plain(rated(event))}{said}")
-            draw_reasoning(reasoning.get(event.call_id or ""))
+            st.caption(f":material/flag: The conversation ended because {speech.ending(event)}.")
+        elif isinstance(event, Assessed) and event.turn is None:
+            words_of_rater = f": {plain(event.words)}" if event.words else "."
+            st.caption(f":material/favorite: {plain(speech.remark(event))}{words_of_rater}")
+            draw_reasoning(thought.get(event.call_id or ""))
         elif isinstance(event, Failed):
             role, _, at = event.where.partition(" ")
             format_, _, question_type = at.partition(":")
             in_arm = format_ in FORMAT and question_type in QUESTION_TYPE
             where = f"{role.capitalize()} ({arm_in_words(at)})" if in_arm else plain(event.where.capitalize())
             st.warning(f"{where}: {plain(event.message)}", icon=":material/cloud_off:")
-            draw_reasoning(reasoning.get(broken))
+            draw_reasoning(thought.get(broken))
     if draft is not None and draft.purpose == "dialogue":
-        said = known.spoken(draft.role, draft.text) if known else draft.text
+        said = speech.spoken(draft.role, draft.text)
         with bubble(draft.role):
             if draft.thought and thoughts is None:
                 draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
@@ -103,19 +103,19 @@ def draw_chat(
         st.caption("This trial held no conversation.")
 
 
-def _draw_addressed(shown: Shown, misuse: Misused | None, words: str) -> None:
-    """Draw a message with to whom it went; all of it as it was written where it was misused, else on demand."""
+def _draw_addressed(shown: Shown, assessed: Assessed | None, remark: str, words: str) -> None:
+    """Draw a message with to whom it went; all of it as it was written if it was assessed, else on demand."""
     colour, icon = _GOES.get(shown.goes, ("blue", ROLE_ICON.get(shown.goes, ":material/forward:")))
     badge_ = f":{colour}-badge[{icon} {shown.to}]"
     st.markdown(f"{badge_}  \n{marked(shown.text, words)}" if shown.text else badge_)
-    if misuse is not None:
-        quote = f" “{plain(misuse.detail)}”" if misuse.detail else ""
-        st.caption(f":orange[:material/warning:] {plain(misused(misuse.kinds))}{quote}")
+    if assessed is not None:
+        quote = f" “{plain(assessed.words)}”" if assessed.words else ""
+        st.caption(f":orange[:material/warning:] {plain(remark)}{quote}")
     if shown.whole is None:
         return
-    if misuse is not None and shown.goes != "nowhere":
+    if assessed is not None and shown.goes != "nowhere":
         st.caption(f"As it was written: {marked(shown.whole, words)}")
-    elif misuse is None:
+    elif assessed is None:
         with st.popover("As it was written", type="tertiary"):
             st.markdown(marked(shown.whole, words))
 
@@ -159,10 +159,10 @@ def draw_answers(session: Session, events: Sequence[Event], known: Framework | N
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.subheader("Diagnosis", anchor=False)
-    if known and (not_the_doctor := known.answering(events)):
+    if known and (not_the_doctor := known.speech.answering(events)):
         st.caption(not_the_doctor)
     # a human who still has to answer is not told how the answers before were judged, nor what anybody thought
-    blind = session.running and session.meta.get((known or framework()).tested.role) == "human"
+    blind = session.running and session.meta.get(tested_seat(known or framework()).role) == "human"
     thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     for event in events:
         if isinstance(event, Summarised):

@@ -7,7 +7,7 @@ import streamlit as st
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FINAL_DIAGNOSIS, Event, Utterance
-from core.frameworks.base import Framework
+from core.frameworks.base import Framework, role_title, seats_at_work, talking_roles, tested_seat
 from core.frameworks.casting import CastNames, is_model
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
@@ -66,7 +66,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     known = origin.framework
     if origin.run.source == "release":
         st.info(
-            f"{plain(model_name(origin.names[known.tested.role]))} questioned "
+            f"{plain(model_name(origin.names[tested_seat(known).role]))} questioned "
             f"{plain(model_name(origin.names.patient))} in this imported "
             "conversation; neither is at hand under that name. Choose who goes on.",
             icon=":material/swap_horiz:",
@@ -80,15 +80,15 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
         seed = st.number_input("Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s own unless changed.")
         arms = ask_pairs(place, known, single_arms(known), FORK_ARMS)
     with seats:
-        columns = st.columns(1 + len(known.talking))
+        columns = st.columns(1 + len(talking_roles(known)))
         with columns[0]:
-            tested = ask_player(place, known, known.tested.role, human=True)
+            tested = ask_player(place, known, tested_seat(known).role, human=True)
         others = {}
-        for column, role in zip(columns[1:], known.talking, strict=True):
+        for column, role in zip(columns[1:], talking_roles(known), strict=True):
             with column:
                 others[role] = ask_player(place, known, role, human=True, beside=tested)
     with left:
-        idle = [role for role in known.at_work(tested, arms) if role not in others]
+        idle = [role for role in seats_at_work(known, tested, arms) if role not in others]
         others |= {role: ask_player(place, known, role, beside=tested) for role in idle}
         address = ask_address(place)
     with right:
@@ -96,7 +96,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     if has_options(known, tested, "patient"):
         with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
             values |= ask_options(place, known, tested, "patient")
-    names = CastNames(**{known.tested.role: tested, **others})
+    names = CastNames(**{tested_seat(known).role: tested, **others})
     asked, problem = read_options(known, {**values, "base_url": address})
     if problem := problem or seat_problem(names, address, known.name):
         st.warning(plain(problem), icon=":material/key:")
@@ -121,9 +121,9 @@ def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) ->
 
     def excerpt(place: int) -> str:
         role, text = messages[place].role, messages[place].text
-        words = " ".join(known.spoken(role, text).split())
+        words = " ".join(known.speech.spoken(role, text).split())
         short = words if len(words) <= _EXCERPT else f"{words[:_EXCERPT]}…"
-        return f"{place + 1} · {known.title_of(role)}: {short}"
+        return f"{place + 1} · {role_title(known, role)}: {short}"
 
     said = [n for n, message in enumerate(messages) if message.role == "patient"]
     turn = st.selectbox(
@@ -136,14 +136,19 @@ def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) ->
     )
     message = messages[turn]
     text = st.text_area(
-        f"What the {known.title_of(message.role).lower()} says there",
+        f"What the {role_title(known, message.role).lower()} says there",
         message.text,
         key=f"{place}_text_{turn}",
         help="Change it, or leave it as it is and change only who goes on.",
     )
     if not text.strip():
         st.caption("Write what is said: an empty message cannot be kept.")
-    elif turn and message.role == "doctor" and not known.addresses and (FINAL_DIAGNOSIS in text or "?" not in text):
+    elif (
+        turn
+        and message.role == "doctor"
+        and not known.speech.addresses
+        and (FINAL_DIAGNOSIS in text or "?" not in text)
+    ):
         why = "gives a final diagnosis" if FINAL_DIAGNOSIS in text else "holds no question"
         st.caption(f"With this message the conversation is over: it {why}. The question is then asked at once.")
     return turn, text
@@ -163,7 +168,7 @@ def _preset(place: str, origin: Origin) -> None:
         name = origin.names[role]
         # a release names its models by labels: its doctor has to be replaced by hand, the others are left to defaults
         if origin.run.source == "release":
-            values |= {role: OTHER, f"{role}_other": ""} if role == known.tested.role else {role: ""}
+            values |= {role: OTHER, f"{role}_other": ""} if role == tested_seat(known).role else {role: ""}
         else:
             values |= {role: OTHER, f"{role}_other": name} if is_model(name) and name not in listed else {role: name}
     for name, value in values.items():

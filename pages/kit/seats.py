@@ -17,7 +17,18 @@ from core.debugger.paste import title_of as pasted_title
 from core.debugger.run import EDITED
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Arm, Framework, framework, frameworks, title_of
+from core.frameworks.base import (
+    Arm,
+    Framework,
+    framework,
+    frameworks,
+    options_for,
+    read_settings,
+    seat_of,
+    tested_seat,
+    title_of,
+    usual_arms,
+)
 from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, is_model, seated
 from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
@@ -109,7 +120,7 @@ def ask_seat(
     whoever sits there by default, who is shown, and the name is empty; ``study`` is who sat there in the study so far.
     """
     key = f"{page}_{role}{place}"
-    seat = framework().seat(role)
+    seat = seat_of(framework(), role)
     kinds = kinds if kinds is not None else seat.rules if seat else ()
     own = own_names()
     models = sorted(registry().names(), key=lambda name: name not in own)
@@ -283,9 +294,9 @@ def seat_problem(
         role = next(role for role, name in named.items() if name == OTHER)
         return f"Name the {seat_titles().get(role, role).lower()}'s model first."
     try:
-        tested = full_name("doctor", names[known.tested.role], registry(), (names[known.tested.role],))
+        tested = full_name("doctor", names[tested_seat(known).role], registry(), (names[tested_seat(known).role],))
         for role, name in named.items():
-            seat = known.seat(role)
+            seat = seat_of(known, role)
             who = name
             if not name:
                 rules = seat.rules if seat else ()
@@ -350,7 +361,7 @@ def ask_player(
     **more: str,
 ) -> str:
     """Ask who sits in a seat of a framework; a person only where ``human`` allows one and the seat does."""
-    seat = known.seat(role)
+    seat = seat_of(known, role)
     assert seat is not None, f"{known.name} has no {role}"
     label = more.pop("label", "") or seat.title.capitalize()
     return ask_seat(
@@ -370,7 +381,7 @@ def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Ar
 
     At first the ``usual`` ones are chosen, by default the framework's own.
     """
-    usual = usual or (known.arms if known.usual_arms == "all" else known.paper)
+    usual = usual or usual_arms(known)
     formats = [f for f in FORMATS if any(one[0] == f for one in known.arms)]
     types = [q for q in QUESTION_TYPES if any(one[1] == q for one in known.arms)]
     if len(known.arms) < len(formats) * len(types):
@@ -418,13 +429,13 @@ def ask_options(
     They begin with ``usual``, by default the framework's own.
     """
     first = usual or known.settings()
-    asked = {name: info for name, info in known.asked(tested).items() if extra_of(info, "place") in places}
+    asked = {name: info for name, info in options_for(known, tested).items() if extra_of(info, "place") in places}
     return {name: _ask_option(page, name, info, getattr(first, name)) for name, info in asked.items()}
 
 
 def has_options(known: Framework, tested: str, place: str) -> bool:
     """Say whether any of the framework's options stands in a place of the form."""
-    return any(extra_of(info, "place") == place for info in known.asked(tested).values())
+    return any(extra_of(info, "place") == place for info in options_for(known, tested).values())
 
 
 def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
@@ -472,7 +483,7 @@ def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
 def read_options(known: Framework, values: dict[str, object]) -> tuple[FrameworkSettings, str | None]:
     """Return the settings that were asked for, or the defaults with what is wrong in the words of the form."""
     try:
-        return known.read_settings(values), None
+        return read_settings(known, values), None
     except UsageError as error:
         problem = str(error)
         for name, info in known.settings.model_fields.items():

@@ -9,7 +9,7 @@ from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Speaker
-from core.frameworks.base import Framework, framework, framework_of
+from core.frameworks.base import Framework, framework, framework_of, tested_seat
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
@@ -45,7 +45,7 @@ class Shown:
     @property
     def profiled(self) -> bool:
         """Whether it is played from its case's profile, so that nobody who speaks holds the vignette."""
-        return self.known is not None and self.known.needs_profile
+        return self.known is not None and self.known.cases.needs_profile
 
 
 @st.cache_resource
@@ -62,7 +62,7 @@ def remember(session: Session, case: Case | None) -> Shown:
     """Know a new session from now on, without showing it here."""
     header = session.meta.get("header")
     protocol = header.protocol if isinstance(header, RunHeader) else ""
-    doctor, persona = (str(session.meta.get(name, "")) for name in (framework(protocol).tested.role, "persona"))
+    doctor, persona = (str(session.meta.get(name, "")) for name in (tested_seat(framework(protocol)).role, "persona"))
     return _keep(Shown(session, case, session.key, doctor, persona, protocol))
 
 

@@ -22,7 +22,7 @@ from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query
 
-CARED_FOR = frozenset(one.name for one in frameworks().values() if one.measure == "care")
+CARED_FOR = frozenset(one.name for one in frameworks().values() if one.usual.report == "care")
 """The frameworks that are reported under CARE, by name; how a history was taken is measured of the others."""
 
 

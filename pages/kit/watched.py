@@ -11,7 +11,7 @@ import streamlit as st
 from core.case import Case, Fact
 from core.events import Answered, Called, CallRecord, Ended, Event, Finished, Graded, Probed, Speaker, Started
 from core.export.reading import was_shown
-from core.frameworks.base import Framework, framework
+from core.frameworks.base import Framework, framework, role_title, talking_roles, tested_seat
 from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
@@ -71,7 +71,7 @@ def draw_session(shown: Shown, *, forks: bool = True) -> None:
     def draw() -> None:
         draw_controls([shown], case, draw_what_can_be_done)
         events, known = session.snapshot(), shown.known
-        human_doctor = session.meta.get((known or framework()).tested.role) == "human" and session.running
+        human_doctor = session.meta.get(tested_seat(known or framework()).role) == "human" and session.running
         left, right = st.columns([5, 3], gap="medium")
         with left:
             draw_watched_chat(shown, events, height=300 if hides_thoughts(session) else 520)
@@ -171,12 +171,12 @@ def draw_controls(sides: Sequence[Shown], case: Case | None, more: Callable[[], 
 
 
 def draw_fork_link(shown: Shown) -> None:
-    """Link a consultation that is stored, or runs and has begun, to where it can be forked, if its framework can."""
-    events, known = shown.session.snapshot(), shown.known
+    """Link a consultation that is stored, or runs and has begun, to where it can be forked."""
+    events = shown.session.snapshot()
     started = next((event for event in events if isinstance(event, Started)), None)
     under_way = shown.session.running and "header" in shown.session.meta
     stored = any(isinstance(event, Finished) for event in events)
-    if started is not None and (under_way or stored) and not (known and known.cannot_fork):
+    if started is not None and (under_way or stored):
         link_fork(started.trial_id)
 
 
@@ -263,14 +263,15 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
     with st.container(horizontal=True, gap="small"):
         for number, choice in enumerate(choices):
             st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
-    invited = ("Or answer in your own words" if choices else "Your answer") if prompt else known.invitation(speaker)
+    answering = "Or answer in your own words" if choices else "Your answer"
+    invited = answering if prompt else known.speech.invitation(speaker, tested_seat(known).role)
     st.chat_input(invited, key=key, on_submit=lambda: send(str(st.session_state[key])))
 
 
 def _next_human(session: Session, known: Framework) -> Speaker | None:
     """Return the seat of a human who may be asked next; once the conversation has ended, only the tested seat is."""
     talking = not any(isinstance(event, Ended) for event in session.snapshot())
-    seats = (known.tested.role, *(known.talking if talking else ()))
+    seats = (tested_seat(known).role, *(talking_roles(known) if talking else ()))
     return next((seat for seat in seats if session.meta.get(seat) == "human"), None)
 
 
@@ -282,7 +283,7 @@ def draw_figures(session: Session, events: Sequence[Event], known: Framework | N
         columns = st.columns(4, gap="xsmall")
         columns[0].metric(
             "Questions",
-            (known or framework()).questions(events),
+            (known or framework()).speech.questions(events),
             help="The doctor's messages after the opening one, or its queries that were passed on.",
         )
         columns[1].metric("Tokens", f"{tokens_of(calls):,}", help="Prompt and completion of all roles.")
@@ -411,7 +412,7 @@ def draw_stage(sides: Sequence[Shown]) -> None:
 
 def _who(shown: Shown) -> str:
     known, meta = shown.known or framework(), shown.session.meta
-    tested = known.title_of(known.tested.role)
+    tested = role_title(known, tested_seat(known).role)
     doctor = model_name(shown.doctor) if shown.doctor else tested
     patient = str(meta.get("patient") or "")
     return f"{tested}: {doctor}" + (f" · Patient: {model_name(patient)}" if patient else "")
@@ -422,12 +423,12 @@ def _draw_outcome(shown: Shown) -> None:
     session, events = shown.session, shown.session.snapshot()
     known = shown.known or framework()
     # the newest verdict on each answer after the conversation, or on all where none came after one
-    other = "mcq_loose" if known.mcq_rule == "mcq_strict" else "mcq_strict"
+    other = "mcq_loose" if known.usual.mcq_rule == "mcq_strict" else "mcq_strict"
     newest = {(e.format, e.question_type): e for e in events if isinstance(e, Graded) and e.rule != other}
     grades = [grade for grade in newest.values() if grade.format != "vignette"] or list(newest.values())
     if not grades:
         state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
-        words = f"{state} · {counted(known.questions(events), 'question')}" if session.running else "Stopped"
+        words = f"{state} · {counted(known.speech.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
     st.markdown(
@@ -450,7 +451,7 @@ def _draw_large(shown: Shown, *, alone: bool) -> None:
             draw_seat(session, known, f"sending_{session.key}")
         if session.error:
             st.error(plain(session.error))
-    if session.running and session.meta.get(known.tested.role) == "human":
+    if session.running and session.meta.get(tested_seat(known).role) == "human":
         return  # who plays the doctor is not shown what there is to find
     with right:
         told, asked = facts_brought(shown)

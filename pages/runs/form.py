@@ -10,7 +10,7 @@ from core.case import Case
 from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, whole_of
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
-from core.frameworks.base import Campaign, Framework
+from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work, tested_seat
 from core.frameworks.casting import CastNames, StudyCast, is_model
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
@@ -104,7 +104,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
     """
     left, right = st.columns(2, gap="large")
     with left:
-        tested = ask_player("runs", known, known.tested.role)
+        tested = ask_player("runs", known, tested_seat(known).role)
         # what costs nothing is not tried on a few cases first
         pilot = is_model(tested) and (
             choose(
@@ -126,10 +126,10 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
         trials = st.number_input(
             "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
         )
-        few = [one for one in known.paper if one[0] in _PILOT_FORMATS]
+        few = [one for one in paper_arms(known) if one[0] in _PILOT_FORMATS]
         arms = ask_arms(page, known, few if pilot else ())
     with right:
-        at_work = known.at_work(tested, arms)
+        at_work = seats_at_work(known, tested, arms)
         study = _study(known, case_set, tested)
         others = {role: ask_player("runs", known, role, beside=tested, study=study) for role in at_work}
         values = ask_options("runs", known, tested, "main")
@@ -163,14 +163,14 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
             )
     options = Options(concurrency, budget)
     note = ""
-    if known.needs_profile and cases:
+    if known.cases.needs_profile and cases:
         found = prepared(known.name, hash(cases), cases)
         note, cases = left_out_words(found), found.cases
         problem = problem if cases else "None of these cases can become a patient: choose other ones."
     if not cases or not arms:
         return None, options, problem or "Choose at least one format and one question type.", note
     settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
-    names = CastNames(**{known.tested.role: tested, **others})
+    names = CastNames(**{tested_seat(known).role: tested, **others})
     campaign = Campaign(
         names=names,
         cases=cases,

@@ -16,8 +16,8 @@ import pyarrow.csv
 import streamlit as st
 
 from core.export.run_report import report_of
-from core.frameworks.automedic.queries import RULES, failures, trial_rows
-from core.frameworks.base import frameworks, title_of
+from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
+from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.frameworks.settings import extra_of, options_of
 from core.jobs.plan import HUMAN, names_of, remarks_of
@@ -33,7 +33,6 @@ from core.store.queries.labels import delete_run, held_by
 from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RoleUse, RunProgress
 from core.store.selection import Selection
-from core.words import CARE_FAILURE
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import (
     accuracy_chart,
@@ -316,11 +315,11 @@ def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
         yield "Patient", plain(model_name(run.patient))
     else:
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
-        tested = names[known.tested.role]
+        tested = names[tested_seat(known).role]
         if not known.talks(tested, run.arms):
             yield "Conversation", "none"
-        for role in known.at_work(tested, run.arms):
-            yield known.title_of(role), plain(model_name(names[role]))
+        for role in seats_at_work(known, tested, run.arms):
+            yield role_title(known, role), plain(model_name(names[role]))
     persona = parse_persona(str(run.settings.get("persona", "")))
     if persona != PLAIN:
         yield "Persona", plain(label(persona))
@@ -337,8 +336,8 @@ def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
         for name, info in options_of(known.settings).items():
             head, value = extra_of(info, "label"), run.settings.get(name)
             if value not in (None, "", 0) and head and not head.startswith("Cap"):
-                yield head, "yes" if value is True else plain(known.in_words(name, value))
-        if cap := known.cap(run.settings, run.doctor):
+                yield head, "yes" if value is True else plain(known.speech.in_words(name, value))
+        if cap := known.speech.cap(run.settings, run.doctor):
             yield "Cap", cap
     yield "Seed", str(run.seed)
 
@@ -426,7 +425,7 @@ def tagged_failures(run_id: str) -> dict[str, str]:
         for question_type in RULES:
             trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
             for failure in failures(cursor, trials):
-                found.setdefault(failure.trial_id, []).append(CARE_FAILURE[failure.kind])
+                found.setdefault(failure.trial_id, []).append(FAILURE_NAMES[failure.kind])
     return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in found.items()}
 
 

@@ -10,7 +10,6 @@ import streamlit as st
 from core.events import Finished, Utterance
 from core.figures.lanes import Lane, lanes
 from core.figures.style import GREY
-from core.frameworks.base import frameworks
 from core.store.queries.forks import Node, Tree, delete_branch, families, tree
 from pages.kit import sessions
 from pages.kit.cached import ask
@@ -147,11 +146,6 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             f"Case **{plain(talk.case_key)}** · right answer **{plain(talk.answer or 'unknown')}** "
             f":gray[· {plain(talk.specialty or 'no specialty')} · {count}]"
         )
-    known = frameworks().get(chosen.talk.protocol) if chosen.talk is not None else None
-    if known is not None and known.cannot_fork:
-        st.info(known.cannot_fork, icon=":material/fork_right:")
-        link("transcripts", "Open the transcript", "forum", trial=chosen.trial_id)
-        return
     # compared with that of the address, else the parent or the newest branch
     children = tree.children(chosen.trial_id)
     other = tree.node(st.query_params.get("other", ""))

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from core.case import Case
 from core.events import FORMATS, QUESTION_TYPES, Event, Summarised, reasoning_of
 from core.export.reading import was_shown
-from core.frameworks.base import framework, framework_of, frameworks, title_of
+from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.store.database import Store
 from core.store.queries.conversations import (
     Conversation,
@@ -230,7 +230,7 @@ def conversations_table(
 
     def words_said(talk: Conversation) -> str:
         known, text = frameworks().get(talk.protocol), (said or {}).get(talk.trial_id, "")
-        return excerpt(known.spoken(known.tested.role, text) if known else text, wanted.text or "")
+        return excerpt(known.speech.spoken(tested_seat(known).role, text) if known else text, wanted.text or "")
 
     return pd.DataFrame(
         [
@@ -300,12 +300,12 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if shown.case is not None:
-            profiled = known is not None and known.needs_profile
+            profiled = known is not None and known.cases.needs_profile
             draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
     with right:
         if not shown.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
-        if known and (not_the_doctor := known.answering(events)):
+        if known and (not_the_doctor := known.speech.answering(events)):
             st.caption(not_the_doctor)
         for arm in ((f, q) for f in FORMATS for q in QUESTION_TYPES):
             if arm in shown.answers:
@@ -335,12 +335,10 @@ def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
             help="Every step of this trial as it was sent; edit one and run it again.",
             trial=trial_id,
         )
-        known = framework_of(shown.events, shown.talk.protocol)
-        if not (known and known.cannot_fork):
-            link_fork(trial_id)
-            if branches := ask(family_sizes).get(trial_id, 1) - 1:
-                words = "Its branch" if branches == 1 else f"Its {branches} branches"
-                link("branches", words, "account_tree", trial=trial_id)
+        link_fork(trial_id)
+        if branches := ask(family_sizes).get(trial_id, 1) - 1:
+            words = "Its branch" if branches == 1 else f"Its {branches} branches"
+            link("branches", words, "account_tree", trial=trial_id)
         draw_take_away([trial_id], key="read")
 
 

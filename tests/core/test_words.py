@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.events import EndReason, Rated, TagMisuse
+from core.events import EndReason
 from core.frameworks.base import frameworks
-from core.words import END, MISUSE, ROLE, how_it_ended, misused, rated
+from core.words import END, ROLE, how_it_ended
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,6 @@ def test_why_it_ended(reason: EndReason, turns: int, words: str) -> None:
     assert how_it_ended(reason, turns) == words
 
 
-def test_in_automedic_what_counts_is_the_queries_that_were_passed_on() -> None:
-    assert how_it_ended("end_tag", 8, tagged=True) == "the doctor wrote the end tag; 8 queries were passed on"
-    assert how_it_ended("turn_cap", 1, tagged=True) == "the cap was reached; 1 query was passed on"
-
-
-def test_every_role_ending_and_misuse_has_its_words() -> None:
+def test_every_role_and_ending_has_its_words() -> None:
     assert {seat.role for one in frameworks().values() for seat in one.seats} <= set(ROLE)
     assert set(END) == set(EndReason.__args__)
-    assert set(MISUSE) == set(TagMisuse.__args__)
-    assert misused(("unclosed", "empty")) == ("Against the tag protocol: it leaves a tag open; it holds an empty tag.")
-
-
-def test_a_rating_says_by_whom_and_that_there_is_none() -> None:
-    assert rated(Rated(rater="openai/p", rating=4)) == "Empathy 4 of 5, rated by openai/p as the patient"
-    assert rated(Rated(rater="openai/p")) == "Empathy not rated by openai/p as the patient"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.events import Ended, Event, Misused, Rated, Started, Utterance
+from core.events import Assessed, Ended, Event, Started, Utterance
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.profile import Estimate
+from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from pages.kit.cases import around
 from pages.quality.care.profile import Row, panel, two_lines
 from pages.quality.care.tables import published_profiles, published_r
@@ -68,15 +69,16 @@ def test_a_conversation_is_divided_around_a_message() -> None:
     for turn in range(9):
         said.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=str(turn)))
         if turn == 4:
-            said.append(Misused(turn=4, kinds=("text_outside",)))
-    said += [Ended(reason="end_tag", doctor_turns=4), Rated(rater="r", rating=3)]
+            said.append(Assessed(name=MISUSE, turn=4, values=("text_outside",)))
+    said += [Ended(reason="end_tag", doctor_turns=4), Assessed(name=EMPATHY, most=5, by="r", value=3)]
     before, lead, here, behind, rest = around(said, 4)
     assert [_turns(part) for part in (before, lead, here, behind, rest)] == [[0, 1], [2, 3], [4], [5, 6], [7, 8]]
-    assert isinstance(here[-1], Misused)
-    assert isinstance(rest[-1], Rated)
+    assert isinstance(here[-1], Assessed)
+    assert here[-1].turn == 4
+    assert isinstance(rest[-1], Assessed)
     at_the_end = around(said, 8)
     assert _turns(at_the_end[2]) == [8]
-    assert isinstance(at_the_end[2][-1], Rated), "the ending stands under the last message"
+    assert isinstance(at_the_end[2][-1], Assessed), "the ending stands under the last message"
 
 
 def _turns(events: list[Event]) -> list[int]:

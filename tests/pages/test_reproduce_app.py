@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import main
+from core.frameworks.consultation.measures.published import PUBLICATION
 from core.measures.counterparts import PUBLICATIONS
 from core.measures.reproduce.release import Cell, Reproduction
 from core.store.database import Store
@@ -76,7 +77,7 @@ def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_p
     for publication, figure in (
         (PUBLICATIONS["paper"], "Multi-turn · Multiple choice"),
         (PUBLICATIONS["preprint"], "Exam only · Multiple choice"),
-        (PUBLICATIONS["history"], "Patient recall"),
+        (PUBLICATION, "Patient recall"),
     ):
         app = open_page("reproduce", reproduce_tab="Beside ours", reproduce_published=publication)
         assert not trouble(app)

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.case import Case
 from core.events import Event
-from core.frameworks.base import Arm, Trial, framework
+from core.frameworks.base import Arm, Trial, framework, full_names, stored_settings
 from core.frameworks.casting import Casting, CastNames
 from core.jobs.run import Play
 
@@ -14,8 +14,8 @@ from core.jobs.run import Play
 def opened(casting: Casting, names: CastNames, protocol: str = "", **settings: Any) -> Play:
     """Return what plays trials of a framework with the cast opened."""
     known = framework(protocol)
-    full = known.full_names(names, casting.registry)
-    rules = known.complete(known.stored_settings({**known.settings().model_dump(), **settings}), full)
+    full = full_names(known, names, casting.registry)
+    rules = known.complete(stored_settings(known, {**known.settings().model_dump(), **settings}), full)
     cast = known.open(casting, full, rules)
     return lambda trial: known.play(trial, cast, rules)
 

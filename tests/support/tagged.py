@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from core.case import Case
 from core.datasets.select import select
-from core.events import (
-    Answered,
-    Ended,
-    Event,
-    Finished,
-    Graded,
-    Misused,
-    Probed,
-    Rated,
-    Speaker,
-    Started,
-    Utterance,
-    Verdict,
-)
+from core.events import Answered, Assessed, Ended, Event, Finished, Graded, Probed, Speaker, Started, Utterance, Verdict
+from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from core.journal import RunHeader, TrialLine
 from core.store.database import Store
 from core.store.fold import fold
@@ -40,9 +28,9 @@ _SAID: tuple[tuple[Speaker, str], ...] = (
     ("doctor", "<patient>Any fever?</patient></end>"),
 )
 _MISUSES = {
-    2: Misused(turn=2, kinds=("text_outside",), detail="Let me check the heart."),
-    4: Misused(turn=4, kinds=("text_outside", "speaks_for_others"), detail=OWN_REPLY),
-    6: Misused(turn=6, kinds=("end_with_query",), detail="<patient>Any fever?</patient>"),
+    2: Assessed(name=MISUSE, turn=2, values=("text_outside",), words="Let me check the heart."),
+    4: Assessed(name=MISUSE, turn=4, values=("text_outside", "speaks_for_others"), words=OWN_REPLY),
+    6: Assessed(name=MISUSE, turn=6, values=("end_with_query",), words="<patient>Any fever?</patient>"),
 }
 
 
@@ -61,7 +49,7 @@ def misused_events() -> list[Event]:
     return [
         *events,
         Ended(reason="end_tag", doctor_turns=3),
-        Rated(rater="reference/profile", rating=4, words=RATERS_WORDS),
+        Assessed(name=EMPATHY, most=5, by="reference/profile", value=4, words=RATERS_WORDS),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
         *_answer("multi_turn", "Acute pericarditis or asthma", "correct", "multiple"),
         Finished(at=9.0),
@@ -74,9 +62,9 @@ def untagged_events() -> list[Event]:
     return [
         _started(UNTAGGED, 1),
         Utterance(turn=0, role="doctor", text=text),
-        Misused(turn=0, kinds=("no_tag",), detail=text),
+        Assessed(name=MISUSE, turn=0, values=("no_tag",), words=text),
         Ended(reason="no_tag", doctor_turns=0),
-        Rated(rater="reference/profile", words="The doctor asked the patient nothing."),
+        Assessed(name=EMPATHY, most=5, by="reference/profile", words="The doctor asked the patient nothing."),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
         *_answer("multi_turn", "I cannot say.", "incorrect", "no_diagnosis"),
         Finished(at=9.0),

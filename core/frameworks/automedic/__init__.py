@@ -8,12 +8,12 @@ empathy, unless a provider broke it off. What broke the tag protocol is said at 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Grader, Material, Question, Saying, Scene, Turn
 from core.case import Case, Profile
-from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
+from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor
 from core.frameworks.automedic.roles import (
@@ -29,21 +29,12 @@ from core.frameworks.automedic.roles import (
     Staff,
     TagDoctor,
     briefings_of,
-    tagged,
     view_of,
 )
-from core.frameworks.automedic.tags import (
-    ONE_QUERY,
-    Query,
-    message_of,
-    plain_words,
-    queries_of,
-    queries_passed_on,
-    read_tags,
-    speaks_in_tags,
-    without_tags,
-)
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Queries, Shown, Size, Trial
+from core.frameworks.automedic.speech import TagSpeech
+from core.frameworks.automedic.tags import BEST_RATING, EMPATHY, MISUSE, Query, queries_of, read_tags
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial, Usual
+from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat
 from core.frameworks.conversation import Talk, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
@@ -88,12 +79,30 @@ class AutoMedicCast:
     grader: Grader
 
 
+class ProfiledCases(Preparation):
+    """Cases are played from their profiles."""
+
+    needs_profile = True
+
+    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
+        """Return the cases with a profile: a stored one first, else their own, else by rule."""
+        return prepare(cases, stored, profile_by_rule)
+
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a person's word on a case, with what the checks find in its note."""
+        return edited(case, profile, by)
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact that the checks would drop."""
+        return remarks(case, profile)
+
+
 class AutoMedic(Framework):
     """A doctor between a patient and the clinical staff."""
 
     name, title, rank = "automedic", "AutoMedic", 2
     version = 2
-    source = "Oh, Park, Kim, arXiv 2512.10195"
+    publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
         "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes of it "
@@ -106,10 +115,9 @@ class AutoMedic(Framework):
         Seat("staff", "clinical staff", (ReferenceStaff.name,)),
         GRADER,
     )
-    arms, paper_arms = ARMS, ARMS[:2]
+    arms, usual = ARMS, Usual(mcq_rule="mcq_strict", report="care")
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
-    mcq_rule, measure, needs_profile, addresses = "mcq_strict", "care", True, True
-    publishes, one_query = ("care",), ONE_QUERY
+    cases, speech = ProfiledCases(), TagSpeech()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -164,7 +172,14 @@ class AutoMedic(Framework):
                 except CallFailed as failure:
                     yield failure.called
                     yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
-                yield Rated(rater=cast.patient.name, rating=rating.rating, words=rating.words, call_id=rating.call_id)
+                yield Assessed(
+                    name=EMPATHY,
+                    value=rating.rating,
+                    most=BEST_RATING,
+                    by=cast.patient.name,
+                    words=rating.words,
+                    call_id=rating.call_id,
+                )
 
         def answer(material: Material, question: Question) -> AsyncIterator[Saying]:
             return cast.doctor.answer(scene, briefings.demographics, material, question)
@@ -172,18 +187,6 @@ class AutoMedic(Framework):
         async for event in answered(trial, talk, answer, cast.grader):
             yield event
         yield Finished()
-
-    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
-        """Return the cases with a profile: a stored one first, else their own, else by rule."""
-        return prepare(cases, stored, profile_by_rule)
-
-    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
-        """Return a person's word on a case, with what the checks find in its note."""
-        return edited(case, profile, by)
-
-    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
-        """Return a sentence for each fact that the checks would drop."""
-        return remarks(case, profile)
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""
@@ -219,45 +222,6 @@ class AutoMedic(Framework):
         }
         return Size(trials if turns else 0, seats)
 
-    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
-        """Return a message without tags: a doctor's to whom each of its queries went."""
-        return (message_of(text) if role == "doctor" else Shown("", text),)
-
-    def spoken(self, role: str, text: str) -> str:
-        """Return a doctor's words without tags and reasoning."""
-        return without_tags(text) if role == "doctor" else text
-
-    def queries(self, message: str) -> Queries:
-        """Return what stands in a message's tags, and how many words stand in them and outside."""
-        return Queries(tuple(query.text for query in read_tags(message).queries), len(plain_words(message)))
-
-    def questions(self, events: Sequence[Event]) -> int:
-        """Return how many of the doctor's queries were passed on."""
-        return queries_passed_on(events)
-
-    def answering(self, events: Sequence[Event]) -> str:
-        """Say that the doctor answers twice."""
-        return (
-            "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
-            "conversation (multi-turn)."
-        )
-
-    def recognises(self, events: Iterable[Event]) -> bool:
-        """Say whether somebody spoke in tags."""
-        return speaks_in_tags(events)
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it asks the staff, and ends."""
-        return "Ask the patient, or “staff: …”, or end with “done”" if role == "doctor" else super().invitation(role)
-
-    def written(self, role: str, text: str) -> str:
-        """Return a doctor's words in a tag, where they stand in none."""
-        return tagged(text) if role == "doctor" else text
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of turns."""
-        return f"{turns} turns" if (turns := settings.get("max_turns")) else ""
-
 
 async def _conversation(
     talk: Talk, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
@@ -281,7 +245,8 @@ async def _conversation(
                 return
             spoken = read_tags(talk.dialogue[-1].text)
             if spoken.misuses:
-                yield Misused(turn=len(talk.dialogue) - 1, kinds=spoken.misuses, detail=spoken.detail)
+                turn = len(talk.dialogue) - 1
+                yield Assessed(name=MISUSE, turn=turn, values=spoken.misuses, words=spoken.detail)
             continue
         if _passed_on(talk.dialogue) >= max_turns:
             break

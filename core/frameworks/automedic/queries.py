@@ -2,7 +2,7 @@
 
 A query is what a doctor's message passes on to somebody and was answered; a turn is one of them. Words of a message
 beside its queries count among those of the turns. Nearly all messages are nothing but one query and are read in SQL, by
-the pattern of their framework (``Framework.one_query``); any other is read by its ``queries``.
+the pattern of their framework (``Speech.one_query``); any other is read by its ``queries``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import duckdb
 import pandas as pd
 
-from core.events import COUNTED, Rule, TagMisuse
+from core.events import COUNTED, Rule
+from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import frameworks
 from core.store.selection import OUTCOMES, Selection, select, staffed
 from core.store.tables import arrow_table, records, schema_of
@@ -26,6 +27,11 @@ ABRUPT_TURNS = 3
 MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
 FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
 FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
+FAILURE_NAMES: dict[FailureKind, str] = {
+    "role_breaking": "Role-breaking",
+    "abrupt_termination": "Abrupt end",
+    "invalid_answer": "Invalid answer",
+}
 Cause = Literal[
     "speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple", "refused_in_words", "empty"
 ]
@@ -101,11 +107,11 @@ def trial_rows(
         CREATE OR REPLACE TEMP TABLE care_asked (
             framework VARCHAR, trial_id VARCHAR, turn INTEGER, text VARCHAR, replies INTEGER, query VARCHAR)""")
     for name in staffed():
-        cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].one_query or _NEVER})
+        cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].speech.one_query or _NEVER})
     # Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
     # counts as it stands. Its words are counted once.
     sql = "SELECT framework, trial_id, turn, replies, text FROM care_asked WHERE query IS NULL"
-    readers = {name: frameworks()[name].queries for name in staffed()}
+    readers = {name: frameworks()[name].speech.queries for name in staffed()}
     read: list[tuple[str, int, int, str, int]] = []
     for framework, trial_id, turn, replies, text in cursor.execute(sql).fetchall():
         queries, words = readers[framework](text)

@@ -20,15 +20,45 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from core.agents.base import Dialogue
-from core.events import Ended, Event, Misused, Rated, TagMisuse, Utterance
+from core.events import Assessed, Ended, Event, Utterance
 from core.frameworks.automedic.impersonation import Held, speech_for_others
-from core.frameworks.base import Shown
+from core.frameworks.speech import Shown
 
 Addressee = Literal["patient", "staff"]
 TAG_OF: dict[Addressee, str] = {"patient": "patient", "staff": "clinical"}
 """The tag by which each is addressed."""
 END = "</end>"
 """What ends the conversation."""
+TAGS = (*(f"<{slash}{tag}>" for tag in TAG_OF.values() for slash in ("", "/")), END)
+"""All that a doctor may write as a tag."""
+TagMisuse = Literal[
+    "no_tag",
+    "text_outside",
+    "several_queries",
+    "unclosed",
+    "nested",
+    "empty",
+    "unknown_tag",
+    "end_with_query",
+    "speaks_for_others",
+]
+"""What a doctor's message does against the protocol."""
+MISUSE = "misuse"
+"""The name of the assessment that says which of these a message does."""
+EMPATHY, BEST_RATING = "empathy", 5
+"""The name of the patient's rating of the doctor, and the best one; the worst is 1."""
+MISUSE_WORDS: dict[TagMisuse, str] = {
+    "no_tag": "it holds no query in a tag, so that nothing could be passed on",
+    "text_outside": "it has words outside the tags, which were not passed on",
+    "several_queries": "it asks several queries, of which only the first was passed on then",
+    "unclosed": "it leaves a tag open",
+    "nested": "it puts one tag inside another",
+    "empty": "it holds an empty tag",
+    "unknown_tag": "it uses a tag that there is not",
+    "end_with_query": "it writes the end tag beside other words, which ends the consultation",
+    "speaks_for_others": "it speaks for the patient or the clinical staff itself",
+}
+"""The same to follow a message and a colon."""
 
 ONE_QUERY = (
     r"^\s*(?:<think>[^<>]*</think>\s*)?<(patient|clinical)>\s*"
@@ -45,7 +75,7 @@ _TAG = re.compile(r"<\s*+(/?)\s*+([A-Za-z][\w-]{0,24}+)\s*+/?\s*+>")
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHT_BEFORE = re.compile(r"\A.*</think>", re.IGNORECASE | re.DOTALL)
 _WORDS = re.compile(r"\w")
-_KNOWN = frozenset(f"<{slash}{tag}>" for tag in TAG_OF.values() for slash in ("", "/"))
+_KNOWN = frozenset(TAGS[:-1])
 _QUOTE = 90
 """Characters of a quote that shows a misuse."""
 _MOST_UNKNOWN = 50
@@ -293,7 +323,9 @@ def speaks_in_tags(events: Iterable[Event]) -> bool:
     """
     first: Utterance | None = None
     for event in events:
-        if isinstance(event, Misused | Rated) or (isinstance(event, Ended) and event.reason in ("end_tag", "no_tag")):
+        if isinstance(event, Assessed) and event.name in (MISUSE, EMPATHY):
+            return True
+        if isinstance(event, Ended) and event.reason in ("end_tag", "no_tag"):
             return True
         if isinstance(event, Utterance):
             if event.role == "staff":

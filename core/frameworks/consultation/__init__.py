@@ -12,13 +12,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from pydantic.fields import FieldInfo
-
 from core.agents.base import Dialogue, Grader, Inquirer, Material, Question, Saying, Scene, Turn
 from core.agents.player import Human
 from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial
+from core.frameworks.cases import Preparation
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.consultation.roles import (
     BY_NAME,
@@ -37,6 +36,7 @@ from core.frameworks.consultation.roles import (
 )
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
+from core.frameworks.speech import Speech
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized
 
@@ -79,12 +79,53 @@ class ConsultationCast:
     grader: Grader
 
 
+class ConsultationSpeech(Speech):
+    """Says who answers, and what oracle and bounds are."""
+
+    kinds: ClassVar = {
+        **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
+        _UPPER.name: "Upper bound: no doctor, all is told",
+        _LOWER.name: "Lower bound: no doctor, only the opening",
+    }
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
+        if any(isinstance(event, Utterance) for event in events):
+            return "The solver answers, who saw this dialogue and the task only."
+        broken_off = any(isinstance(event, Ended) for event in events)
+        told = not broken_off and any(isinstance(event, Answered) for event in events)
+        return "The solver answers: it was shown all that there was to know." if told else ""
+
+    def invitation(self, role: str, tested: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role, tested)
+        return f"{usual}, or end without one" if role == tested else usual
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
+        if isinstance(BY_NAME.get(tested), OracleDoctor):
+            return "none: it asks for every item"
+        questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
+        return f"{questions} questions" if questions else ""
+
+
+class ItemizedCases(Preparation):
+    """The patient opens; the oracle and the patient by rule know the items of a case."""
+
+    plays_items = patient_opens = True
+
+    def uses_items(self, names: CastNames) -> bool:
+        """Say whether the oracle asks or the patient by rule answers; a bound talks to nobody."""
+        doctor = BY_NAME.get(names.doctor)
+        return isinstance(doctor, OracleDoctor) or (doctor is None and names.patient == ItemsPatient.name)
+
+
 class Consultation(Framework):
     """History taking, and what a solver makes of it."""
 
     name, title, rank = "consultation", "Consultation", 1
-    version, plays_items = 2, True
-    source = "Liao et al., arXiv 2309.02077"
+    version = 2
+    publication = Publication("Liao et al., arXiv 2309.02077", ARMS[:1], ("history",))
     about = (
         "The patient opens with a request, the doctor only takes the history, and a solver who saw nothing else "
         "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a doctor could "
@@ -97,15 +138,9 @@ class Consultation(Framework):
         Seat("solver", "solver", (ReferenceSolver.name,), no_human="the solver has seen nothing of the conversation"),
         GRADER,
     )
-    arms, paper_arms = ARMS, ARMS[:1]
+    arms = ARMS
     prompts = ("doctor_long", "doctor_short", "patient", "solver")
-    publishes = ("history",)
-    patient_opens, version = True, 2
-    kinds: ClassVar = {
-        **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
-        _UPPER.name: "Upper bound: no doctor, all is told",
-        _LOWER.name: "Lower bound: no doctor, only the opening",
-    }
+    cases, speech = ItemizedCases(), ConsultationSpeech()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -160,20 +195,10 @@ class Consultation(Framework):
         """Say whether anybody talks: a bound holds no conversation."""
         return not isinstance(BY_NAME.get(tested), Bound)
 
-    def uses_items(self, names: CastNames) -> bool:
-        """Say whether the oracle asks or the patient by rule answers; a bound talks to nobody."""
-        doctor = BY_NAME.get(names.doctor)
-        return isinstance(doctor, OracleDoctor) or (doctor is None and names.patient == ItemsPatient.name)
-
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
         """Return the settings without a prompt for who reads none, and without a cap for the oracle."""
         full = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
         return full.but(max_questions=0) if isinstance(BY_NAME.get(names.doctor), OracleDoctor) else full
-
-    def asked(self, tested: str) -> dict[str, FieldInfo]:
-        """Return the options; a bound asks no questions that could be capped."""
-        asked = super().asked(tested)
-        return asked if self.talks(tested, ()) else {k: info for k, info in asked.items() if k != "max_questions"}
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its questions; the oracle's are the items."""
@@ -202,26 +227,6 @@ class Consultation(Framework):
                 "grader": graded(campaign),
             },
         )
-
-    def answering(self, events: Sequence[Event]) -> str:
-        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
-        if any(isinstance(event, Utterance) for event in events):
-            return "The solver answers, who saw this dialogue and the task only."
-        broken_off = any(isinstance(event, Ended) for event in events)
-        told = not broken_off and any(isinstance(event, Answered) for event in events)
-        return "The solver answers: it was shown all that there was to know." if told else ""
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
-        usual = super().invitation(role)
-        return f"{usual}, or end without one" if role == "doctor" else usual
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
-        if isinstance(BY_NAME.get(tested), OracleDoctor):
-            return "none: it asks for every item"
-        questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
-        return f"{questions} questions" if questions else ""
 
 
 async def _conversation(

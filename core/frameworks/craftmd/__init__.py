@@ -21,12 +21,13 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
-from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
 from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
+from core.frameworks.speech import Speech
 from core.journal import RunHeader
 from core.models.base import Sampling
 from core.persona import PLAIN, label, parse_persona, persona_prompt
@@ -75,12 +76,34 @@ class Settings(FrameworkSettings):
         return str(parse_persona(persona))
 
 
+class CraftMDSpeech(Speech):
+    """Says what the rules are that play, and who the patient is."""
+
+    kinds: ClassVar = {
+        GRADER.rules[0]: "Reference grader (names and synonyms)",
+        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
+    }
+
+    def in_words(self, name: str, value: object) -> str:
+        """Return a persona as people say it."""
+        return label(parse_persona(str(value))) if name == "persona" else str(value)
+
+    def invitation(self, role: str, tested: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role, tested)
+        return f"{usual}, or write Final Diagnosis: and its name" if role == tested else usual
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of messages."""
+        return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
+
+
 class CraftMD(Framework):
     """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
     version = 2
-    source = "Johri et al., Nature Medicine 2025"
+    publication = Publication("Johri et al., Nature Medicine 2025", PAPER_ARMS, ("accuracy", "experts"), RELEASE)
     about = (
         "The doctor questions a patient and then answers itself, in every format and question type that is asked "
         "(Johri et al. 2025)."
@@ -92,13 +115,9 @@ class CraftMD(Framework):
         GRADER,
         Seat("summariser", "summariser", (ReferenceSummariser.name,), no_human="a summary is made of what was said"),
     )
-    arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
-    prompts, grades_itself = PROMPTS, True
-    publishes, release = ("accuracy", "experts"), RELEASE
-    kinds: ClassVar = {
-        GRADER.rules[0]: "Reference grader (names and synonyms)",
-        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
-    }
+    arms, usual = ALL_ARMS, Usual("all")
+    prompts = PROMPTS
+    speech = CraftMDSpeech()
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
         """Return the rules of a trial."""
@@ -186,19 +205,6 @@ class CraftMD(Framework):
             prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture_tokens) + history
             seats["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
         return Size(talks, seats)
-
-    def in_words(self, name: str, value: object) -> str:
-        """Return a persona as people say it."""
-        return label(parse_persona(str(value))) if name == "persona" else str(value)
-
-    def invitation(self, role: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
-        usual = super().invitation(role)
-        return f"{usual}, or write Final Diagnosis: and its name" if role == "doctor" else usual
-
-    def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of messages."""
-        return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
 
 
 async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:

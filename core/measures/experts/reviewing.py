@@ -31,7 +31,7 @@ from core.agents.reference.grader import ReferenceGrader
 from core.case import Case, case_set_hash
 from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.events import Answered, Ended, Event, Finished, Misused, QuestionType, Started, Utterance
+from core.events import Answered, Assessed, Ended, Event, Finished, QuestionType, Started, Utterance
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, is_model
@@ -524,13 +524,18 @@ def hidden(text: str, models: Iterable[str] = ()) -> str:
 
 def blinded_dialogue(events: Sequence[Event], models: Sequence[str] = ()) -> list[Event]:
     """Return the dialogue alone, names blacked out: answers, verdicts, calls and failures would tell whose it is."""
-    return [
-        event.model_copy(update={"text": hidden(event.text, models)})
-        if isinstance(event, Utterance)
-        else event.model_copy(update={"detail": ""})
-        for event in events
-        if isinstance(event, Utterance | Misused | Ended)
-    ]
+    dialogue: list[Event] = []
+    for event in events:
+        match event:
+            case Utterance():
+                dialogue.append(event.model_copy(update={"text": hidden(event.text, models)}))
+            case Assessed(turn=int()):
+                dialogue.append(event.model_copy(update={"words": ""}))
+            case Ended():
+                dialogue.append(event.model_copy(update={"detail": ""}))
+            case _:
+                pass
+    return dialogue
 
 
 def _blacked_out(found: re.Match[str]) -> str:

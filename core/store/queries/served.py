@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from core.frameworks.base import frameworks
+from core.frameworks.base import frameworks, tested_seat
 from core.store.conditions import DOCTOR, Condition
 from core.store.selection import Selection, select
 from core.store.tables import arrow_table, schema_of
@@ -29,7 +29,7 @@ def find_served_trials(cursor: duckdb.DuckDBPyConnection, conditions: Sequence[C
     """
     runs = sorted({run_id for condition in conditions for run_id in condition.runs})
     cursor.register("split_runs", arrow_table(schema_of("run_id:text"), [(run_id,) for run_id in runs]))
-    tested = [(name, known.tested.role) for name, known in frameworks().items()]
+    tested = [(name, tested_seat(known).role) for name, known in frameworks().items()]
     cursor.register("tested_roles", arrow_table(schema_of("protocol:text role:text"), tested))
     cursor.execute(_SERVED_TRIALS)
 

@@ -174,7 +174,7 @@ def _draw_highlights(
 
 
 def _label(message: Utterance, known: Framework | None) -> str:
-    text = " ".join((known.spoken(message.role, message.text) if known else message.text).split())
+    text = " ".join((known.speech.spoken(message.role, message.text) if known else message.text).split())
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 
@@ -319,4 +319,4 @@ def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list
         return [(dialogue, "")]
     turns = [event.turn for event in dialogue if isinstance(event, Utterance)]
     parts = [([e for e in dialogue if getattr(e, "turn", None) == turn], words.get(turn, "")) for turn in turns]
-    return [*parts, ([e for e in dialogue if not hasattr(e, "turn")], "")]
+    return [*parts, ([e for e in dialogue if getattr(e, "turn", None) is None], "")]

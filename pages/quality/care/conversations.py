@@ -9,10 +9,9 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.profile import Habits, habits_of
-from core.frameworks.automedic.queries import CAUSES, FAILURES, Failure, Rating, failures, ratings
+from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, FAILURES, Failure, Rating, failures, ratings
 from core.prompts import load_pack
 from core.store.database import Store
-from core.words import CARE_FAILURE
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_answers_of, draw_conversation, forget
 from pages.kit.controls import choose_several
@@ -89,7 +88,7 @@ def draw_failures(view: View) -> None:
         return
     segments = [
         Segment(
-            f"{CARE_FAILURE[kind]}: {CAUSE[cause][0].lower()}" if len(CAUSES[kind]) > 1 else CARE_FAILURE[kind],
+            f"{FAILURE_NAMES[kind]}: {CAUSE[cause][0].lower()}" if len(CAUSES[kind]) > 1 else FAILURE_NAMES[kind],
             *CAUSE[cause][1:],
             [p.causes[kind, cause] / max(1, n) for p, n in zip(found, counting, strict=True)],
             [p.causes[kind, cause] for p in found],
@@ -113,7 +112,7 @@ def draw_failures(view: View) -> None:
         whole=False,
         on_point=take,
     )
-    kinds = " ".join(f"**{CARE_FAILURE[kind]}.** {FAILURE_WORDS[kind]}" for kind in FAILURES)
+    kinds = " ".join(f"**{FAILURE_NAMES[kind]}.** {FAILURE_WORDS[kind]}" for kind in FAILURES)
     st.caption(
         f"Click a part of a bar for its conversations. n: conversations that count. {kinds} A conversation that failed "
         "in several ways stands in each of them, and counts once in robustness."
@@ -122,9 +121,9 @@ def draw_failures(view: View) -> None:
         {
             "Model": view.names[p.seat],
             "Failed in any way": p.failed,
-            **{CARE_FAILURE[kind]: p.kinds[kind] for kind in FAILURES},
+            **{FAILURE_NAMES[kind]: p.kinds[kind] for kind in FAILURES},
             **{
-                f"{CARE_FAILURE[kind]}: {CAUSE[cause][0].lower()}": n
+                f"{FAILURE_NAMES[kind]}: {CAUSE[cause][0].lower()}": n
                 for (kind, cause), n in p.causes.items()
                 if kind != "role_breaking"
             },
@@ -157,7 +156,7 @@ def draw_failures(view: View) -> None:
         {
             "Case": case_name(f.case_key),
             "Data set": dataset_name(f.dataset),
-            "Failure": CARE_FAILURE[f.kind],
+            "Failure": FAILURE_NAMES[f.kind],
             "Cause": CAUSE[f.cause][0],
             "Message": None if f.turn is None else f.turn + 1,
             "What shows it": f.quote,
@@ -170,7 +169,7 @@ def draw_failures(view: View) -> None:
     if chosen is not None:
         one = listed[ids.index(chosen)]
         cause = "" if len(CAUSES[one.kind]) < 2 else f": {CAUSE[one.cause][0].lower()}"
-        named = f"**{plain(view.names[one.model])}** :red-badge[{CARE_FAILURE[one.kind]}{cause}]"
+        named = f"**{plain(view.names[one.model])}** :red-badge[{FAILURE_NAMES[one.kind]}{cause}]"
         draw_conversation(
             one.trial_id,
             "care",

@@ -7,9 +7,10 @@ from typing import Final
 import pandas as pd
 
 from core.datasets import published
-from core.events import EndReason, TagMisuse
+from core.events import EndReason
 from core.frameworks.automedic.measures.profile import PARTS, CareProfile, Estimate, Part
 from core.frameworks.automedic.queries import CareQuestion, Cause, FailureKind
+from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
 from core.words import VERDICT
 from pages.kit.names import dataset_name
@@ -75,7 +76,7 @@ MISUSE: Final[dict[TagMisuse, str]] = {
     "unclosed": "Tag left open", "nested": "Tag inside a tag", "empty": "Empty tag", "unknown_tag": "Unknown tag",
     "end_with_query": "End tag beside words", "speaks_for_others": "Speaks for others",
 }  # fmt: skip
-"""What a message does against the tag protocol, as a head of a column; in a sentence: ``core.words.MISUSE``."""
+"""What a message does against the tag protocol, as a head of a column."""
 ENDING: Final[dict[EndReason, tuple[str, str]]] = {
     "end_tag": ("#56B4E9", "#1A2B2B"),
     "turn_cap": ("#D55E00", "white"),

@@ -12,6 +12,7 @@ from core.figures.scatter import Spot, scatter
 from core.figures.shares import Segment, stacked
 from core.figures.style import GREY, RISE, Axis
 from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.published import HISTORY_SETS
 from core.frameworks.consultation.measures.summary import (
     MEASURES,
     ComparisonRow,
@@ -32,7 +33,6 @@ from core.frameworks.consultation.measures.summary import (
     read_uncovered,
     uncovered_rows,
 )
-from core.measures.counterparts import HISTORY_SETS
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import Condition
 from core.store.database import Store

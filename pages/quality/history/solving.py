@@ -196,7 +196,8 @@ def _draw_form(view: View) -> None:
     known = solving_framework()
     left, middle, right = st.columns(3, vertical_alignment="bottom")
     with left:
-        solver = ask_seat("history_solving", "solver", kinds=known.seat("solver").rules, label="Solver")
+        kinds = next(seat.rules for seat in known.seats if seat.role == "solver")
+        solver = ask_seat("history_solving", "solver", kinds=kinds, label="Solver")
     question = choose(
         "Question", SOLVED, "history_solving_question", names=QUESTION_TYPE, where=middle, bound=False, persist=True
     )

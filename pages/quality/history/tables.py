@@ -7,8 +7,8 @@ from typing import Any, Final
 import pandas as pd
 
 from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.published import HISTORY_DOCTORS, HISTORY_SETS, printed_histories
 from core.frameworks.consultation.measures.summary import Figure, ItemGroup, MeasureRow
-from core.measures.counterparts import HISTORY_DOCTORS, HISTORY_SETS, printed_figures
 from core.store.conditions import Condition
 
 MEASURE: Final[dict[str, tuple[str, str]]] = {
@@ -65,7 +65,7 @@ class PublishedRow:
 def published_rows(dataset: str) -> list[PublishedRow]:
     """Return the paper's doctors on a data set; repetition is printed for all of them together."""
     found: dict[str, dict[str, float]] = {}
-    for one in printed_figures("history", dataset):
+    for one in printed_histories(dataset):
         found.setdefault(one.model, {})[one.what] = one.value
     return [PublishedRow(HISTORY_DOCTORS[m], HISTORY_SETS[dataset], values) for m, values in found.items()]
 

@@ -13,7 +13,7 @@ from core.agents.player import LLMDoctor
 from core.agents.probe import BeliefProbe
 from core.errors import ProviderError, UsageError
 from core.events import Called, Event, Failed, Probed
-from core.frameworks.base import default_pack
+from core.frameworks.base import default_pack, full_names
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import FRAMEWORK, Settings
 from core.models.base import Message, Sampling
@@ -136,7 +136,7 @@ def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyP
     registry = load_registry()
 
     def probe_of(doctor: str, probing: bool) -> object:
-        names = FRAMEWORK.full_names(CastNames(doctor), registry)
+        names = full_names(FRAMEWORK, CastNames(doctor), registry)
         cast = FRAMEWORK.open(Casting(registry, PACK, Sampling(temperature=1.5)), names, Settings(probe=probing))
         return cast.probe
 

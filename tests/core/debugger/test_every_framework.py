@@ -22,7 +22,7 @@ from core.debugger.stored import load_record
 from core.debugger.variants import variants_of
 from core.errors import UsageError
 from core.events import Called, CallRecord, Finished, Graded, Started, Utterance
-from core.frameworks.base import Arm, Campaign, default_pack, framework
+from core.frameworks.base import Arm, Campaign, default_pack, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.jobs.plan import campaign_of
 from core.journal import journal_path
@@ -302,7 +302,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
 
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
 def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run_again(protocol: str) -> None:
-    arms = framework(protocol).paper
+    arms = paper_arms(framework(protocol))
     campaign = Campaign(
         names=CastNames("reference/bayes"),
         cases=(CASE,),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.events import Rated, Started, Utterance
-from core.frameworks.base import framework, framework_of, frameworks, publisher
+from core.events import Assessed, Started, Utterance
+from core.frameworks.automedic.tags import EMPATHY
+from core.frameworks.base import framework, framework_of, frameworks, options_for, publisher
 from core.frameworks.seats import kinds_in_words
 
 
@@ -23,14 +24,14 @@ from core.frameworks.seats import kinds_in_words
     ],
 )
 def test_only_options_that_mean_anything_beside_the_tested_are_asked(name: str, tested: str, asked: set[str]) -> None:
-    assert set(framework(name).asked(tested)) == asked
+    assert set(options_for(framework(name), tested)) == asked
 
 
 def test_a_conversation_is_known_by_its_runs_name_then_by_its_first_event_then_by_what_only_one_has() -> None:
     begun = Started(trial_id="t", case_key="a/1", trial=0, seed=1, framework="consultation")
     assert framework_of([begun], "automedic") is framework("automedic")
     assert framework_of([begun]) is framework("consultation")
-    assert framework_of([Rated(rater="a", rating=4, words="Kind.")]) is framework("automedic")
+    assert framework_of([Assessed(name=EMPATHY, most=5, by="a", value=4, words="Kind.")]) is framework("automedic")
     assert framework_of([Utterance(turn=0, role="doctor", text="Hello")]) is None
     assert framework_of([], "gone") is None
 

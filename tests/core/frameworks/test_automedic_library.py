@@ -12,7 +12,7 @@ from core.agents.base import Turn
 from core.agents.reference.grader import ReferenceGrader
 from core.case import Case
 from core.datasets.library import library
-from core.events import Answered, Ended, Event, Failed, Graded, Misused, Probed, Rated, Utterance
+from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Probed, Utterance
 from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, Settings
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, ReferenceStaff, ReferenceTagDoctor, reported
 from core.frameworks.automedic.roles import NOT_AVAILABLE
@@ -68,10 +68,11 @@ def test_every_trial_ends_properly(played: Played) -> None:
         assert end.reason in ("end_tag", "turn_cap")
         assert 4 <= end.doctor_turns <= MAX_TURNS
         assert end.doctor_turns == len(queries_of(dialogue(events)))
-        assert not [e for e in events if isinstance(e, Misused | Failed)]
+        assert not [e for e in events if isinstance(e, Failed)]
         assert len([e for e in events if isinstance(e, Probed)]) == end.doctor_turns
-        (rating,) = (e for e in events if isinstance(e, Rated))
-        assert rating.rating in (1, 2, 3, 4, 5)
+        (rating,) = (e for e in events if isinstance(e, Assessed))  # and no message that broke the protocol
+        assert rating.turn is None
+        assert rating.value in (1, 2, 3, 4, 5)
         assert "By rule" in rating.words
         assert [(e.format, e.status) for e in events if isinstance(e, Answered)] == [
             ("vignette", "answered"),

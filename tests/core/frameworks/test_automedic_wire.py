@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.case import Case
-from core.events import Answered, Ended, Event, Failed, Finished, Misused, Rated, Started, Utterance
+from core.events import Answered, Assessed, Ended, Event, Failed, Finished, Started, Utterance
 from core.frameworks.automedic import ARMS, NOTHING_TO_RATE
 from core.frameworks.automedic.roles import NOT_AVAILABLE
 from core.frameworks.base import Arm, default_pack
@@ -90,13 +90,17 @@ async def play(
         )
 
 
-def rated(events: list[Event]) -> Rated:
-    (event,) = of(events, Rated)
+def ratings(events: list[Event]) -> list[Assessed]:
+    return [event for event in of(events, Assessed) if event.turn is None]
+
+
+def rated(events: list[Event]) -> Assessed:
+    (event,) = ratings(events)
     return event
 
 
 def misused(events: list[Event]) -> list[tuple[int, tuple[str, ...]]]:
-    return [(event.turn, event.kinds) for event in of(events, Misused)]
+    return [(event.turn, event.values) for event in of(events, Assessed) if event.turn is not None]
 
 
 async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider) -> None:
@@ -112,13 +116,13 @@ async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider)
     assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4]
     assert (ended(events).reason, ended(events).doctor_turns) == ("end_tag", 2)
     assert misused(events) == []
-    assert (rated(events).rating, rated(events).words, rated(events).rater) == (4, "She listened.", "openai/patient")
+    assert (rated(events).value, rated(events).words, rated(events).by) == (4, "She listened.", "openai/patient")
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
     roles = [(c.role, c.purpose) for c in calls(events)]
     talk = ["doctor", "patient", "doctor", "staff", "doctor"]
     assert roles == [*((r, "dialogue") for r in talk), ("patient", "rate"), ("doctor", "answer"), ("doctor", "answer")]
-    order = [type(e) for e in events if isinstance(e, Started | Ended | Rated | Answered | Finished)]
-    assert order == [Started, Ended, Rated, Answered, Answered, Finished]
+    order = [type(e) for e in events if isinstance(e, Started | Ended | Assessed | Answered | Finished)]
+    assert order == [Started, Ended, Assessed, Answered, Answered, Finished]
 
 
 async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provider: FakeProvider) -> None:
@@ -182,7 +186,7 @@ async def test_who_plays_the_others_is_told_and_its_queries_go_on(fake_provider:
     fake_provider.script = acting(breaking, "</end>")
     events = await play(fake_provider)
     assert misused(events) == [(0, ("text_outside", "speaks_for_others"))]
-    assert of(events, Misused)[0].detail == "Patient: My hands itch since Monday."
+    assert of(events, Assessed)[0].words == "Patient: My hands itch since Monday."
     assert [(role, text) for role, text in said(events) if role != "doctor"] == [
         ("patient", "My hands itch."),
         ("staff", "Temperature: 36.8 °C."),
@@ -262,7 +266,7 @@ async def test_an_abrupt_end(fake_provider: FakeProvider, message: str, reason: 
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
     # the doctor asked only the staff, so that the patient has nothing to rate
     assert sent_to(fake_provider, "patient") == []
-    assert (rated(events).rating, rated(events).words) == (None, NOTHING_TO_RATE)
+    assert (rated(events).value, rated(events).words) == (None, NOTHING_TO_RATE)
 
 
 async def test_a_conversation_that_never_began(fake_provider: FakeProvider) -> None:
@@ -318,7 +322,7 @@ async def test_a_provider_that_fails_is_never_a_wrong_answer(
     events = await play(fake_provider)
     assert (ended(events).reason, ended(events).doctor_turns) == (reason, 1)
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": [verdict]}
-    assert of(events, Rated) == []
+    assert ratings(events) == []
     (failed,) = of(events, Failed)
     assert failed.where == "conversation"
     assert isinstance(events[-1], Finished)
@@ -327,7 +331,7 @@ async def test_a_provider_that_fails_is_never_a_wrong_answer(
 async def test_a_rating_that_fails_harms_nothing_else(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, "</end>", rating=failing(400, "no more"))
     events = await play(fake_provider)
-    assert rated(events).rating is None
+    assert rated(events).value is None
     assert [(f.where, "no more" in f.message) for f in of(events, Failed)] == [("rating", True)]
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2, "multi_turn:mcq": ["correct"] * 2}
 
@@ -336,7 +340,7 @@ async def test_an_unreadable_rating_is_asked_for_three_times(fake_provider: Fake
     fake_provider.script = acting(COMPLAINT, "</end>", rating="She was lovely.")
     events = await play(fake_provider)
     assert sum(map(is_rating, sent_to(fake_provider, "patient"))) == 3
-    assert rated(events).rating is None
+    assert rated(events).value is None
     assert of(events, Failed) == []
 
 
@@ -357,7 +361,7 @@ async def test_a_caregiver_speaks(fake_provider: FakeProvider) -> None:
 async def test_only_the_static_question_needs_no_conversation(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT)
     events = await play(fake_provider, arms=ARMS[:1])
-    assert of(events, Utterance) == of(events, Ended) == of(events, Rated) == []
+    assert of(events, Utterance) == of(events, Ended) == of(events, Assessed) == []
     assert verdicts(events) == {"vignette:mcq": ["correct"] * 2}
     assert len(fake_provider.bodies) == 1
 
@@ -366,7 +370,7 @@ async def test_the_reference_cast_fills_any_seat(fake_provider: FakeProvider) ->
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>")
     events = await play(fake_provider, names=beside_rules("openai/doctor"), staff="reference/staff")
     assert ("staff", "Temperature: 36.8 °C.") in said(events)
-    assert rated(events).rater == "reference/profile"
+    assert rated(events).by == "reference/profile"
     assert {c.role for c in calls(events)} == {"doctor"}
 
 

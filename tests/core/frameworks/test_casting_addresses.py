@@ -16,10 +16,10 @@ from pydantic import SecretStr
 from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
-from core.frameworks.base import Campaign, framework, frameworks
+from core.frameworks.base import Campaign, framework, frameworks, other_seats, read_settings, seat_of
 from core.frameworks.casting import CastNames, Reach
 from core.jobs.engine import Options
-from core.jobs.plan import campaign_of, condition_of, header_of, in_full, missing_keys, prepared_cases
+from core.jobs.plan import campaign_of, header_of, in_full, missing_keys, prepared_cases
 from core.jobs.run import begin, carry_out, check_startable
 from core.journal import journal_path
 from core.live.start import start_consultation
@@ -75,7 +75,7 @@ def campaign(protocol: str, doctor: str, patient: str, **settings: Any) -> Campa
         arms=(("multi_turn", "mcq"),),
         trials=1,
         protocol=protocol,
-        settings=known.read_settings(settings),
+        settings=read_settings(known, settings),
     )
 
 
@@ -96,7 +96,7 @@ def heard(provider: FakeProvider) -> tuple[set[str], set[str | None]]:
     return {str(body["model"]) for body in provider.bodies}, {request.key for request in provider.requests}
 
 
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if framework(name).seat("patient")])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_two_entries_are_asked_each_at_its_own_server_with_its_own_key(
     protocol: str, two: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +108,7 @@ def test_two_entries_are_asked_each_at_its_own_server_with_its_own_key(
     assert not [secret for secret in (ONE, OTHER, "ONE_KEY") if secret in journal]
 
 
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if framework(name).seat("patient")])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_the_address_of_a_run_is_the_tested_models_alone(protocol: str, two: tuple[FakeProvider, FakeProvider]) -> None:
     add(Entry("other", provider="openai", address=two[1].base_url), SecretStr(OTHER))
     asked = campaign(protocol, "openai/local", "openai/other", base_url=two[0].base_url)
@@ -120,7 +120,7 @@ def test_the_address_of_a_run_is_the_tested_models_alone(protocol: str, two: tup
     assert again.settings.address_of("patient") is None
 
 
-@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if framework(name).seat("patient")])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if seat_of(framework(name), "patient")])
 def test_an_address_and_a_key_can_be_typed_for_each_seat(
     protocol: str, two: tuple[FakeProvider, FakeProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,13 +177,13 @@ def test_what_is_known_to_be_elsewhere_is_not_asked_at_the_address_of_a_run() ->
 
 
 def test_a_stored_run_is_reached_again_where_it_was() -> None:
-    """Before, an address was every named seat's: such a run goes on there, and its condition stays its own."""
+    """Before, an address was every named seat's: such a run goes on there, and its fingerprint stays its own."""
     asked = campaign("craftmd", "openai/local", "openai/gpt-4o", base_url="http://127.0.0.1:9/v1")
     header = header_of(asked, registry())
     assert header.settings["own_address"] == "patient"
     old = header.model_copy(update={"settings": {k: v for k, v in header.settings.items() if k != "own_address"}})
     assert in_full(campaign_of(old), registry()).settings.address_of("patient") == "http://127.0.0.1:9/v1"
-    assert condition_of(old) != condition_of(header)
+    assert header_of(in_full(campaign_of(old), registry()), registry()).fingerprint != header.fingerprint
     plain = header_of(campaign("craftmd", "openai/local", "openai/local", base_url="http://127.0.0.1:9/v1"), registry())
     assert not {"own_address", "addresses"} & set(plain.settings), "what was not asked for changes no fingerprint"
 
@@ -236,8 +236,8 @@ def test_an_application_sits_in_the_doctors_seat(
         "    return '**Final Diagnosis:** gout'\n"
     )
     given = ["--protocol", protocol, "--cases", "library", "--limit", "1", "--trials", "1"]
-    others = [f"--{seat.role}=reference" for seat in framework(protocol).others if seat.rules]
-    models = [f"--{seat.role}=python:{module}:reply" for seat in framework(protocol).others if not seat.rules]
+    others = [f"--{seat.role}=reference" for seat in other_seats(framework(protocol)) if seat.rules]
+    models = [f"--{seat.role}=python:{module}:reply" for seat in other_seats(framework(protocol)) if not seat.rules]
     assert main(["run", f"--doctor=python:{module}:reply", *given, *others, *models]) == 0
     (journal,) = (tmp_path / "a.journals").glob("*/journal.jsonl")
     header = json.loads(journal.read_text().splitlines()[0])

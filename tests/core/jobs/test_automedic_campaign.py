@@ -10,9 +10,9 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.events import Answered, Ended, Rated, Utterance
+from core.events import Answered, Assessed, Ended, Utterance
 from core.frameworks.automedic import ARMS, Settings
-from core.frameworks.base import Campaign, framework
+from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate
@@ -137,7 +137,7 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
 )
 def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        framework("automedic").read_settings(settings)
+        read_settings(framework("automedic"), settings)
 
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
@@ -146,7 +146,7 @@ def test_other_frameworks_have_no_staff(protocol: str) -> None:
     with pytest.raises(UsageError, match=f"--staff does not belong to {protocol}"):
         header_of(plan(1, names=STAFF, protocol=protocol, prompts=protocol, arms=arms, settings=None), registry())
     with pytest.raises(UsageError, match="choose automedic"):
-        framework(protocol).read_settings({"max_turns": 5})
+        read_settings(framework(protocol), {"max_turns": 5})
 
 
 def test_arms_by_word_are_the_protocols_own() -> None:
@@ -228,7 +228,10 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     lines = {line.case_key: line for line in trial_lines(outcome.header.run_id)}
     ends = {key: (e.reason, e.doctor_turns) for key, t in lines.items() for e in t.events if isinstance(e, Ended)}
     assert ends == {"small/0": ("end_tag", 2), "small/1": ("error", 1), "small/2": ("end_tag", 2)}
-    assert [e.rating for line in lines.values() for e in line.events if isinstance(e, Rated)] == [3, 3]
+    assert [e.value for line in lines.values() for e in line.events if isinstance(e, Assessed) and e.turn is None] == [
+        3,
+        3,
+    ]
     assert [e.role for e in lines["small/0"].events if isinstance(e, Utterance)] == [
         "doctor",
         "patient",

@@ -16,7 +16,7 @@ from core.datasets.library import library
 from core.datasets.select import choices_of
 from core.errors import AnamnesisError, UsageError
 from core.events import ASKED_TYPES, FORMATS
-from core.frameworks.base import Campaign, framework
+from core.frameworks.base import Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.frameworks.settings import FrameworkSettings
@@ -366,4 +366,4 @@ def test_a_model_of_ones_own_needs_no_price_under_a_budget() -> None:
 )
 def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        framework().read_settings(settings)
+        read_settings(framework(), settings)

@@ -13,7 +13,7 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.base import Arm, Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.frameworks.seats import remarks
@@ -44,7 +44,7 @@ def own(tmp_path: Path, text: str = DEFAULTS) -> Path:
 
 def seated(doctor: str, *files: Path, protocol: str = "craftmd", **named: Any) -> dict[str, str]:
     """Role → who sits there, in a campaign with every arm of its protocol."""
-    arms = framework(protocol).paper
+    arms = paper_arms(framework(protocol))
     campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=FrameworkSettings())
     return dict(in_full(replace(campaign, prompts=protocol), registry(*files)).names)
 

@@ -14,7 +14,7 @@ from core import __version__
 from core.case import case_set_hash
 from core.errors import UsageError
 from core.events import Answered, Ended, Utterance
-from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework
+from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import Settings
 from core.jobs.engine import Options
@@ -68,7 +68,7 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
 
 
 def test_a_temperature_and_a_seed_of_zero_are_kept() -> None:
-    settings = framework().read_settings({"temperature": 0.0, "model_seed": 0})
+    settings = read_settings(framework(), {"temperature": 0.0, "model_seed": 0})
     header = header_of(plan(1, settings=settings), registry())
     assert campaign_of(header).settings == settings
 
@@ -147,13 +147,13 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
 )
 def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        framework("consultation").read_settings(settings)
+        read_settings(framework("consultation"), settings)
 
 
 @pytest.mark.parametrize("settings", [{"max_questions": 5}, {"doctor_prompt": "short"}])
 def test_craftmd_takes_none_of_these_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="does not belong to craftmd: leave it out, or choose consultation"):
-        framework("craftmd").read_settings(settings)
+        read_settings(framework("craftmd"), settings)
 
 
 def test_arms_by_word_are_the_protocols_own() -> None:

@@ -20,7 +20,7 @@ import pytest
 from core.agents.memory import Over, Replies
 from core.datasets.select import select
 from core.events import CallRecord
-from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.base import Arm, Campaign, framework, read_settings
 from core.frameworks.casting import CastNames
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import prepared_cases
@@ -60,7 +60,7 @@ def talking(
     known = framework(protocol)
     names = CastNames(**{seat.role: SEATS.get(seat.role, "reference/quotes") for seat in known.seats})
     ready = prepared_cases(tuple(select("library", cases)), known).cases
-    settings = known.read_settings({"base_url": provider.base_url})
+    settings = read_settings(known, {"base_url": provider.base_url})
     asked = arms or PROTOCOLS[protocol][0]
     campaign = Campaign(names, ready, "library", asked, trials=1, protocol=protocol, settings=settings)
     return begun(campaign, *own), estimate(campaign, registry(*own), 8)
@@ -201,7 +201,7 @@ def test_a_dialogue_of_claude_is_marked_and_paid_at_the_cached_price(
         return Reply(said.text, usage=(1000, 10), details=cached)
 
     fake_provider_thread.script = script
-    settings = framework().read_settings({"base_url": fake_provider_thread.base_url})
+    settings = read_settings(framework(), {"base_url": fake_provider_thread.base_url})
     names = beside_rules("openrouter/anthropic/claude-9")
     header = begun(plan(1, names=names, arms=(("vignette", "mcq"), *TALK), settings=settings), own)
     done = go(header, own, concurrency=1)

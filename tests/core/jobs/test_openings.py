@@ -12,7 +12,7 @@ import pytest
 from core.case import Case, Opening
 from core.cli.app import main
 from core.events import Utterance
-from core.frameworks.base import Campaign, framework
+from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.frameworks.consultation.measures.summary import openings_note
@@ -137,7 +137,7 @@ async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: St
     def campaign(cases: Sequence[Case]) -> Campaign:
         ready = prepared_cases(cases, known, store).cases
         names = CastNames("reference/bayes")
-        asked = Campaign(names=names, cases=ready, arms=known.paper, trials=1, protocol="consultation")
+        asked = Campaign(names=names, cases=ready, arms=paper_arms(known), trials=1, protocol="consultation")
         return in_full(asked, registry)
 
     before = header_of(campaign(CASES[:1]), registry)
@@ -189,7 +189,7 @@ def test_the_command_says_how_many_open_without_a_complaint(
 def test_the_share_without_a_complaint_stands_beside_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
     silent = CASES[1].model_copy(update={"vignette": "A pathologist receives a sample of the skin for analysis."})
     names, known = CastNames("reference/bayes"), framework("consultation")
-    asked = Campaign(names=names, cases=(CASES[0], silent), arms=known.paper, trials=1, protocol="consultation")
+    asked = Campaign(names=names, cases=(CASES[0], silent), arms=paper_arms(known), trials=1, protocol="consultation")
     header = header_of(in_full(asked, load_registry()), load_registry())
     begin(header)
     carry_out(header, load_registry(), Options())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.events import Answered, Called, Ended, Event, Graded, Probed, Rated, Summarised, Token, Utterance
+from core.events import Answered, Assessed, Called, Ended, Event, Graded, Probed, Summarised, Token, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
@@ -27,7 +27,7 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, Script
 from tests.support.thinking_aloud import SECRET, THOUGHT, WAYS, aloud
 
-SPOKEN = (Utterance, Ended, Summarised, Answered, Graded, Rated, Probed)
+SPOKEN = (Utterance, Ended, Summarised, Answered, Graded, Assessed, Probed)
 BELIEF = '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.7}, {"diagnosis": "Cellulitis", "probability": 0.2}]}'
 
 

@@ -13,7 +13,7 @@ from core.datasets.select import cases_of
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.errors import UsageError
-from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utterance
+from core.events import Answered, Assessed, Ended, Finished, Graded, Token, Utterance
 from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
@@ -54,7 +54,7 @@ def test_a_finished_consultation_is_stored_and_plays_again(case: Case) -> None:
     events = session.snapshot()
     assert isinstance(events[-1], Finished)
     assert {event.role for event in events if isinstance(event, Utterance)} == {"doctor", "patient", "staff"}
-    assert sum(isinstance(event, Rated) for event in events) == 1
+    assert sum(isinstance(event, Assessed) for event in events) == 1
     loaded = load_trial(session.key)
     assert loaded is not None
     assert loaded[:2] == (case, events)
@@ -74,7 +74,7 @@ def test_a_step_also_holds_after_the_rating() -> None:
             yield event
 
     session.start(source)
-    for kind in (Rated, Answered, Graded):
+    for kind in (Assessed, Answered, Graded):
         before = len(session.snapshot())
         session.step()
         while len(session.snapshot()) == before or session._steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.frameworks.consultation.measures.published import printed_histories
 from core.measures.counterparts import Own, Printed, beside, printed_figures
 
 
@@ -32,7 +33,7 @@ def test_else_the_best_of_the_same_arm_and_of_lengths_the_nearest() -> None:
     ]
     figures = [
         Printed("1", "gpt_4", "accuracy", 0.5),
-        Printed("2", "chatgpt_long", "doctor_turns", 9.17),
+        Printed("2", "chatgpt_long", "doctor_turns", 9.17, nearest=True),
         Printed("1", "gpt_4", "accuracy", 0.5, format="summarized"),
         Printed("22", "gpt_4", "accuracy", 0.5, comparable=False),
     ]
@@ -49,10 +50,11 @@ def test_the_preprints_conversations_end_with_the_examination() -> None:
 
 
 def test_shares_lie_between_0_and_1_and_intervals_hold_their_means() -> None:
-    history = printed_figures("history", "qmax")
+    history = printed_histories("qmax")
     assert {(f.model, f.what): f.value for f in history}["vicuna_ft", "accuracy"] == 0.4275
     assert {(f.model, f.what): f.value for f in history}["vicuna_ft", "doctor_turns"] == 7.84
     assert {(f.model, f.cases): f.value for f in history if f.what == "repetition_1"}
+    assert {f.what for f in history if f.nearest} == {"doctor_turns", "doctor_words", "patient_words"}
     paper = printed_figures("paper")
     assert all(0 <= f.value <= 1 and (f.low is None or f.low <= f.value) for f in paper)
     assert not next(f for f in paper if f.table == "22" and f.question_type == "frq").comparable

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import EndReason, TagMisuse
+from core.events import EndReason
 from core.frameworks.automedic.queries import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
+from core.frameworks.automedic.tags import TagMisuse
 from core.stats.bootstrap import RESAMPLES, SEED
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval, pseudo_shape, tail_share

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from core.events import Started, Utterance
-from core.frameworks.automedic import AutoMedic
 from core.frameworks.automedic.queries import failures, ratings, trial_rows
+from core.frameworks.automedic.speech import TagSpeech
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.frameworks.base import Framework
+from core.frameworks.speech import Speech
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
@@ -89,9 +89,9 @@ def test_a_framework_without_a_pattern_reads_every_message_itself(
 ) -> None:
     names = ("turns", "words", "to_staff", "repeated")
     by_pattern = columns(filled, *names)
-    monkeypatch.setattr(AutoMedic, "one_query", "")
+    monkeypatch.setattr(TagSpeech, "one_query", "")
     assert columns(filled, *names) == by_pattern
-    monkeypatch.setattr(AutoMedic, "queries", Framework.queries)
+    monkeypatch.setattr(TagSpeech, "queries", Speech.queries)
     turns, words = columns(filled, "turns", "words")
     assert turns == by_pattern[0], "a reply makes a turn, whatever is read in the message"
     # case 2 as it is written: 10 words, 9 (two are joined by the tags between them), 10 with the reasoning, 8

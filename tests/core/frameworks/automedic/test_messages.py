@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from core.agents.base import Turn
-from core.events import Ended, Event, Misused, Rated, Utterance
-from core.frameworks.automedic.tags import GOES, Goes, message_of, queries_passed_on, speaks_in_tags, without_tags
-from core.frameworks.base import Shown
+from core.events import Assessed, Ended, Event, Utterance
+from core.frameworks.automedic.tags import (
+    EMPATHY,
+    GOES,
+    MISUSE,
+    Goes,
+    message_of,
+    queries_passed_on,
+    speaks_in_tags,
+    without_tags,
+)
+from core.frameworks.speech import Shown
 from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
@@ -65,8 +74,8 @@ def test_a_conversation_is_known_by_what_no_other_protocol_has() -> None:
     assert speaks_in_tags([said("<clinical>Vital signs?</clinical>", turn=4)]), "a part of one"
     alone: list[Event] = [
         said("Fine.", role="staff"),
-        Misused(turn=0, kinds=("no_tag",)),
-        Rated(rater="p"),
+        Assessed(name=MISUSE, turn=0, values=("no_tag",)),
+        Assessed(name=EMPATHY, most=5, by="p"),
         Ended(reason="no_tag", doctor_turns=0),
     ]
     assert all(speaks_in_tags([event]) for event in alone)
@@ -89,11 +98,9 @@ def test_other_protocols_are_not_taken_for_it() -> None:
 def test_queries_and_misuses_are_told_by_their_messages() -> None:
     assert queries_passed_on(misused_events()) == 3
     assert queries_passed_on(untagged_events()) == 0
-    assert {event.turn: event.kinds for event in misused_events() if isinstance(event, Misused)} == {
-        2: ("text_outside",),
-        4: ("text_outside", "speaks_for_others"),
-        6: ("end_with_query",),
-    }
+    assert {
+        event.turn: event.values for event in misused_events() if isinstance(event, Assessed) and event.turn is not None
+    } == {2: ("text_outside",), 4: ("text_outside", "speaks_for_others"), 6: ("end_with_query",)}
 
 
 def test_a_fact_is_brought_by_who_holds_it_alone() -> None:

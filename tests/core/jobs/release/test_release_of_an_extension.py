@@ -17,7 +17,7 @@ import json
 
 from core.datasets.readers import read_cases
 from core.errors import AnamnesisError
-from core.frameworks.base import Framework
+from core.frameworks.base import Framework, Publication
 from core.frameworks.casting import GRADER, Seat
 from core.frameworks.release import BadFileError, Layout, ModelFolder, Release, ReleasedModel, ReleasedTrial
 
@@ -56,10 +56,10 @@ class Answers(Release):
 class Quiz(Framework):
     """One question."""
 
-    name, title, source, about = "quiz", "Quiz", "a toy", "A card is shown and answered."
+    name, title, about = "quiz", "Quiz", "A card is shown and answered."
     seats = (Seat("doctor", "doctor", tested=True), GRADER)
     arms = (("vignette", "mcq"),)
-    release = Answers()
+    publication = Publication("a toy", release=Answers())
 
     async def play(self, trial, cast, settings, branch=None):
         yield

@@ -8,21 +8,20 @@ import pandas as pd
 
 from core.events import (
     Answered,
+    Assessed,
     Ended,
     EndReason,
     Event,
     Failed,
     Finished,
     Graded,
-    Misused,
-    Rated,
     Started,
     Utterance,
     Verdict,
 )
 from core.frameworks.automedic.measures.profile import read_care
 from core.frameworks.automedic.queries import CareQuestion
-from core.frameworks.automedic.tags import read_tags
+from core.frameworks.automedic.tags import EMPATHY, MISUSE, read_tags
 from core.journal import Line, RunHeader, TrialLine
 from core.store.database import Store
 from core.store.fold import fold
@@ -85,7 +84,9 @@ def a_consultation(
     after: list[Event] = [Failed(where="patient", failure="timeout", message="too slow")] if broken else []
     after.append(Ended(reason=reason, doctor_turns=turns))
     if not broken:
-        after.append(Rated(rater="openai/p", rating=rating, words=f"I would give {rating}.", call_id="r"))
+        after.append(
+            Assessed(name=EMPATHY, most=5, by="openai/p", value=rating, words=f"I would give {rating}.", call_id="r")
+        )
     for format_, verdict in (("multi_turn", conv), ("vignette", static)):
         after += [] if verdict is None else judged(format_, verdict, response, question_type)
     start = Started(trial_id=trial_id, case_key=f"ours/{case}", trial=trial, seed=7, at=1.0)
@@ -100,7 +101,7 @@ def _talk(said: Sequence[str], *, all_answered: bool) -> list[Event]:
         events.append(Utterance(turn=turn, role="doctor", text=message))
         spoken = read_tags(message)
         if spoken.misuses:
-            events.append(Misused(turn=turn, kinds=spoken.misuses, detail=spoken.detail))
+            events.append(Assessed(name=MISUSE, turn=turn, values=spoken.misuses, words=spoken.detail))
         turn += 1
         for query in spoken.queries if all_answered or number + 1 < len(said) else ():
             events.append(Utterance(turn=turn, role=query.to, text="Two days, doctor."))
