@@ -172,6 +172,30 @@ COUNTS_AS = {"right": {"correct"}, "full-width": {"correct"}, "look-alike": {"no
 WITHOUT_TEXT = ("an empty reply", "nothing but blanks", "null for content")
 
 
+OUTCOMES = {
+    "right": "right, and counted", "full-width": "right by the strict rule, wrong by the publication's",
+    "look-alike": "no choice that is named; of a grader, right", "provider_error": "left out: provider error",
+    "refused": "left out: refused",
+}  # fmt: skip
+BILLED = {"honest": "what it reports", "estimate": "estimated from its words", "nothing": "nothing"}
+
+
+def table() -> str:
+    """The behaviours by what becomes of a right answer and of its bill, as the page has them."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for does in BEHAVIOURS.values():
+        name = does.name + (" (time limit)" if does.slow else " (the job ends)" if does.ends else "")
+        groups.setdefault((OUTCOMES[does.fate], BILLED[does.bills]), []).append(name)
+    rows = [f"| {fate} | {bill} | {len(names)} | {'; '.join(names)} |" for (fate, bill), names in groups.items()]
+    return "\n".join(["| a right answer counts as | recorded cost | of | behaviours |", "|---|---|---|---|", *rows])
+
+
+def test_the_page_lists_what_the_server_does() -> None:
+    page = PAGE.read_text()
+    assert table() in page
+    assert f"with {len(BEHAVIOURS)} behaviours" in page
+
+
 @pytest.mark.parametrize("name", marked(BEHAVIOURS))
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_as_the_doctor(
