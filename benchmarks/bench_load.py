@@ -1,9 +1,9 @@
 """How long a page takes for 20 visitors at once, through the real server.
 
-Each visitor is a websocket client that speaks Streamlit's protocol as a browser does: it opens a page with or without
-filters in its address, reads every message until the script has ended, thinks, and goes on. The clients run in this
-process; the server is ``python -m core serve`` in its own, on ``--cores`` of the machine, and only its CPU time is
-counted.
+Each visitor is a websocket client that speaks Streamlit's protocol as a browser does: it opens a page, or follows a
+link with filters in its address (which begins a session, as in a browser), or sets one of the filters that the page
+shows; reads every message until the script has ended, thinks, and goes on. The clients run in this process; the server
+is ``python -m core serve`` in its own, on ``--cores`` of the machine, and only its CPU time is counted.
 
 By default the database is the sample study; ``--release`` takes the authors' release (or a part of it) from the folder
 that ANAMNESIS_CRAFTMD_RELEASE names. ``--tree`` names checkouts to measure in turn, each ``--rounds`` times.
@@ -34,6 +34,7 @@ from urllib.parse import urlencode
 import psutil
 from common import ROOT, SMOKE, authors_release, sized, table
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -63,6 +64,10 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("live", {}),
 )
 """Pages with what their address holds, in the order of the navigation's groups; "?" is one of the stored trials."""
+FILTERED = frozenset(
+    ("accuracy", "transcripts", "compare", "failures", "quality", "patients", "judges", "reproduce", "memorisation")
+)
+"""Pages of results, whose filters visitors set."""
 FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY
 FAILED = ForwardMsg.ScriptFinishedStatus.FINISHED_WITH_COMPILE_ERROR
 TIMEOUT_S = 120.0
@@ -100,33 +105,80 @@ class Measurement:
 HEADS = ("", "page runs", "median s", "p95 s", "longest s", "errors", "CPU s a run", "cores busy", "kB a run")
 
 
+@dataclass(frozen=True)
+class Control:
+    """A filter that a page shows; ``several`` says that some of its options are chosen, not one.
+
+    Its choice stands in the address under ``name``.
+    """
+
+    widget_id: str
+    name: str
+    options: tuple[str, ...]
+    several: bool
+
+
 class Visitor:
     """One browser tab: its connection, and the messages that it keeps, so that the server need not send them again."""
 
-    def __init__(
-        self, connection: ClientConnection, address: str, trials: Sequence[str], measured: Measurement
-    ) -> None:
-        self.connection = connection
+    def __init__(self, address: str, trials: Sequence[str], measured: Measurement, chance: random.Random) -> None:
+        self.connection: ClientConnection | None = None
         self.address = address
         self.trials = trials
         self.measured = measured
+        self.chance = chance
         self.cached: dict[str, None] = {}
+        self.page = ""
+        self.query: dict[str, str] = {}
+        self.controls: list[Control] = []
 
     async def look(self, page: str, query: dict[str, str]) -> None:
-        """Open a page and wait until it is drawn."""
-        asked = {name: random.choice(self.trials) if value == "?" else value for name, value in query.items()}
+        """Open a page and wait until it is drawn; an address with filters is opened as a link from outside is."""
+        self.page = page
+        self.query = {name: self.chance.choice(self.trials) if value == "?" else value for name, value in query.items()}
+        if query or self.connection is None:  # a running session reads its address on another page only
+            await self.close()
+            self.connection = await _connected(self.address)
+            self.cached = {}
+        await self._run(" ".join([page or "home", *query.values()]), self._message())
+
+    async def change(self) -> bool:
+        """Set one of the filters that the page shows to another of its options; say whether there is one."""
+        if self.page not in FILTERED or not self.controls:
+            return False
+        control = self.chance.choice(self.controls)
+        option = self.chance.choice(control.options)
+        self.query = {**self.query, control.name: option}
+        message = self._message()
+        widget = message.rerun_script.widget_states.widgets.add(id=control.widget_id)
+        if control.several:
+            widget.string_array_value.data.append(option)
+        else:
+            widget.string_value = option
+        await self._run(f"{self.page}, a filter changed", message)
+        return True
+
+    async def close(self) -> None:
+        """End the session, if one was begun."""
+        if self.connection is not None:
+            await self.connection.close()
+
+    def _message(self) -> BackMsg:
         message = BackMsg()
         state = message.rerun_script
-        state.page_name = page
-        state.query_string = urlencode(asked)
+        state.page_name = self.page
+        state.query_string = urlencode(self.query)
         state.cached_message_hashes.extend(self.cached)
         state.context_info.timezone = "UTC"
         state.context_info.locale = "en"
-        state.context_info.url = f"{self.address}/{page}"
+        state.context_info.url = f"{self.address}/{self.page}"
         state.context_info.color_scheme = "light"
+        return message
+
+    async def _run(self, name: str, message: BackMsg) -> None:
+        assert self.connection is not None
         begun = time.perf_counter()
         await self.connection.send(message.SerializeToString())
-        name = " ".join([page or "home", *query.values()])
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await self._read_to_the_end(name)
@@ -137,7 +189,9 @@ class Visitor:
         self.measured.by_look.setdefault(name, []).append(taken)
 
     async def _read_to_the_end(self, name: str) -> None:
+        assert self.connection is not None
         received: list[str] = []
+        self.controls = []
         while True:
             data = await self.connection.recv()
             assert isinstance(data, bytes)
@@ -148,8 +202,8 @@ class Visitor:
                 received.append(message.ref_hash)
             elif message.metadata.cacheable:
                 received.append(message.hash)
-            if kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
-                self.measured.errors[f"{name}: {message.delta.new_element.exception.message[:120]}"] += 1
+            if kind == "delta":
+                self._take(message.delta.new_element, name)
             elif kind == "page_not_found":
                 self.measured.errors[f"{name}: no such page"] += 1
             elif kind == "script_finished" and message.script_finished in (FINISHED, FAILED):
@@ -159,29 +213,47 @@ class Visitor:
                     self.measured.errors[f"{name}: compile error"] += 1
                 return
 
+    def _take(self, element: Element, name: str) -> None:
+        kind = element.WhichOneof("type")
+        if kind == "exception":
+            self.measured.errors[f"{name}: {element.exception.message[:120]}"] += 1
+        elif kind in ("selectbox", "multiselect", "button_group"):
+            widget = getattr(element, kind)
+            options = tuple(getattr(option, "content", option) for option in widget.options)
+            if widget.query_param_key and not widget.disabled and len(options) > 1:
+                self.controls.append(Control(widget.id, widget.query_param_key, options, kind != "selectbox"))
+
 
 async def visit(
     address: str, number: int, until: float, think_s: float, trials: Sequence[str], measured: Measurement
 ) -> None:
-    """Walk through the pages as one visitor: each begins elsewhere, and one look in three is at any page."""
+    """Walk through the pages as one visitor: each begins elsewhere.
+
+    Of three looks one is at the next page of the list, one at any page, and one, on a page of results, after a filter
+    was set there.
+    """
     chance = random.Random(number)
     place = number * 7
     await asyncio.sleep(chance.uniform(0, think_s))
-    async with _connected(address) as connection:
-        visitor = Visitor(connection, address, trials, measured)
+    visitor = Visitor(address, trials, measured, chance)
+    try:
         while time.monotonic() < until:
-            page, query = LOOKS[place % len(LOOKS)] if chance.random() < 2 / 3 else chance.choice(LOOKS)
-            place += 1
-            await visitor.look(page, query)
+            kind = chance.randrange(3)
+            if kind or not await visitor.change():
+                page, query = LOOKS[place % len(LOOKS)] if kind < 2 else chance.choice(LOOKS)
+                place += 1
+                await visitor.look(page, query)
             await asyncio.sleep(chance.expovariate(1 / think_s) if think_s else 0)
+    finally:
+        await visitor.close()
 
 
 async def look_at_all(address: str, trials: Sequence[str], measured: Measurement) -> None:
     """Open every page once, as the first visitor of a server."""
-    async with _connected(address) as connection:
-        visitor = Visitor(connection, address, trials, measured)
-        for page, query in LOOKS[:: sized(1, 6)]:
-            await visitor.look(page, query)
+    visitor = Visitor(address, trials, measured, random.Random(0))
+    for page, query in LOOKS[:: sized(1, 6)]:
+        await visitor.look(page, query)
+    await visitor.close()
 
 
 def _connected(address: str) -> connect:

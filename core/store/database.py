@@ -33,7 +33,7 @@ from core.store.written import carry_over
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
 """What is lent for reading, and what every query takes; who asks for one need not know which database it is."""
-_WRITTEN = "0015_written"
+_WRITTEN = "0014_written"
 """The migration after which what people wrote is in a journal: rows of before are put there with it."""
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""

@@ -3,12 +3,13 @@
 And what stands behind each of its names: the condition in a table, and what differs between those shown.
 """
 
+import functools
 import hashlib
 import io
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import plotly.graph_objects as go
@@ -86,8 +87,8 @@ def draw_figure(
 ) -> None:
     """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
 
-    ``make`` draws it on a dark (``True``) or light ground, from what it closes over: for equal inputs it is called once
-    in each state of the store, whoever looks. ``name`` is its key and the name of its files.
+    ``make`` draws it on a dark (``True``) or light ground, from what it closes over and nothing else: for equal inputs
+    it is called once in each state of the store, whoever looks. ``name`` is its key and the name of its files.
     ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption,
     which ends with the severe ones among the ``notes``. ``on_point`` is given the custom data of the mark that was
     clicked. If the page says the title itself, it is not ``titled``.
@@ -134,14 +135,21 @@ def _built(inputs: str, dark: bool, _make: Callable[[bool], go.Figure]) -> tuple
 
 
 class _InputsPickler(pickle.Pickler):
-    """Writes functions and classes by their place in the source: those of a page's script cannot be imported."""
+    """Writes functions and classes by their place in the source: those of a page's script cannot be imported.
+
+    What a function reads through the names of its module is not written: a figure's function must not read there what
+    changes, such as the store, the visitor's state or the clock (``tests/pages/test_shared_figures.py``).
+    """
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, FunctionType):
-            code = obj.__code__
             cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
-            place = (code.co_filename, code.co_firstlineno, code.co_qualname, code.co_code)
-            return tuple, ((*place, obj.__defaults__, obj.__kwdefaults__, cells),)
+            return tuple, ((obj.__code__, obj.__defaults__, obj.__kwdefaults__, cells),)
+        if isinstance(obj, CodeType):
+            place = (obj.co_filename, obj.co_firstlineno, obj.co_qualname)
+            return tuple, ((*place, obj.co_code, obj.co_names, obj.co_consts),)
+        if isinstance(obj, functools._lru_cache_wrapper):
+            raise pickle.PicklingError(f"{obj} would be written by its name, whatever it answers")
         if isinstance(obj, type) and obj.__module__ != "builtins":
             return tuple, ((obj.__module__, obj.__qualname__),)
         return NotImplemented

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import datetime
+import dis
+import functools
+import importlib
+import os
+import random
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -12,6 +22,7 @@ import streamlit as st
 
 from core import access
 from core.access import Visitor
+from core.paths import ROOT
 from core.store.database import Cursor, Store
 from pages.kit.cached import ask, cached_query
 from pages.kit.figures import _built, _inputs_digest
@@ -99,11 +110,114 @@ def test_what_a_function_closes_over_tells_its_figure() -> None:
     assert len(set(digests)) == 3
 
 
-def test_what_cannot_be_written_is_drawn_every_time() -> None:
+@functools.lru_cache
+def remembered(key: str) -> str:
+    return key
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [threading.Lock(), (n for n in range(3)), st, stored_runs, remembered],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_written_is_drawn_every_time(hidden: object) -> None:
+    """What has no contents of its own to write, or answers differently at another time, tells no figure."""
+
     def maker(handle: object) -> Callable[[bool], go.Figure]:
         return lambda dark: go.Figure().update_layout(title=str(handle))
 
-    assert _inputs_digest(maker(threading.Lock())) is None
+    assert _inputs_digest(maker(hidden)) is None
+
+
+def test_two_functions_that_differ_in_a_constant_are_told_apart() -> None:
+    """As a page's script does that was changed while the server ran."""
+    sources = ("lambda dark: {'height': 300}", "lambda dark: {'height': 301}")
+    assert len({_inputs_digest(eval(compile(source, "page.py", "eval"))) for source in sources}) == 2
+
+
+CHANGING = (st, Store, ask, cached_query, access, time, datetime, random, os.environ)
+"""What answers differently at another time, or to another visitor."""
+PER_PROCESS = {"pages.kit.names._labels", "core.knowledge.base.knowledge"}
+"""Read from a file once for as long as the server runs."""
+CACHED_FUNCTION = type(st.cache_resource(lambda: None))
+
+
+def drawing_functions() -> Iterator[tuple[str, CodeType, dict[str, Any]]]:
+    """Yield place, code and module's names of every function that a page gives to ``draw_figure``."""
+    for file in sorted((ROOT / "pages").rglob("*.py")):
+        source = file.read_text()
+        if "draw_figure(" not in source or (file.name == "figures.py" and file.parent.name == "kit"):
+            continue
+        module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+        codes = list(codes_in(compile(source, str(file), "exec")))
+        for call in ast.walk(ast.parse(source)):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "draw_figure"):
+                continue
+            make = call.args[0]
+            if isinstance(make, ast.Lambda):
+                found = [code for code in codes if (code.co_name, code.co_firstlineno) == ("<lambda>", make.lineno)]
+            else:
+                assert isinstance(make, ast.Name), f"{file}:{call.lineno}: neither a name nor a lambda"
+                found = [code for code in codes if code.co_name == make.id and code.co_firstlineno < call.lineno][-1:]
+            assert found, f"{file}:{call.lineno}"
+            yield f"{file.relative_to(ROOT)}:{call.lineno}", found[-1], vars(module)
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def read_by(code: CodeType, names: dict[str, Any], way: str, seen: set[int]) -> Iterator[tuple[str, object]]:
+    """Yield all that a function and those that it calls take from their modules, with the way there."""
+    for part in codes_in(code):
+        for step in dis.get_instructions(part):
+            if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or step.argval not in names:
+                continue
+            value = names[step.argval]
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            yield f"{way} > {step.argval}", value
+            if isinstance(value, FunctionType) and value.__module__.startswith(("pages.", "core.", __name__)):
+                yield from read_by(value.__code__, value.__globals__, f"{way} > {step.argval}", seen)
+
+
+DRAWING = list(drawing_functions())
+
+
+def test_the_pages_functions_that_draw_are_found() -> None:
+    assert len(DRAWING) > 35
+
+
+@pytest.mark.parametrize(("place", "code", "names"), DRAWING, ids=[place for place, _, _ in DRAWING])
+def test_a_figure_depends_on_nothing_that_its_digest_does_not_hold(
+    place: str, code: CodeType, names: dict[str, Any]
+) -> None:
+    """A figure is shared by what its function closes over, so the function reads nothing else that may change."""
+    for way, value in read_by(code, names, place, set()):
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+        if name in PER_PROCESS:
+            continue
+        assert not any(value is one for one in CHANGING), way
+        assert not isinstance(value, CACHED_FUNCTION), way
+        assert getattr(value, "__module__", None) != "pages.kit.cached", way
+        assert not hasattr(value, "__wrapped__") or isinstance(value, functools._lru_cache_wrapper), way
+
+
+def test_a_function_that_reads_the_store_or_the_visitor_would_be_found() -> None:
+    def chart(dark: bool) -> go.Figure:
+        return reading_figure()
+
+    found = [value for _, value in read_by(chart.__code__, globals(), "", set())]
+    assert ask in found
+
+    def other(dark: bool) -> go.Figure:
+        return go.Figure().update_layout(title=st.session_state.get("name"))
+
+    assert st in [value for _, value in read_by(other.__code__, globals(), "", set())]
 
 
 def test_the_server_does_not_collect_all_garbage_after_every_run() -> None:

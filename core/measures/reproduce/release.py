@@ -243,7 +243,8 @@ def read_release(cursor: duckdb.DuckDBPyConnection, case_set: str) -> dict[str, 
     """Return label → scores of every model released on a case set; of two runs of a model, the one with more cases."""
     found = {}
     for run in released_runs(cursor, case_set):
-        counts = {arm: [run.counts.get((arm, case.case_key), (0, 0)) for case in run.cases] for arm, _ in run.counts}
+        arms = dict.fromkeys(arm for arm, _ in run.counts)
+        counts = {arm: [run.counts.get((arm, case.case_key), (0, 0)) for case in run.cases] for arm in arms}
         scores = {arm: np.array([right / max(1, n) for right, n in of]) for arm, of in counts.items()}
         found[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores)
     return found

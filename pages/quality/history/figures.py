@@ -1,6 +1,7 @@
 """Figures of the part History taking: what was uncovered, how the dialogue went, a comparison, the patient."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -67,7 +68,13 @@ _CLEAR = 0.05
 @cached_query("Reading the measures…", entries=4)
 def stored_history(rule: McqRule) -> pd.DataFrame:
     """Return a row for each condition and case."""
-    return read_doctors(Store(), Selection(mcq_rule=rule))
+    return read_doctors(Store(), Selection(mcq_rule=rule), _stored_measures())
+
+
+@cached_query(spinner=False, entries=1)
+def _stored_measures() -> pd.DataFrame:
+    """Return what was measured of the conversations, on which the rule has no bearing."""
+    return read_history(Store())
 
 
 @cached_query()
@@ -80,7 +87,18 @@ def scoped(view: View) -> pd.DataFrame:
 def figures(view: View) -> list[MeasureRow]:
     """Return every measure of every condition."""
     table = scoped(view)
-    return [accuracy_counted(row, table) for row in measure_rows(table, MEASURES)]
+    rows = [
+        *_figures_of_conversations(replace(view, rule="usual")),
+        *(accuracy_counted(row, table) for row in measure_rows(table, ["accuracy"])),
+    ]
+    by_place = {(row.model, row.measure): row for row in rows}
+    return [by_place[model, measure] for model in dict.fromkeys(row.model for row in rows) for measure in MEASURES]
+
+
+@cached_query(spinner=False, entries=32)
+def _figures_of_conversations(view: View) -> list[MeasureRow]:
+    """Return the measures on which the rule has no bearing, so that another rule does not resample them again."""
+    return measure_rows(scoped(view), [measure for measure in MEASURES if measure != "accuracy"])
 
 
 @cached_query("Computing intervals…")
@@ -94,7 +112,13 @@ def course(view: View) -> tuple[list[CurvePoint], list[OrderRow], list[GroupRow]
 @cached_query("Computing intervals…")
 def uncovered(view: View) -> list[UncoveredRow]:
     """Return how often answers were right by how much was uncovered."""
-    return uncovered_rows(view.rows(read_uncovered(Store(), Selection(mcq_rule=view.rule))))
+    return uncovered_rows(view.rows(_stored_answers(view.rule)))
+
+
+@cached_query(spinner=False, entries=2)
+def _stored_answers(rule: McqRule) -> pd.DataFrame:
+    """Return recall and answer of each conversation."""
+    return read_uncovered(Store(), Selection(mcq_rule=rule))
 
 
 @cached_query("Comparing…", entries=64)

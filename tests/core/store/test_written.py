@@ -466,7 +466,7 @@ def as_0_4_left_it(store: Store) -> None:
     lines = [line for _, line in read_lines(path) if isinstance(line, WrittenLine)]
     path.unlink()
     old = store.path.with_name("old.duckdb")
-    names = [name for name in migrations.MIGRATIONS if name < "0015"]
+    names = [name for name in migrations.MIGRATIONS if name < "0014"]
     with duckdb.connect(str(old)) as connection:
         connection.begin()
         migrations.migrate(connection, names)

@@ -320,15 +320,17 @@ TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 """The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
 
 
-def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFrame:
+def read_doctors(
+    store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
     ``accuracy`` is the share of a case's counted answers that are right (NaN where none counts), ``n_accuracy`` their
     number, ``uncounted`` that of the answers that do not count. A bound holds no conversation by design, so none of it
-    is excluded.
+    is excluded. ``history`` is what ``read_history`` returns for this selection under any rule, if it was read already.
     """
     chosen = selection or Selection()
-    table = read_history(store, chosen)
+    table = read_history(store, chosen) if history is None else history
     task = replace(chosen, formats=TASK.formats, question_types=TASK.question_types)
     with store.read() as cursor:
         scores = case_scores(cursor, task, chosen.mcq_rule)
