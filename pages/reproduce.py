@@ -148,8 +148,8 @@ def draw_beside() -> None:
     words = (
         f"{_PUBLICATIONS[publication]}; {ours}. Open circles are printed. Full dots are ours with 95 % intervals, "
         "cases resampled: the same model where it has answers, else the best one held (of lengths the nearest). "
-        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. Ours is "
-        "left out where it cannot be told on which cases a printed figure rests."
+        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. "
+        "Ours is left out where it cannot be told on which cases a printed figure rests."
     )
     draw_figure(
         lambda dark: beside_chart(rows, view.names, dark=dark), "published_beside_ours", "Published and ours", words
