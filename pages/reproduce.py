@@ -128,7 +128,7 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
 
 
 _Publication = Literal["paper", "preprint", "history"]
-_PUBLICATIONS: dict[_Publication, str] = {**PUBLICATIONS, "history": PUBLICATION}
+_PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
 _SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
