@@ -130,7 +130,7 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
 
 
 _Publication = Literal["paper", "preprint", "history"]
-_PUBLICATIONS: dict[_Publication, str] = {**PUBLICATIONS, "history": PUBLICATION}
+_PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
 _SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
@@ -150,8 +150,8 @@ def draw_beside() -> None:
     words = (
         f"{_PUBLICATIONS[publication]}; {ours}. Open circles are printed. Full dots are ours with 95 % intervals, "
         "cases resampled: the same model where it has answers, else the best one held (of lengths the nearest). "
-        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. Ours is "
-        "left out where it cannot be told on which cases a printed figure rests."
+        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. "
+        "Ours is left out where it cannot be told on which cases a printed figure rests."
     )
     own = {row.own.model: view.names.get(row.own.model, model_name(row.own.model)) for row in rows if row.own}
     notes = notes_on(basis(Selection()), own, published=True, compared=False)

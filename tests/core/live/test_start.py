@@ -94,7 +94,7 @@ def test_the_cases_to_begin_with_are_what_is_said_of_them() -> None:
         session = begin(case)
         session.join(60)
         events = session.snapshot()
-        assert 5 <= framework().questions(events) <= 7
+        assert 5 <= framework().speech.questions(events) <= 7
         verdicts.append({event.format: event.verdict for event in events if isinstance(event, Graded)})
         told = demonstration()[case.case_key].lower()
         assert not [name for name in (case.answer, *case.synonyms) if name.lower() in told]
