@@ -101,7 +101,7 @@ def workbook(
 @app.command("withdraw")
 def withdraw_review(
     review: Annotated[str, typer.Argument(help="The review, by name.")],
-    reason: Annotated[str, typer.Option(help="Why; it stands in the journal beside what was said.")],
+    reason: Annotated[str, typer.Option(help="Why; it stands in the journal with what was said.")],
 ) -> int:
     """Take a review back with all that was said in it: no figure counts it, and no fold brings it back."""
     print(f"The review {withdraw(folded_store(), review, reason).name} was withdrawn.")

@@ -165,13 +165,15 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
 
 def _verify_written(store: Store) -> tuple[int, list[Finding]]:
     """Return how many lines of what people wrote count, and where the database differs from them."""
-    try:
-        with store.read() as cursor:  # nobody writes a line meanwhile: that takes the database alone
-            journaled = read_written(store.path)
+    with store.read() as cursor:  # nobody writes a line meanwhile: that takes the database alone
+        journaled = read_written(store.path)
+        if journaled.damaged:  # which is another finding; what follows the damage is not known
+            return len(journaled.counting), []
+        try:
             compared = compare(cursor, journaled)
-    except (AnamnesisError, OSError):
-        return 0, []  # a damaged journal, which is another finding
-    found: list[Finding] = []
+        except AnamnesisError as error:  # a line of a newer program
+            return len(journaled.counting), [Finding("damaged", PEOPLE, str(error))]
+    findings: list[Finding] = []
     amiss: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
         ("missing", compared.missing, "that the database lacks"),
         ("different", compared.different, "otherwise than the database"),
@@ -184,10 +186,10 @@ def _verify_written(store: Store) -> tuple[int, list[Finding]]:
             first = journaled.lines.get(lines[0])  # none: a row of a job that somebody deleted
             example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
             what = f"holds {len(lines):,} of the things that people wrote ({example}) {words}"
-            found.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
+            findings.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
     for table, count in compared.alone.items():
-        found.append(Finding("orphaned", table, f"has {count:,} rows that no journal holds", True))
-    return len(journaled.counting), found
+        findings.append(Finding("orphaned", table, f"has {count:,} rows that no journal holds", True))
+    return len(journaled.counting), findings
 
 
 def _read(path: Path, held: _Held) -> None:

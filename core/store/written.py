@@ -107,7 +107,7 @@ def withdraw(
 ) -> int:
     """Take back the rows of a kind whose ``column`` has one of the values; return how many. Needs a write lease.
 
-    They stay out of a database that is made anew, wherever their lines stand.
+    They stay out of a database that is rebuilt, whichever journal their lines stand in.
     """
     table = KINDS[kind].table
     sql = f"SELECT line_id FROM {table} WHERE list_contains(?, {column})"
@@ -186,10 +186,10 @@ def rows_of(line: WrittenLine) -> list[tuple[str, Row]]:
         raise AnamnesisError(
             f"A line of what people wrote is of the kind {line.kind!r}, which this program does not know: update it."
         )
-    found = [(kind.table, _row(kind.table, line.what))]
+    rows = [(kind.table, _row(kind.table, line.what))]
     for name, table in kind.parts.items():
-        found += [(table, _row(table, {**line.what, **part})) for part in line.what.get(name, ())]
-    return found
+        rows += [(table, _row(table, {**line.what, **part})) for part in line.what.get(name, ())]
+    return rows
 
 
 def _row(table: str, what: Mapping[str, Any]) -> Row:
@@ -209,13 +209,15 @@ _OF_A_RUN = b'{"type":"run",'
 class Journaled:
     """What journals say: lines of what people wrote by their ids, ids that were withdrawn, and ids of rows of jobs.
 
-    ``folders`` names the folder of the journal that holds a line.
+    ``folders`` names the folder of the journal that holds a line. What follows the damage in a ``damaged`` journal is
+    not read.
     """
 
     lines: Mapping[str, WrittenLine]
     folders: Mapping[str, str]
     withdrawn: frozenset[str]
     of_jobs: frozenset[str]
+    damaged: tuple[Path, ...] = ()
 
     @property
     def counting(self) -> dict[str, WrittenLine]:
@@ -227,32 +229,36 @@ def journaled(database: Path) -> Journaled:
     """Read what people wrote, and what jobs wrote into the same tables, from the journals of a database."""
     lines: dict[str, WrittenLine] = {}
     folders: dict[str, str] = {}
-    withdrawn, of_jobs = set[str](), set[str]()
+    withdrawn, of_jobs, damaged = set[str](), set[str](), list[Path]()
     about = ('"type":"written"', '"type":"withdrawn"', *(f'"table":"{table}"' for table in _KIND_OF))
     for path in sorted(journals_of(database).glob("*/journal.jsonl")):
-        with path.open("rb") as file:
-            if file.read(len(_OF_A_RUN)) == _OF_A_RUN:
-                continue
-        for _, line in read_lines(path, about=about):
-            if isinstance(line, WrittenLine):
-                lines.setdefault(line.line_id, line)
-                folders.setdefault(line.line_id, path.parent.name)
-            elif isinstance(line, WithdrawnLine):
-                withdrawn.update(line.lines)
-            elif isinstance(line, RowLine) and (row := as_written(line)):
-                of_jobs.add(row.line_id)
-    return Journaled(lines, folders, frozenset(withdrawn), frozenset(of_jobs))
+        try:
+            with path.open("rb") as file:
+                if file.read(len(_OF_A_RUN)) == _OF_A_RUN:
+                    continue
+            for _, line in read_lines(path, about=about):
+                if isinstance(line, WrittenLine):
+                    lines.setdefault(line.line_id, line)
+                    folders.setdefault(line.line_id, path.parent.name)
+                elif isinstance(line, WithdrawnLine):
+                    withdrawn.update(line.lines)
+                elif isinstance(line, RowLine) and (row := as_written(line)):
+                    of_jobs.add(row.line_id)
+        except (AnamnesisError, OSError):
+            damaged.append(path)
+    return Journaled(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))
 
 
 def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
     """Journal the rows that stand in the database alone, and give every row the id of its line; return how many lines.
 
-    Needs a write lease. Ids are digests of the rows, so that what was interrupted can be done again. What is made by
-    rule is left out: it is made again when it is needed.
+    Needs a write lease. Ids are digests of the rows, so that what was interrupted can be done again, and a row whose
+    own journal is damaged is not there twice once that is mended. Rows that rules made are left out: rules make them
+    again when they are needed.
     """
     database = path_of(connection)
-    stored = journaled(database)
-    known = stored.lines.keys() | stored.of_jobs
+    journal = journaled(database)
+    journaled_ids = journal.lines.keys() | journal.of_jobs
     new: list[WrittenLine] = []
     for name, kind in KINDS.items():
         parts = _parts(connection, kind)
@@ -272,7 +278,7 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
                 ids[table] += [(part["rowid"], line_id) for part in group]
                 names = [column for column in SCHEMAS[table].names if column not in shared]
                 what[member] = [{column: part[column] for column in names} for part in group]
-            if line_id not in known:
+            if line_id not in journaled_ids:
                 by = what[kind.by] if kind.by else ""
                 new.append(WrittenLine(line_id=line_id, kind=name, at=what[kind.at], by=by, what=what))
         for table, of_rows in ids.items():
@@ -292,14 +298,14 @@ _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
 def _parts(connection: duckdb.DuckDBPyConnection, kind: Kind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
     """Return member → the table of its parts, the columns that it shares, and its rows by their values there."""
-    found = {}
+    parts = {}
     for member, table in kind.parts.items():
         shared = tuple(name for name in SCHEMAS[table].names if name in SCHEMAS[kind.table].names)
         groups: _Groups = {}
         for row in _rows(connection, table):
             groups.setdefault(tuple(row[name] for name in shared), []).append(row)
-        found[member] = (table, shared, groups)
-    return found
+        parts[member] = (table, shared, groups)
+    return parts
 
 
 def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
@@ -332,31 +338,31 @@ class Compared:
     alone: Mapping[str, int]
 
 
-def compare(cursor: duckdb.DuckDBPyConnection, stored: Journaled) -> Compared:
+def compare(cursor: duckdb.DuckDBPyConnection, journal: Journaled) -> Compared:
     """Hold the rows of a database against what its journals say that people wrote."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
     expected: dict[str, dict[str, list[bytes]]] = {table: {} for kind in KINDS.values() for table in kind.tables}
-    for line_id, line in stored.counting.items():
+    for line_id, line in journal.counting.items():
         for table, row in rows_of(line):
             expected[table].setdefault(line_id, []).append(orjson.dumps(row))
     for kind in KINDS.values():
         for table in kind.tables:
-            there: dict[str, list[bytes]] = {}
+            stored: dict[str, list[bytes]] = {}
             for what in _rows(cursor, table):
                 line_id = what["line_id"]
                 if line_id is not None:
-                    there.setdefault(line_id, []).append(orjson.dumps(_row(table, what)))
+                    stored.setdefault(line_id, []).append(orjson.dumps(_row(table, what)))
                 elif not _is_by_rule(table, what):
                     alone[table] += 1
             for line_id, rows in expected[table].items():
-                if line_id not in there and table == kind.table:
+                if line_id not in stored and table == kind.table:
                     missing.add(line_id)
-                elif sorted(there.get(line_id, [])) != sorted(rows):
+                elif sorted(stored.get(line_id, [])) != sorted(rows):
                     different.add(line_id)
-            for line_id in there.keys() - expected[table].keys() - stored.of_jobs:
-                if line_id in stored.lines or line_id in stored.withdrawn:
+            for line_id in stored.keys() - expected[table].keys() - journal.of_jobs:
+                if line_id in journal.lines or line_id in journal.withdrawn:
                     different.add(line_id)
                 else:
-                    alone[table] += len(there[line_id])
+                    alone[table] += len(stored[line_id])
     return Compared(tuple(sorted(missing)), tuple(sorted(different - missing)), dict(alone))

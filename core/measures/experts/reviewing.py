@@ -441,9 +441,9 @@ def withdraw(store: Store, review: str, reason: str) -> Review:
     if not reason.strip():
         raise UsageError("Say why the review is withdrawn: what was said in it counts no longer.")
     with store.write() as connection:
-        found = _state(connection, review).review
-        rows.withdraw_review(connection, found.review_id, reason.strip())
-    return found
+        withdrawn = _state(connection, review).review
+        rows.withdraw_review(connection, withdrawn.review_id, reason.strip())
+    return withdrawn
 
 
 def _check_annotator(annotator: str, review: str) -> None:

@@ -343,6 +343,7 @@ def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store
     path.write_bytes(path.read_bytes() + orjson.dumps(line.model_dump()) + b"\n")
     (damaged,) = fold(store).damaged
     assert "of the kind 'dream', which this program does not know: update it" in damaged.message
+    assert main(["verify"]) == 1
     assert shown(store) == before
 
 
@@ -529,3 +530,16 @@ def test_an_opening_that_is_killed_after_the_journal_was_written_journals_nothin
     assert shown(full) == before
     assert journal_of(full.path).read_bytes() == opened
     assert shown(from_the_journals(full)) == before
+
+
+def test_a_damaged_journal_of_a_job_keeps_no_database_of_before_closed(full: Store) -> None:
+    before = shown(full)
+    as_0_4_left_it(full)
+    path = journal_path("profiles-0123456789abcdef", full.journals)
+    whole = path.read_bytes()
+    path.write_bytes(b'{"type":"row","table":"profiles"}\n' + whole)
+    assert shown(full) == before
+    path.write_bytes(whole)
+    again = from_the_journals(full)
+    assert shown(again) == before
+    assert verify(again).findings == ()
