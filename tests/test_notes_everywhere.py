@@ -33,8 +33,8 @@ class Noted:
 
 PAIR = "monitor --versions openai/gout-a,openai/gout-b"
 ACCURACY, COMPARE, ENDINGS = Page("accuracy"), Page("compare"), Page("endings")
-HISTORY, FAILURES, GRADERS = Page("history"), Page("failures"), Page("graders")
-PATIENTS, CARE, VERSIONS = Page("patients"), Page("care"), Page("monitoring")
+HISTORY, FAILURES = Page("history"), Page("failures")
+CARE = Page("care")
 
 NOTED = (
     Noted(
@@ -98,7 +98,7 @@ NOTED = (
             f"{CHOICES} --limit 20 --trials 2 --doctor openai/bunion",
         ),
         r"Unfinished: .*gout-costly 1[0-4] of 40 planned trials",
-        ("accuracy", "monitor --versions openai/gout-costly,openai/bunion", "repeatability", "pairs"),
+        ("accuracy", "monitor --versions openai/gout-costly,openai/bunion", "repeatability"),
         (ACCURACY, COMPARE),
     ),
     Noted(
@@ -114,10 +114,10 @@ NOTED = (
     ),
     Noted(
         "several served models",
-        (IMPORT, f"{SPOKEN} --doctor openai/drifts --limit 10 {CAST}"),
-        "several served models behind the doctor: drifts-june, drifts-july",
-        ("accuracy", "repeatability", "history", "endings"),
-        (ACCURACY, ENDINGS, HISTORY, PATIENTS, FAILURES),
+        (IMPORT, f"{CHOICES} --limit 10 --trials 1 --doctor openai/drifts"),
+        "several served models behind the doctor: drifts-ju(ne|ly), drifts-ju(ne|ly)",
+        ("accuracy", "repeatability"),
+        (ACCURACY, FAILURES),
     ),
     Noted(
         "duplicate cases",
@@ -128,10 +128,10 @@ NOTED = (
     ),
     Noted(
         "a doctor that grades itself",
-        (IMPORT, f"-{FREE} --doctor openai/fair --grader openai/fair"),
-        "openai/fair grades its own answers",
-        ("accuracy", "repeatability"),
-        (ACCURACY, FAILURES),
+        (IMPORT, f"-{FREE} --doctor openai/gout --grader openai/gout"),
+        "openai/gout grades its own answers",
+        ("accuracy",),
+        (),  # no answer could be graded, so that pages show none
     ),
     Noted(
         "questions of several kinds next to published figures",
@@ -141,7 +141,7 @@ NOTED = (
         ),
         "6 diagnosis, 4 treatment",
         (),  # no report sets published figures next to one's own
-        (ACCURACY, VERSIONS),
+        (ACCURACY,),
     ),
     Noted(
         "rules for choices that are far apart",
@@ -170,8 +170,9 @@ def test_the_note_stands_wherever_the_figure_stands(situation: Noted, tmp_path: 
                 written = file.read_text(encoding="utf-8")
                 if kind == "csv":
                     written = "\n".join(row["notes"] for row in csv.DictReader(io.StringIO(written)))
-                spaced = re.sub(r"(<|\\u003c)br(>|\\u003e)", " ", written)
-                assert re.search(situation.note, spaced), f"{report} {how}"
+                for escaped, plain in (("\\u003c", "<"), ("\\u003e", ">"), ("\\u002f", "/"), ("<br>", " ")):
+                    written = written.replace(escaped, plain)
+                assert re.search(situation.note, written), f"{report} {how}"
     for page in situation.pages:
         seen = look(page, store)
         assert re.search(situation.note, seen.text), f"{page.name}:\n{seen.text}"

@@ -119,7 +119,7 @@ def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0
 
     Where the figure is narrower than two columns, by this ``share``, its lines are shorter.
     """
-    lines = textwrap.wrap(caption, round(_LINE * share))
+    lines = textwrap.wrap(caption, round(_LINE * share), break_on_hyphens=False)
     heads = textwrap.wrap(title, round(_TITLE * share))
     above = 24 if figure.layout.legend.yref == "paper" else 0
     top = 40 + 20 * len(heads) + 16 * len(lines) + (24 if figure.layout.annotations else 0) + above

@@ -318,7 +318,7 @@ def report(
         )
     if any(row.question_type.startswith("mcq") for row in rows):
         for sentence in gaps_in_words(rule_gaps(asked.store, wanted)):
-            asked.note(sentence)
+            asked.note(sentence, "high", kind="choice_rules")
     if any("mcq_strict" in row.rule for row in rows):
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)

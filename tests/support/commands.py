@@ -18,6 +18,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -37,7 +38,9 @@ def forked(do: Callable[..., object], *arguments: Any) -> ForkServerProcess:
     """Start a process that calls a module's function; sockets may go along."""
     child = _loaded().Process(target=do, args=arguments)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
-    with mock.patch.dict(os.environ, {**kept, "PYTHONPATH": str(paths.ROOT)}, clear=True):
+    # a page that was run in this process has made app.py its main module, which the child would run
+    main = mock.patch.dict(sys.modules, {"__main__": ModuleType("__main__")})
+    with main, mock.patch.dict(os.environ, {**kept, "PYTHONPATH": str(paths.ROOT)}, clear=True):
         child.start()
     return child
 

@@ -240,7 +240,7 @@ def report(
         )
     if question_type == "mcq":
         for sentence in gaps_in_words(rule_gaps(asked.store, replace(asked.selection, frameworks=staffed()))):
-            asked.note(sentence)
+            asked.note(sentence, "high", kind="choice_rules")
     slice_: Slice | None = "dataset" if by == "dataset" else None
     if part == "parts":
         rule = RULES[question_type]

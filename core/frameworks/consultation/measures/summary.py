@@ -320,9 +320,7 @@ TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 """The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
 
 
-def read_doctors(
-    store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def read_doctors(store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
     ``accuracy`` is the share of a case's counted answers that are right (NaN where none counts), ``n_accuracy`` their
