@@ -30,7 +30,8 @@ from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
-from core.jobs.judging import FactsWanted, begin_judging
+from core.jobs.ask_job import begin_job
+from core.jobs.judging import FactsJudging
 from core.jobs.plan import header_of
 from core.jobs.profiling import begin_making
 from core.jobs.progress import ask_to_stop
@@ -483,7 +484,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "read another's conversation": lambda store, _: nothing(load_trial("of-rita")),
     "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
     "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
-    "have conversations judged": lambda store, _: begin_judging(FactsWanted("openai/gpt-4o")),
+    "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
     "grade again": lambda store, _: begin_regrading(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_solving(Solving("reference/solver")),
     "make profiles": lambda store, _: begin_making(store, "library", library()[:1]),

@@ -16,10 +16,11 @@ import pytest
 
 from core.case import Case
 from core.frameworks.base import Arm
+from core.jobs.ask_job import run_job
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, TermsWanted, judge
+from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import carry_out
@@ -71,11 +72,11 @@ def regrading(provider: FakeProvider) -> Go:
     return lambda budget, at_once: regrade(wanted, load_registry(), Options(at_once, budget))
 
 
-def judging(wanted: type[TermsWanted] | type[FactsWanted], **more: Any) -> Callable[[FakeProvider], Go]:
+def judging(wanted: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
         copy_of(six_talks, Store().path.parent)
         asked = wanted("openai/judge", base_url=provider.base_url, **more)
-        return lambda budget, at_once: judge(Store(), asked, load_registry(), Options(at_once, budget))
+        return lambda budget, at_once: run_job(asked, Store(), load_registry(), Options(at_once, budget))
 
     return prepared
 
@@ -93,8 +94,8 @@ def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) 
 
 
 JOBS: dict[str, Callable[[FakeProvider], Go]] = {
-    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsWanted),
-    "facts": judging(FactsWanted, which="all"), "profiles": profiles, "completions": completions,
+    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsJudging),
+    "facts": judging(FactsJudging, all_=True), "profiles": profiles, "completions": completions,
 }  # fmt: skip
 
 

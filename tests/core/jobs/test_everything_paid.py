@@ -16,10 +16,11 @@ from core.debugger.stored import load_record
 from core.debugger.variants import variants_of
 from core.frameworks.base import default_pack
 from core.frameworks.casting import CastNames
+from core.jobs.ask_job import estimate_job, run_job
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, TermsWanted, estimate, judge
+from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.profiling import make_profiles
 from core.jobs.progress import ask_to_stop, status
 from core.jobs.regrade import Regrading, regrade
@@ -82,8 +83,8 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     header = a_campaign(paying)
     go(header)
     assert regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models).answers == 6
-    assert judge(store, TermsWanted("openai/judge", base_url=url), models).judged == 3
-    assert judge(store, FactsWanted("openai/judge", which="all", base_url=url), models).judged == 3
+    assert run_job(TermsJudging("openai/judge", base_url=url), store, models).done == 3
+    assert run_job(FactsJudging("openai/judge", all_=True, base_url=url), store, models).done == 3
     for again in (False, True):
         assert make_profiles(store, header.cases, "openai/profiler", base_url=url, again=again).made == 3
     assert make_profiles(store, header.cases).made == 3
@@ -120,7 +121,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         assert [one.generated.made_by for one in versions][1:] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
     asked = len(paying.requests)
-    assert estimate(store, TermsWanted("openai/judge"), models).todo == 0
+    assert estimate_job(TermsJudging("openai/judge"), store, models).todo == 0
     assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
     assert len(paying.requests) == asked
     fold(store)
@@ -133,7 +134,7 @@ def test_a_judgement_that_broke_off_is_given_what_it_was_given(
     """The judge answers unreadably first; then the program breaks, before its second answer is there."""
     header = a_campaign(paying)
     go(header)
-    store, wanted = Store(), TermsWanted("openai/judge", limit=1, base_url=paying.base_url)
+    store, wanted = Store(), TermsJudging("openai/judge", limit=1, base_url=paying.base_url)
     given = iter(["None that I see."])
 
     def unsure(body: dict[str, Any]) -> Reply | str:
@@ -141,11 +142,11 @@ def test_a_judgement_that_broke_off_is_given_what_it_was_given(
 
     paying.requests.clear()
     paying.script = unsure
-    stopped = judge(store, wanted, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
-    assert (stopped.judged, stopped.remaining, len(paying.requests)) == (0, 1, 2)
+    stopped = run_job(wanted, store, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
+    assert (stopped.done, stopped.remaining, len(paying.requests)) == (0, 1, 2)
     paying.script = world
-    again = judge(store, wanted, registry())
-    assert (again.judged, again.calls, len(paying.requests)) == (1, 1, 3)
+    again = run_job(wanted, store, registry())
+    assert (again.done, again.calls, len(paying.requests)) == (1, 1, 3)
     second = paying.bodies[-1]["messages"]
     assert second[1]["content"] == "None that I see.", "it is told what it said, and not asked for that again"
 

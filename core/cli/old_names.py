@@ -1,0 +1,9 @@
+"""Commands of version 0.5 that are now ``job NAME``: they take the options that they took, for this version only."""
+
+from __future__ import annotations
+
+from core.cli.job import command_of
+from core.jobs.judging import FactsJudging, TermsJudging
+
+judge_patients = command_of(TermsJudging, "judge-patients")
+judge_facts = command_of(FactsJudging, "judge-facts")
