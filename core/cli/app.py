@@ -27,7 +27,7 @@ COMMANDS = {
     "serve": "serve:serve",
     "reproduce": "reproduce:reproduce",
     "train": "training:train",
-    "meld": "memorisation:meld",
+    "meld": "old_names:meld",
     "job": "job:app",
     "judge-patients": "old_names:judge_patients",
     "judge-facts": "old_names:judge_facts",

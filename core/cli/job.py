@@ -101,7 +101,7 @@ def _tell(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
     print_use(outcome.calls, outcome.tokens, outcome.cost_usd)
     for item, reason in outcome.remarks[:_LISTED]:
         print(f"{item}: {reason}", file=sys.stderr)
-    for line in job.findings(store):
+    for line in job.findings(store, outcome):
         print(line)
     for line in job.shortfall(outcome):
         print(line, file=sys.stderr)

@@ -207,7 +207,7 @@ class AskJob(ABC, Generic[Item]):
             sentences.append(f"{outcome.stopped} {left}; the same again goes on.")
         return sentences
 
-    def findings(self, store: Store) -> Iterable[str]:
+    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
         """Return what the command says last, of all that is stored now."""
         return ()
 
@@ -277,7 +277,7 @@ class RequestJob(AskJob[Item]):
     """A job with one request for each item, to the model of its field ``model``, at temperature 0."""
 
     role: ClassVar[str] = "grader"
-    reply_tokens: ClassVar[int]
+    reply_tokens: ClassVar[int] = 50
     """Tokens of a usual reply."""
 
     @property
@@ -301,17 +301,18 @@ class RequestJob(AskJob[Item]):
 
     def size(self, plan: Plan, store: Store) -> Size:
         """Return one call for each item, and tokens by the requests of some of them."""
-        pack = self.pack
-        prompts = sampled(
-            self,
-            plan,
-            store,
-            lambda item: sum(
-                tokens_of(part.content) for part in self.request(item, pack).messages if isinstance(part, PromptPart)
-            ),
-        )
-        n = len(plan.todo)
-        return Size({self.role: (plan.models[0], (n, prompts, n * self.reply_tokens))})
+        pack, n = self.pack, len(plan.todo)
+
+        def prompt_tokens(item: Item) -> float:
+            parts = self.request(item, pack).messages
+            return sum(tokens_of(part.content) for part in parts if isinstance(part, PromptPart))
+
+        prompts = sampled(self, plan, store, prompt_tokens)
+        return Size({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
+
+    def replies(self, plan: Plan) -> float:
+        """Return the tokens of all replies."""
+        return len(plan.todo) * self.reply_tokens
 
 
 def tokens_of(text: str) -> float:

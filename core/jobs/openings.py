@@ -61,7 +61,6 @@ class Openings(OfCases, RequestJob[Case]):
     items = "openings"
     verb, participle = "make", "made"
     role = "profiler"
-    reply_tokens = 50
 
     cases: tuple[Case, ...]
     model: Annotated[str, "The model that makes them: provider/model or an alias."]
@@ -97,7 +96,7 @@ class Openings(OfCases, RequestJob[Case]):
         none = outcome.counts.get("none", 0)
         yield f"{outcome.done - none:,} openings by {outcome.by}; none that holds for {none:,} cases."
 
-    def findings(self, store: Store) -> Iterable[str]:
+    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
         yield openings_in_words(self.cases, store)
 
 

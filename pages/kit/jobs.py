@@ -60,13 +60,17 @@ def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
         say = st.warning if shortfall else st.success
         say(plain(" ".join([*kind.summary(work.result), *shortfall])), icon=":material/forum:")
         if work.result.remarks:
-            with st.expander(f"{counted(len(work.result.remarks), 'failure')}, and why", icon=":material/report:"):
-                st.dataframe([{"What": item, "Why": why} for item, why in work.result.remarks], hide_index=True)
+            with st.expander(f"Which {kind.items} lack a result, and why", icon=":material/report:"):
+                st.dataframe([{"Item": item, "Why": why} for item, why in work.result.remarks], hide_index=True)
     return False
 
 
-def draw_start(job: AskJob[Any], label: str, icon: str, key: str, budget_usd: float | None = None) -> None:
-    """Draw what a job will take, and the button that starts it; what keeps it from starting is said in a sentence."""
+def draw_start(
+    job: AskJob[Any], label: str, icon: str, key: str, budget_usd: float | None = None, problem: str | None = None
+) -> None:
+    """Draw what a job will take, and the button that starts it, unless there is a ``problem``, in a sentence."""
+    if problem:
+        st.warning(plain(problem), icon=":material/key:")
     try:
         # cases would have to be hashed, which takes as long as the estimate
         size = estimate_job(job, Store(), load_registry()) if hasattr(job, "cases") else _size(job)
@@ -85,7 +89,7 @@ def draw_start(job: AskJob[Any], label: str, icon: str, key: str, budget_usd: fl
         on_click=begin_job,  # type: ignore[arg-type]
         args=(job,),
         kwargs={"budget_usd": budget_usd},
-        **only("run", disabled=not size.todo),
+        **only("run", disabled=not size.todo or bool(problem)),
     )
 
 

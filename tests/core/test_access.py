@@ -33,7 +33,7 @@ from core.jobs import run as jobs
 from core.jobs.ask_job import begin_job
 from core.jobs.judging import FactsJudging
 from core.jobs.plan import header_of
-from core.jobs.profiling import begin_making
+from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
 from core.jobs.regrade import Regrading, begin_regrading
 from core.jobs.release.importing import begin_import
@@ -487,7 +487,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
     "grade again": lambda store, _: begin_regrading(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_solving(Solving("reference/solver")),
-    "make profiles": lambda store, _: begin_making(store, "library", library()[:1]),
+    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),

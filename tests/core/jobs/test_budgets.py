@@ -17,11 +17,10 @@ import pytest
 from core.case import Case
 from core.frameworks.base import Arm
 from core.jobs.ask_job import run_job
-from core.jobs.completing import Options as Completing
-from core.jobs.completing import complete_cases
+from core.jobs.completing import Completing
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging, TermsJudging
-from core.jobs.profiling import make_profiles
+from core.jobs.profiling import Profiling
 from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import carry_out
 from core.models.registry import load_registry
@@ -82,15 +81,13 @@ def judging(wanted: type[TermsJudging] | type[FactsJudging], **more: Any) -> Cal
 
 
 def profiles(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
-    return lambda budget, at_once: make_profiles(
-        Store(), cases, "openai/profiler", base_url=provider.base_url, budget_usd=budget, concurrency=at_once
-    )
+    job = Profiling(tuple(cases), "openai/profiler", base_url=provider.base_url)
+    return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
 def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
-    return lambda budget, at_once: complete_cases(
-        cases, "openai/completer", load_registry(), Store(), Completing(provider.base_url, at_once, budget_usd=budget)
-    )
+    job = Completing(tuple(cases), "openai/completer", base_url=provider.base_url)
+    return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
 JOBS: dict[str, Callable[[FakeProvider], Go]] = {

@@ -17,11 +17,10 @@ from core.debugger.variants import variants_of
 from core.frameworks.base import default_pack
 from core.frameworks.casting import CastNames
 from core.jobs.ask_job import estimate_job, run_job
-from core.jobs.completing import Options as Completing
-from core.jobs.completing import complete_cases
+from core.jobs.completing import Completing
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging, TermsJudging
-from core.jobs.profiling import make_profiles
+from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop, status
 from core.jobs.regrade import Regrading, regrade
 from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
@@ -81,14 +80,16 @@ def spent(store: Store) -> tuple[int, int]:
 def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     url, store, models = paying.base_url, Store(), registry()
     header = a_campaign(paying)
+    cases = tuple(header.cases)
     go(header)
     assert regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models).answers == 6
     assert run_job(TermsJudging("openai/judge", base_url=url), store, models).done == 3
     assert run_job(FactsJudging("openai/judge", all_=True, base_url=url), store, models).done == 3
     for again in (False, True):
-        assert make_profiles(store, header.cases, "openai/profiler", base_url=url, again=again).made == 3
-    assert make_profiles(store, header.cases).made == 3
-    assert complete_cases(header.cases, "openai/completer", models, store, Completing(url)).completed == 3
+        job = Profiling(cases, "openai/profiler", again, base_url=url)
+        assert run_job(job, store, models).done == 3
+    assert run_job(Profiling(cases), store, models).done == 3
+    assert run_job(Completing(cases, "openai/completer", base_url=url), store, models).done == 3
     trial = load_record(trial_lines(header.run_id)[0].trial_id)
     assert trial is not None
     step = next(step for step in steps_of_trial(trial) if step.kind == "answer")
@@ -122,7 +123,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         assert len(completions(cursor)) == 3
     asked = len(paying.requests)
     assert estimate_job(TermsJudging("openai/judge"), store, models).todo == 0
-    assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
+    assert run_job(Profiling(cases, "openai/profiler", base_url=url), store, models).kept == 3
     assert len(paying.requests) == asked
     fold(store)
     assert results(store) == before, "folding again adds nothing"
