@@ -31,7 +31,7 @@ COMMANDS = {
     "job": "job:app",
     "judge-patients": "old_names:judge_patients",
     "judge-facts": "old_names:judge_facts",
-    "solve-prefixes": "judging:solve_prefixes",
+    "solve-prefixes": "old_names:solve_prefixes",
     "report": "report:app",
     "check": "check:app",
     "models": "models:app",
