@@ -17,7 +17,7 @@ from core.errors import AnamnesisError, UsageError
 COMMANDS = {
     "run": "run:run_command",
     "resume": "run:resume",
-    "regrade": "regrade:regrade",
+    "regrade": "old_names:regrade",
     "runs": "run:runs",
     "label": "run:label",
     "delete": "run:delete",

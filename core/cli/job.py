@@ -65,7 +65,7 @@ def command_of(
     **options: tuple[Any, Any],
 ) -> Callable[..., int]:
     """Return the command of a job. Under an old name some options may be others, and what it does ``instead``."""
-    fields = inspect.signature(kind, eval_str=True).parameters
+    fields = {field.name: field for field in kind.options()}
 
     def command(**given: Any) -> int:
         if (status := instead(given)) is not None:

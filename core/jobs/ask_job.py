@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import core.jobs
 from core.agents.ask import Asked, Request, ask, unreadable
@@ -149,6 +149,13 @@ class AskJob(ABC, Generic[Item]):
     seconds_by_rule: ClassVar[float] = SECONDS_BY_RULE
 
     base_url: Annotated[str | None, "Address of an OpenAI-compatible server."] = field(default=None, kw_only=True)
+
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        """Return the fields as parameters with their types, which each class names in its own module."""
+        types = get_type_hints(cls, include_extras=True)
+        fields = inspect.signature(cls).parameters.values()
+        return [field.replace(annotation=types[field.name]) for field in fields]
 
     @property
     def again(self) -> bool:

@@ -35,7 +35,7 @@ from core.jobs.judging import FactsJudging
 from core.jobs.plan import header_of
 from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
-from core.jobs.regrade import Regrading, begin_regrading
+from core.jobs.regrade import Regrading
 from core.jobs.release.importing import begin_import
 from core.jobs.solving import Solving
 from core.journal import RunHeader, journal_path, read_header
@@ -485,7 +485,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
     "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
-    "grade again": lambda store, _: begin_regrading(Regrading(("run0",), "reference/names")),
+    "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
     "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),

@@ -21,7 +21,7 @@ from core.jobs.engine import Options
 from core.jobs.estimate import estimate as estimate_run
 from core.jobs.judging import TermsJudging
 from core.jobs.progress import Progress, Stop, status
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.journal import ReplyLine, read_lines
 from core.models import batches
@@ -230,8 +230,8 @@ def test_a_grader_of_two_steps_makes_two_batches_and_a_campaign_on_paper_goes_to
     assert [len(made.asked) for made in provider.made.values()] == [8]
     fold(Store())
     provider.made.clear()
-    graded = regrade(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), batched(own))
-    assert (graded.answers, graded.calls) == (4, 8)
+    graded = run_job(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), Store(), batched(own))
+    assert (graded.done, graded.calls) == (4, 8)
     assert provider.requests == []
     assert [len(made.asked) for made in provider.made.values()] == [4, 4]
 

@@ -21,7 +21,7 @@ from core.jobs.completing import Completing
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.profiling import Profiling
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -68,7 +68,7 @@ def regrading(provider: FakeProvider) -> Go:
     for header in headers:
         carry_out(header, load_registry(), Options())
     wanted = Regrading(tuple(header.run_id for header in headers), "openai/kind", base_url=provider.base_url)
-    return lambda budget, at_once: regrade(wanted, load_registry(), Options(at_once, budget))
+    return lambda budget, at_once: run_job(wanted, Store(), load_registry(), Options(at_once, budget))
 
 
 def judging(wanted: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:

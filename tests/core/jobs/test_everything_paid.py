@@ -22,7 +22,7 @@ from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging, TermsJudging
 from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop, status
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
 from core.live.start import one_case, start_consultation
 from core.store.database import Store
@@ -82,7 +82,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     header = a_campaign(paying)
     cases = tuple(header.cases)
     go(header)
-    assert regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models).answers == 6
+    assert run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models).done == 6
     assert run_job(TermsJudging("openai/judge", base_url=url), store, models).done == 3
     assert run_job(FactsJudging("openai/judge", all_=True, base_url=url), store, models).done == 3
     for again in (False, True):

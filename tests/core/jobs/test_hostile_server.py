@@ -25,7 +25,7 @@ from core.frameworks.settings import FrameworkSettings
 from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -209,9 +209,9 @@ def test_as_the_grader(
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
-            regrade(wanted, models, Options(1))
+            run_job(wanted, Store(), models, Options(1))
     else:
-        regrade(wanted, models, Options(1))
+        run_job(wanted, Store(), models, Options(1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)
     with store.read() as cursor:

@@ -10,7 +10,7 @@ import pytest
 
 from core.jobs.ask_job import run_job
 from core.jobs.judging import FactsJudging, TermsJudging
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold
@@ -65,7 +65,7 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
     header, url, models = a_campaign(paying), paying.base_url, registry()
     go(header)
     played = len(paying.requests)
-    regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models)
+    run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models)
     regraded = len(paying.requests) - played
     for wanted in (TermsJudging("openai/judge", base_url=url), FactsJudging("openai/judge", all_=True, base_url=url)):
         assert run_job(wanted, Store(), models).done == 3
