@@ -230,7 +230,7 @@ class AskJob(ABC, Generic[Item]):
 class OfCases:
     """What is the same in jobs that ask about cases; mixed in before the job's class."""
 
-    items = "cases"
+    items: ClassVar[str] = "cases"
 
     def key(self, item: Any) -> str:
         return f"{item.case_key} {item.content_hash}"

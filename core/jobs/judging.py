@@ -25,7 +25,7 @@ from core.models.prices import total
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.queries.facts import Judge, TalkToJudge, all_facts_saved, fact_judgement_row, talks_to_judge
+from core.store.queries.facts import Judge, TalkToJudge, Which, all_facts_saved, fact_judgement_row, talks_to_judge
 from core.store.queries.failures import cases_of, dialogues
 from core.store.queries.patients import ToJudge, patient_judgement_row, to_judge
 from core.store.selection import Selection
@@ -173,9 +173,9 @@ class FactsJudging(_Judging[FactsTalk]):
         return self.trials[0] if len(self.trials) == 1 else ""
 
     def talks_of(self, store: Store, judge: Judge) -> Sequence[TalkToJudge]:
-        which, trials = "all" if self.all_ else "wrong", self.trials or None
+        which: Which = "all" if self.all_ else "wrong"
         with store.read() as cursor:
-            return talks_to_judge(cursor, judge, self.talks, which=which, trials=trials, limit=self.limit)
+            return talks_to_judge(cursor, judge, self.talks, which=which, trials=self.trials or None, limit=self.limit)
 
     def load(self, store: Store, todo: Sequence[TalkToJudge]) -> Iterator[FactsTalk]:
         with store.read() as cursor:
