@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from common import SMOKE, table
 
-from core.agents.ask import Asked, Request, ask
+from core.agents.ask import Asked, ask
 from core.agents.base import CallFailed, Judgement, Said, Scene, Turn
 from core.agents.calls import Voice
 from core.agents.grader import LLMGrader
@@ -31,7 +31,7 @@ from core.agents.player import LLMSummariser
 from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
-from core.jobs.judges import terms_pack, terms_task
+from core.jobs.judges import terms_pack, terms_request
 from core.models.base import ChatModel, Completion, Message, Piece, Sampling, StreamItem, Usage
 from core.models.registry import load_registry
 from core.prompts import Prompt, PromptPack, load_pack
@@ -126,8 +126,7 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
         return None if verdicts[-1] == "ungradable" else verdicts[-1] == "correct"
     if tried.seat == "judge":
         dialogue = (Turn("doctor", "Hello?"), Turn("patient", "Hi."), Turn("doctor", "What ails you?"))
-        task = terms_task(pack, "t", (*dialogue, Turn("patient", tried.says)))
-        request = Request(task.asks, [task.prompt], "grader", "judge", task.read)
+        request = terms_request(pack, (*dialogue, Turn("patient", tried.says)))
         found = [item async for item in ask(voice, pack, request) if isinstance(item, Asked)][-1].value
         return None if found is None else not any(TERM in tried.says[t.start : t.end].lower() for t in found.things)
     if tried.seat == "summariser":

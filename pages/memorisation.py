@@ -8,7 +8,7 @@ import streamlit as st
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
 from core.figures.histogram import histogram
-from core.jobs.completing import Asked, Options, complete_cases, estimate
+from core.jobs.completing import Completing
 from core.measures.memorisation import (
     FLAG,
     VARIANTS,
@@ -19,24 +19,20 @@ from core.measures.memorisation import (
     variant_of,
     with_and_without,
 )
-from core.models.registry import load_registry
 from core.store.conditions import doctor_of
-from core.store.database import Store
 from core.store.queries.cases import StoredCompletion, completions
-from core.work import Work, begin, work_at
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, in_callback, plain
+from pages.kit.jobs import draw_job, draw_start
+from pages.kit.look import FORMAT, QUESTION_TYPE, plain
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.notes import draw_view_notes
 from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
 from pages.kit.stored import scores
 from pages.kit.tables import draw_table, offer_csv
-from pages.kit.visitor import only
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """How a model is asked, in words."""
@@ -45,25 +41,14 @@ _RECORDED = "Share: of the cases that were completed, with Wilson’s 95 % inter
 
 def draw_memorisation() -> None:
     """Draw the form, and figures where a model has been asked."""
-    place = ("memorisation", str(Store().path))
-    work: Work[Asked] | None = work_at(place)
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Asking", "Reading the cases…", "memorisation", "cases")
-    else:
-        if work is not None and work.error:
-            st.error(plain(work.error))
-        elif work is not None and work.result is not None and work.result.failed:
-            st.warning(
-                f"{work.result.failed} calls failed and can be asked again: {plain(work.result.last_failure)}",
-                icon=":material/cloud_off:",
-            )
+    if not draw_job(Completing, "memorisation"):
         with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form"):
-            _draw_form(place)
+            _draw_form()
     found = ask(completions)
     if not found:
         st.info(
             "No model has been asked yet. Open “Test a model” above, or run "
-            "`python -m core meld --model MODEL --cases DATASET`.",
+            "`python -m core job completions --model MODEL --cases DATASET`.",
             icon=":material/psychology:",
         )
         return
@@ -138,7 +123,7 @@ def draw_memorisation() -> None:
     offer_csv(every, "memorisation", "Download all (CSV)")
 
 
-def _draw_form(place: tuple[str, str]) -> None:
+def _draw_form() -> None:
     left, middle, right = st.columns(3)
     models = [spec.name for spec in registry().specs()]
     model = left.selectbox("Model", [*models, OTHER], key="memorisation_model")
@@ -159,21 +144,12 @@ def _draw_form(place: tuple[str, str]) -> None:
         st.caption("Name a model as provider/model.")
         return
     try:
-        cases, options, store = select(dataset, int(limit)), Options(address, variant=variant), Store()
-        size = estimate(cases, model, load_registry(), store, options)
+        cases = select(dataset, int(limit))
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
-    draw_estimate(size)
-    st.button(
-        "Ask for the second halves",
-        icon=":material/play_arrow:",
-        type="primary",
-        key="memorisation_start",
-        on_click=in_callback(begin),
-        args=(place, lambda tell, stop: complete_cases(cases, model, load_registry(), store, options, tell, stop)),
-        **only("run", disabled=not size.todo),
-    )
+    job = Completing(tuple(cases), model, variant, base_url=address)
+    draw_start(job, "Ask for the second halves", "play_arrow", "memorisation_start")
 
 
 def _draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:

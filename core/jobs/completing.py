@@ -1,4 +1,4 @@
-"""Asks a model for the second half of vignettes, and stores what came: one call a case, resumable.
+"""Asks a model for the second half of vignettes, one request a case.
 
 Two ways, never mixed: ``continue`` has the model go on writing from the first half at its usual temperature (MELD;
 Johri et al. 2025, Methods), ``recall`` asks for the original word for word at temperature 0, which finds more.
@@ -6,168 +6,118 @@ Johri et al. 2025, Methods), ``recall`` asks for the original word for word at t
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import orjson
 
-from core.agents.base import CallFailed, Said
-from core.agents.calls import Voice, call
-from core.agents.memory import Unit
+from core.agents.ask import Request
 from core.agents.parts import instruction_part
 from core.case import Case
-from core.errors import ProviderError, UsageError
-from core.events import Called, CallRecord
-from core.jobs.engine import Job, carry_out
-from core.jobs.engine import Options as JobOptions
-from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
-from core.jobs.progress import Progress, Stop, watched
+from core.errors import UsageError
+from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of, reply_to, tokens_of
 from core.journal import RowLine
-from core.measures.memorisation import PROMPTS, Halves, Variant, completing_pack, halves, prompt_hash, similarity
+from core.measures.memorisation import (
+    FLAG,
+    PROMPTS,
+    Variant,
+    completing_pack,
+    halves,
+    model_rows,
+    prompt_hash,
+    similarity,
+)
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.queries.cases import StoredCompletion, completed
+from core.store.queries.cases import StoredCompletion, completed, completions
 
 _SPARE = 3
 """Tokens a word that a reply may take before it is cut off."""
 _LEAST_TOKENS = 64
-_PROMPT_TOKENS = 80
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How a run of completions went: how many came, failed, were there before, and why the last one failed.
+class Completing(OfCases, RequestJob[Case]):
+    """Give a model the first half of each vignette and measure how close its second half comes to the real one.
 
-    ``stopped`` says why it ended early.
+    Cases that it has completed under the same prompt are skipped. Stopped, the same command goes on.
     """
 
-    completed: int
-    failed: int
-    kept: int
-    last_failure: str = ""
-    stopped: str | None = None
+    name = "completions"
+    title = "Completions"
+    verb, participle = "complete", "completed"
+    report = "memorisation --part cases"
+    role = "doctor"
 
-
-@dataclass(frozen=True)
-class Options:
-    """How completions are asked for; ``again`` asks also where there is one by the same model and prompt."""
-
-    base_url: str | None = None
-    concurrency: int | None = None
-    again: bool = False
-    variant: Variant = "continue"
-    budget_usd: float | None = None
-    on_progress: Callable[[Progress], None] = lambda progress: None
-
-
-def estimate(
-    cases: Sequence[Case], model: str, registry: Registry, store: Store, options: Options | None = None
-) -> Estimate:
-    """Estimate asking for each case that has no completion yet; raise ``UsageError`` as ``complete_cases`` does."""
-    options = options or Options()
-    known_as = prompt_hash(options.variant, completing_pack())
-    todo = [case for case, _ in _missing(cases, registry.spec(model).name, known_as, store, options.again)]
-    half = sum(len(case.vignette.split()) for case in todo) * TOKENS_A_WORD / 2
-    sizes = {"doctor": (model, (len(todo), half + _PROMPT_TOKENS * len(todo), half))}
-    counts = {"cases to complete": len(todo), "completed before": len(cases) - len(todo)}
-    return estimated(counts, len(todo), sizes, registry, options.concurrency, lambda role: options.base_url)
-
-
-def complete_cases(
-    cases: Sequence[Case],
-    model: str,
-    registry: Registry,
-    store: Store,
-    options: Options | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, planned: None,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Asked:
-    """Ask for each case that has no completion yet; what came by a stop is stored.
-
-    A provider's failure is stored as one and asked again the next time. Raises ``UsageError`` for an unknown model, a
-    missing key, a budget without prices, or a vignette of one word, and ``ProviderError`` where the key is refused.
-    """
-    options = options or Options()
-    check_budget(options.budget_usd, [registry.spec(model, base_url=options.base_url)])
-    voice, pack = Voice(registry.open(model, base_url=options.base_url)), completing_pack()
-    known_as = prompt_hash(options.variant, pack)
-    missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
-    progress, stop = Progress(len(missing)), Stop()
-
-    async def do(found: tuple[Case, Halves], unit: Unit) -> list[RowLine]:
-        came = await _one(*found, voice, pack, options.variant)
-        if came.completion is None:
-            progress.failures[came.failure] += 1
-        return [RowLine(table="completions", row=vars(came), unit=unit.unit_id)]
-
-    name = f"completions-{hashlib.sha256(f'{voice.model.name} {known_as}'.encode()).hexdigest()[:16]}"
-    units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
-    job = Job[tuple[Case, Halves]](
-        name,
-        lambda found: units[found[0]],
-        do,
-        JobOptions(options.concurrency, options.budget_usd, watched(on_progress, stopped, stop, options.on_progress)),
-        stop,
-        progress,
-        listed=lambda found: name,
-        ours=set(units.values()).__contains__,
-        resumed=not options.again,
+    cases: tuple[Case, ...]
+    model: Annotated[str, "The model to test: provider/model or an alias."]
+    variant: Annotated[Variant, "Let it go on writing, or ask for the original word for word at temperature 0."] = (
+        "continue"
     )
-    carry_out(job, missing, registry, store)
-    failed = progress.failures.total()
-    if progress.hopeless is not None and progress.done == failed:
-        raise ProviderError("auth", progress.hopeless)
-    last = next(reversed(progress.failures), "")
-    return Asked(progress.done - failed, failed, len(cases) - len(missing), last, stop.reason)
+    again: Annotated[bool, "Ask also where there is a completion already."] = False
 
+    @property
+    def pack(self) -> PromptPack:
+        return completing_pack()
 
-def _missing(
-    cases: Sequence[Case], model: str, prompt_hash: str, store: Store, again: bool
-) -> Iterator[tuple[Case, Halves]]:
-    with store.read() as cursor:
-        known = set() if again else completed(cursor, model, prompt_hash)
-    for case in cases:
-        if (case.case_key, case.content_hash) in known:
-            continue
-        try:
-            yield case, halves(case.vignette)
-        except UsageError as error:
-            raise UsageError(f"{case.case_key}: {error}") from error
+    def plan(self, store: Store, registry: Registry) -> Plan:
+        model, stored_as = registry.spec(self.model).name, prompt_hash(self.variant, self.pack)
+        with store.read() as cursor:
+            before = set() if self.again else completed(cursor, model, stored_as)
+        todo = [case for case in self.cases if (case.case_key, case.content_hash) not in before]
+        for case in todo:
+            try:
+                halves(case.vignette)
+            except UsageError as error:
+                raise UsageError(f"{case.case_key}: {error}") from error
+        part = self.part(journal_of("completions", model, stored_as), todo, self.cases)
+        return Plan(model, [part], len(self.cases) - len(todo), [model])
 
+    def request(self, item: Case, pack: PromptPack) -> Request[str]:
+        cut, prompt = halves(item.vignette), PROMPTS[self.variant]
+        message = instruction_part(pack, prompt, first_half=cut.first, words=cut.words)
+        return Request(prompt, [message], "doctor", "complete", str)
 
-async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
-    asked = instruction_part(pack, PROMPTS[variant], first_half=cut.first, words=cut.words)
-    temperature = 0.0 if variant == "recall" else voice.sampling.temperature
-    sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
-    record: CallRecord | None = None
-    text: str | None = None
-    failure = ""
-    try:
-        async for item in call(Voice(voice.model, sampling), [asked], "doctor", "complete"):
-            if isinstance(item, Called):
-                record = item.call
-            elif isinstance(item, Said):
-                text = item.text
-    except CallFailed as error:
-        record, failure = error.called.call, f"{error.error.kind}: {error.error}"
-    if text is not None and not text.strip():
-        text, failure = None, "empty: the reply was empty"
-    return StoredCompletion(
-        case.case_key,
-        case.content_hash,
-        voice.model.name,
-        prompt_hash(variant, pack),
-        cut.first,
-        cut.second,
-        text,
-        failure,
-        None if text is None else similarity(cut.second, text),
-        orjson.dumps(record.request if record else {}).decode(),
-        record.prompt_tokens + record.completion_tokens if record else 0,
-        record.cost_usd if record else None,
-        time.time(),
-    )
+    async def ask(self, item: Case, seats: Seat) -> Answer:
+        temperature = 0.0 if self.variant == "recall" else None
+        most = max(_LEAST_TOKENS, _SPARE * halves(item.vignette).words)
+        voice = replace(seats.voice, sampling=Sampling(temperature=temperature, max_tokens=most))
+        reply = await reply_to(seats._replace(voice=voice), self.request(item, seats.pack))
+        if reply.value is not None and not reply.value.strip():
+            reply = replace(reply, value=None, none="empty: the reply was empty")
+        return self.answer(item, reply, seats)
+
+    def answer(self, item: Case, reply: Reply[str], seat: Seat) -> Answer:
+        cut, last = halves(item.vignette), reply.calls[-1]
+        row = StoredCompletion(
+            item.case_key,
+            item.content_hash,
+            seat.voice.model.name,
+            prompt_hash(self.variant, seat.pack),
+            cut.first,
+            cut.second,
+            reply.value,
+            reply.none,
+            None if reply.value is None else similarity(cut.second, reply.value),
+            orjson.dumps(last.request).decode(),
+            last.prompt_tokens + last.completion_tokens,
+            last.cost_usd,
+            time.time(),
+        )
+        return Answer([RowLine(table="completions", row=vars(row))], reply.none)
+
+    def replies(self, plan: Plan) -> float:
+        return sum(tokens_of(case.vignette) for case in plan.todo) / 2
+
+    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+        with store.read() as cursor:
+            stored = completions(cursor, [outcome.by], {case.case_key.partition("/")[0] for case in self.cases})
+        for row in (row for row in model_rows(stored) if row["variant"] == self.variant):
+            yield (
+                f"{row['cases']}: {row['flagged']} of {row['n']} cases reach a similarity of {FLAG}: likely training "
+                "data."
+            )

@@ -15,19 +15,17 @@ with what was wrong.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
+from core.agents.ask import Request, quotation, read_json
 from core.agents.base import Dialogue
-from core.agents.calls import Voice
 from core.agents.ledger_models import PatientVerdict
-from core.agents.parts import Part, instruction_part
+from core.agents.parts import instruction_part
 from core.case import Case
-from core.events import Called
 from core.measures.patients.rules import replies_of
 from core.prompts import PromptPack, load_pack
 from core.store.queries.patients import JudgedTerm
@@ -44,17 +42,6 @@ class Found(Generic[T]):
     dropped: int = 0
 
 
-@dataclass(frozen=True)
-class Task(Generic[T]):
-    """A conversation to judge: what is asked, and what an answer holds; ``read`` raises ``ValueError`` for none."""
-
-    trial_id: str
-    asks: str
-    """The pack's prompt that ``prompt`` is rendered from."""
-    prompt: Part
-    read: Callable[[str], Found[T]]
-
-
 class _Named(BaseModel):
     turn: int
     words: str
@@ -69,10 +56,10 @@ def terms_pack() -> PromptPack:
     return load_pack("patients", ("judge",))
 
 
-def terms_task(pack: PromptPack, trial_id: str, dialogue: Dialogue) -> Task[JudgedTerm]:
+def terms_request(pack: PromptPack, dialogue: Dialogue) -> Request[Found[JudgedTerm]]:
     """Return what is asked about a conversation."""
     prompt = instruction_part(pack, "judge", dialogue=shown(dialogue))
-    return Task(trial_id, "judge", prompt, lambda text: terms_in(text, dialogue))
+    return Request("judge", [prompt], "grader", "judge", lambda text: terms_in(text, dialogue))
 
 
 def shown(dialogue: Dialogue) -> list[tuple[int | None, str, str]]:
@@ -121,9 +108,9 @@ def facts_pack() -> PromptPack:
     return load_pack("facts", ("patient",))
 
 
-def facts_task(
-    pack: PromptPack, trial_id: str, case: Case, facts: Sequence[AtomicFact], dialogue: Dialogue
-) -> Task[PatientVerdict]:
+def facts_request(
+    pack: PromptPack, case: Case, facts: Sequence[AtomicFact], dialogue: Dialogue
+) -> Request[Found[PatientVerdict]]:
     """Return what is asked about a conversation; messages after the patient's last are not shown."""
     until = max((number for number, turn in enumerate(dialogue) if turn.role == "patient"), default=-1) + 1
     prompt = instruction_part(
@@ -134,7 +121,7 @@ def facts_task(
         shown=[fact.text for fact in facts if not fact.told],
         dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue[:until])],
     )
-    return Task(trial_id, "patient", prompt, lambda text: facts_in(text, facts, dialogue))
+    return Request("patient", [prompt], "grader", "judge", lambda text: facts_in(text, facts, dialogue))
 
 
 def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Found[PatientVerdict]:
@@ -166,13 +153,3 @@ def _invented(one: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) 
 
 def _is_reply(turn: int, dialogue: Dialogue) -> bool:
     return 0 <= turn < len(dialogue) and dialogue[turn].role == "patient"
-
-
-async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
-    """Yield the calls and what was found, or why nothing could be read; ``CallFailed`` where the provider fails."""
-    request = Request(task.asks, [task.prompt], "grader", "judge", task.read)
-    async for item in ask(voice, pack, request):
-        if isinstance(item, Called):
-            yield item
-        elif isinstance(item, Asked):
-            yield unreadable(voice, item) if item.value is None else item.value

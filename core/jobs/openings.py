@@ -1,4 +1,4 @@
-"""A model makes the requests with which patients open a consultation, one call a case: journaled, and asked for once.
+"""A model makes the requests with which patients open a consultation, one request a case.
 
 An opening counts only if the complaint that it names stands word for word in the vignette and in the opening. What
 does not is asked for again with what was wrong. A case for which a model gives none that holds opens by rule
@@ -7,37 +7,29 @@ does not is asked for again with what was wrong. A case for which a model gives 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import BaseModel
 
-from core import access
-from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
-from core.agents.base import CallFailed
-from core.agents.calls import Voice
-from core.agents.memory import Unit
+from core.agents.ask import Request, quotation, read_json
 from core.agents.parts import instruction_part
 from core.case import Case
 from core.frameworks.consultation.queries import opened_by, opening_row
-from core.jobs.engine import Job, Options, carry_out
-from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
-from core.jobs.progress import Ended, Progress, Stop
-from core.journal import Line, RowLine
-from core.models.base import Sampling
+from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of
+from core.jobs.plan import with_openings
+from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
-from core.text.case_items import is_vague, opening_of
+from core.text.case_items import UNWELL, is_vague, opening_of
 from core.text.patient_terms import lexicon
 from core.text.persons import speaking_of
 
 _PROMPT = "opening"
-_PROMPT_TOKENS, _REPLY_TOKENS = 330, 50
 _MOST_WORDS = 30
 _DIGIT = re.compile(r"\d")
 
@@ -45,21 +37,6 @@ _DIGIT = re.compile(r"\d")
 class _Reply(BaseModel):
     complaint: str
     opening: str
-
-
-@dataclass(frozen=True)
-class OpeningsMade(Ended):
-    """How it went: ``made`` openings, ``none`` cases without one that holds, ``failed`` by the provider.
-
-    ``kept`` were made or tried before.
-    """
-
-    made_by: str
-    made: int
-    none: int
-    failed: int
-    kept: int
-    reasons: tuple[str, ...] = ()
 
 
 def openings_pack() -> PromptPack:
@@ -72,98 +49,65 @@ def maker(model: str, pack: PromptPack) -> str:
     return f"{model} {pack.hash_of(_PROMPT)[:8]}"
 
 
-def pending(store: Store, cases: Sequence[Case], made_by: str, *, again: bool = False) -> list[Case]:
-    """Return the cases that this maker has not been asked about yet; ``again``: all of them."""
-    with store.read() as cursor:
-        before = set() if again else opened_by(cursor, made_by)
-    return [case for case in cases if (case.case_key, case.content_hash) not in before]
+@dataclass(frozen=True)
+class Openings(OfCases, RequestJob[Case]):
+    """Ask a model, a call a case, for the request with which the patient opens a consultation.
 
-
-def estimate(
-    store: Store,
-    cases: Sequence[Case],
-    model: str,
-    registry: Registry,
-    *,
-    again: bool = False,
-    base_url: str | None = None,
-    concurrency: int | None = None,
-) -> Estimate:
-    """Estimate the openings that are pending, without replies that have to be asked for again."""
-    todo = pending(store, cases, maker(registry.spec(model).name, openings_pack()), again=again)
-    words = sum(len(case.vignette.split()) for case in todo) * TOKENS_A_WORD
-    n = len(todo)
-    sizes = {"profiler": (model, (n, words + n * _PROMPT_TOKENS, n * _REPLY_TOKENS))}
-    counts = {"openings to make": n, "made before": len(cases) - n}
-    return estimated(counts, n, sizes, registry, concurrency, lambda role: base_url)
-
-
-def make_openings(
-    store: Store,
-    cases: Sequence[Case],
-    model: str,
-    registry: Registry,
-    *,
-    again: bool = False,
-    base_url: str | None = None,
-    concurrency: int | None = None,
-    budget_usd: float | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> OpeningsMade:
-    """Make and save the openings of the cases that are ``pending``; what came by a stop is kept.
-
-    Raises ``UsageError`` for an unknown model, a missing key, or a budget without prices.
+    Cases without one that holds open by rule. Stopped by Ctrl-C or its budget, the same command goes on.
     """
-    access.require("run", "make openings")
-    check_budget(budget_usd, [registry.spec(model, base_url=base_url)])
-    pack = openings_pack()
-    voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
-    made_by = maker(voice.model.name, pack)
-    todo = pending(store, cases, made_by, again=again)
-    progress, stop, counts, reasons = Progress(len(todo)), Stop(), Counter[str](), list[str]()
 
-    async def do(case: Case, unit: Unit) -> list[Line]:
-        values = {"vignette": case.vignette, "caregiver": speaking_of(case).caregiver}
+    name = "openings"
+    title = "Openings"
+    items = "openings"
+    verb, participle = "make", "made"
+    role = "profiler"
+
+    cases: tuple[Case, ...]
+    model: Annotated[str, "The model that makes them: provider/model or an alias."]
+    again: Annotated[bool, "Also cases that this model was asked about already."] = False
+
+    @property
+    def pack(self) -> PromptPack:
+        return openings_pack()
+
+    def plan(self, store: Store, registry: Registry) -> Plan:
+        model = registry.spec(self.model).name
+        made_by = maker(model, self.pack)
+        with store.read() as cursor:
+            before = set() if self.again else opened_by(cursor, made_by)
+        todo = [case for case in self.cases if (case.case_key, case.content_hash) not in before]
+        part = self.part(journal_of("openings", made_by), todo, self.cases)
+        return Plan(made_by, [part], len(self.cases) - len(todo), [model])
+
+    def request(self, item: Case, pack: PromptPack) -> Request[str]:
+        values = {"vignette": item.vignette, "caregiver": speaking_of(item).caregiver}
         prompt = instruction_part(pack, _PROMPT, **values)
-        request = Request(_PROMPT, [prompt], "profiler", "profile", lambda text: read_opening(text, case), form=_Reply)
-        opening: str | None = None
-        try:
-            async for item in ask(voice, pack, request):
-                if isinstance(item, Asked):
-                    opening = item.value
-                    if opening is None:
-                        reasons.append(f"{case.case_key}: {unreadable(voice, item)}")
-        except CallFailed as failed:
-            failure = f"{failed.error.kind}: {failed.error}"
-            progress.failures[failure] += 1
-            reasons.append(f"{case.case_key}: {failure}")
-            return []  # what it said before is not used up
-        counts["made" if opening else "none"] += 1
-        row = opening_row(case, opening, made_by, time.time())
-        return [RowLine(table="history_items", row=row._asdict(), unit=unit.unit_id)]
+        return Request(_PROMPT, [prompt], "profiler", "profile", lambda text: read_opening(text, item), form=_Reply)
 
-    name = f"openings-{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
-    units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
-    job = Job[Case](
-        name,
-        units.__getitem__,
-        do,
-        Options(concurrency, budget_usd, on_progress),
-        stop,
-        progress,
-        listed=lambda case: name,
-        ours=set(units.values()).__contains__,
-        resumed=not again,
-    )
-    carry_out(job, todo, registry, store)
-    return OpeningsMade(
-        made_by,
-        counts["made"],
-        counts["none"],
-        progress.done - counts.total(),
-        len(cases) - len(todo),
-        tuple(reasons),
-        **progress.ended(stop, f" {counts['made']:,} openings are kept." if counts["made"] else ""),
+    def answer(self, item: Case, reply: Reply[str], seat: Seat) -> Answer:
+        if reply.broken:
+            return reply.answer()
+        row = opening_row(item, reply.value, maker(seat.voice.model.name, seat.pack), time.time())
+        line = RowLine(table="history_items", row=row._asdict())
+        return Answer([line], remark=reply.none, counts={"none": reply.value is None})
+
+    @classmethod
+    def summary(cls, outcome: Outcome) -> Iterable[str]:
+        none = outcome.counts.get("none", 0)
+        yield f"{outcome.done - none:,} openings by {outcome.by}; none that holds for {none:,} cases."
+
+    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+        yield openings_in_words(self.cases, store)
+
+
+def openings_in_words(cases: Sequence[Case], store: Store) -> str:
+    """Return how many of the cases open by rule, and how many without a complaint."""
+    ready = with_openings(cases, store)
+    by_rule = sum(case.opening is None for case in ready)
+    vague = sum(is_vague(opening_of(case)) for case in ready)
+    return (
+        f"Of {len(ready)} cases {by_rule} open by rule ({by_rule / len(ready):.0%}), and {vague} of all say only "
+        f"“{UNWELL}” ({vague / len(ready):.0%}; all by rule: {sum(is_vague(opening_of(case)) for case in cases)})."
     )
 
 
@@ -181,8 +125,3 @@ def read_opening(text: str, case: Case) -> str:
     if lexicon().named_in(said):
         raise ValueError("the opening holds a word that only a clinician would say: choose a complaint in plain words")
     return said
-
-
-def vague_by_rule(cases: Sequence[Case]) -> int:
-    """Return how many of the cases open without a complaint."""
-    return sum(is_vague(opening_of(case)) for case in cases)

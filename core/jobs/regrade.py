@@ -6,34 +6,29 @@ which holds nothing else. What graders said in earlier re-gradings is known, so 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import Annotated, NamedTuple
 
 from core.agents.base import Grader
 from core.agents.grader import READING_VERSION, Memory
-from core.agents.memory import Memory as Replies
-from core.agents.memory import Unit
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework, grades_itself
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
-from core.jobs.engine import REGRADING, Job, Options, in_background
-from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
+from core.jobs.ask_job import Answer, AskJob, Outcome, Part, Plan, Size, tokens_of
+from core.jobs.engine import REGRADING
 from core.jobs.plan import HUMAN
-from core.jobs.progress import Ended, Progress, Stop, running
 from core.journal import GradesLine, RunHeader, journal_path
-from core.models.registry import Registry, load_registry
+from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
-from core.store.fold import fold
 from core.store.queries.failures import CaseKey
-from core.store.queries.regrading import AnswerToGrade, answers_to_grade, cases_answered, given_verdicts
+from core.store.queries.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
 from core.store.runs import header_of
-from core.work import Work, work_at
 
 FREE = GRADED_TYPES
 """Question types that graders judge."""
@@ -44,24 +39,6 @@ _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
 """Diagnoses of a list that are judged one by one, at most."""
-_SECONDS_BY_RULE = 1 / 5_000
-
-
-@dataclass(frozen=True)
-class Regrading:
-    """What is to be graded again, by whom, and under which prompt pack (``None``: each run's own).
-
-    ``limit`` takes the first so many answers of each run. ``fresh`` asks about every answer, whatever is known:
-    so a grader is measured on repeats.
-    """
-
-    run_ids: tuple[str, ...]
-    grader: str
-    prompts: str | None = None
-    question_types: tuple[QuestionType, ...] = FREE
-    limit: int | None = None
-    base_url: str | None = None
-    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,11 +89,6 @@ class RunPlan:
     cases: Mapping[CaseKey, Case]
     answers: int
 
-    @property
-    def judged(self) -> int:
-        """Answers whose verdict that counts is this grader's already."""
-        return self.answers - len(self.todo)
-
     def key(self, answer: AnswerToGrade) -> Key:
         """Return what the verdict on an answer depends on."""
         return self.judge.key(self.cases[answer.case], answer)
@@ -124,42 +96,6 @@ class RunPlan:
 
 Packs = Callable[[str], PromptPack]
 """Gives prompt packs as they were when first looked at: one re-grading has one state of them."""
-
-
-def plan_of(store: Store, run_id: str, wanted: Regrading, registry: Registry, packs: Packs) -> RunPlan:
-    """Return what there is to do in a run; raise ``UsageError`` where it cannot be done as asked."""
-    with store.read() as cursor:
-        header = header_of(cursor, run_id)
-        if header is None:
-            raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
-        judge = judge_of(header, wanted, registry, packs)
-        answers = answers_to_grade(cursor, run_id, wanted.question_types, wanted.limit)
-        cases = cases_answered(cursor, run_id) if answers else {}
-    todo = answers if wanted.fresh else [answer for answer in answers if not judge.has_judged(answer)]
-    return RunPlan(header, judge, todo, cases, len(answers))
-
-
-def plans_of(store: Store, wanted: Regrading, registry: Registry, packs: Packs) -> list[RunPlan]:
-    """Return what there is to do in the runs with free responses.
-
-    Raises ``UsageError`` for what no re-grading can be, and ``AnamnesisError`` where no run has any.
-    """
-    foreign = [name for name in wanted.question_types if name not in FREE]
-    if foreign or not wanted.question_types:
-        raise UsageError(
-            f"Graders judge free responses and many choices, so the types are {', '.join(FREE)}, not "
-            f"{', '.join(foreign) or 'none'}."
-        )
-    if wanted.limit is not None and wanted.limit < 1:
-        raise UsageError("--limit must be at least 1.")
-    if wanted.prompts is not None and not is_model(wanted.grader):
-        raise UsageError(f"{wanted.grader} judges by names and reads no prompts: leave --prompts out.")
-    plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
-    if not plans:
-        runs = f"Run {wanted.run_ids[0]} has" if len(wanted.run_ids) == 1 else "These runs have"
-        types = "" if set(wanted.question_types) == set(FREE) else f" of the type {' or '.join(wanted.question_types)}"
-        raise AnamnesisError(f"{runs} no free response{types} to grade.")
-    return plans
 
 
 def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Packs) -> Judge:
@@ -211,135 +147,113 @@ def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
     )
 
 
+class ToGrade(NamedTuple):
+    """An answer, and the run that it is of."""
+
+    run: RunPlan
+    answer: AnswerToGrade
+
+
+class Graders(NamedTuple):
+    """Hash of prompts → what makes a grader under them, one grader, and what was said under them before."""
+
+    makers: dict[str, Callable[[], Grader]]
+    graders: dict[str, Grader]
+    memories: dict[str, Memory[Key, Said]]
+
+
 @dataclass(frozen=True)
-class Regraded(Ended):
-    """How a re-grading went. ``grader`` is the name under which verdicts are stored (of the first run).
+class Regrading(AskJob[ToGrade]):
+    """Grade stored free responses again, by another grader or other prompts; earlier verdicts are kept as history.
 
-    ``answers`` were graded, and ``changed`` of them now have another verdict than the one before; ``saved`` of them
-    were not asked about, because the same was judged already. ``judged`` answers had this grader's verdict before.
-    ``failed`` keep the verdict they had because the provider failed.
+    Stopped by Ctrl-C or its budget, the same command goes on. Equal responses to the same right answer are asked
+    about once. Without --run all campaigns and releases are graded.
     """
 
-    grader: str
-    runs: int
-    answers: int
-    changed: int
-    saved: int
-    judged: int
-    failed: int
+    name = "regrade"
+    title = "Grading again"
+    items = "answers"
+    verb, participle = "grade", "graded"
+    lack = "could not be graded because the provider failed; they keep their verdicts"
+    seconds_by_rule = 1 / 5_000
 
+    run_ids: tuple[str, ...]
+    grader: Annotated[str, "Who grades: a model, or reference/names."]
+    prompts: Annotated[str | None, "Another prompt pack for the grader: its name or folder."] = None
+    types: Annotated[tuple[QuestionType, ...], "Question types."] = FREE
+    limit: Annotated[int | None, "Only the first N answers of each run."] = None
+    again: Annotated[bool, "Ask about every answer, also where the grader's verdict is known."] = False
 
-def regrade(
-    wanted: Regrading,
-    registry: Registry,
-    options: Options | None = None,
-    store: Store | None = None,
-    stop: Stop | None = None,
-) -> Regraded:
-    """Grade the free responses of runs again and fold the new verdicts into the database.
+    def key(self, item: ToGrade) -> str:
+        return f"{item.answer.trial_id} {item.answer.format}:{item.answer.question_type}"
 
-    Answers whose verdict that counts is this grader's already are left alone, and of equal ones one is asked about,
-    unless ``wanted.fresh``. Stopped at any point, the same again goes on. Raises ``UsageError`` for what cannot be done
-    as asked, and ``AnamnesisError`` where a run is under way elsewhere, or no call can ever succeed.
-    """
-    store, stop = store or Store(), stop or Stop()
-    fold(store)
-    desk = _Desk(wanted, registry, options or Options(), store, stop)
-    outcome = asyncio.run(desk.grade())
-    fold(store)
-    return outcome
+    def plan(self, store: Store, registry: Registry) -> Plan:
+        foreign = [name for name in self.types if name not in FREE]
+        if foreign or not self.types:
+            raise UsageError(
+                f"Graders judge free responses and many choices, so the types are {', '.join(FREE)}, not "
+                f"{', '.join(foreign) or 'none'}."
+            )
+        if self.limit is not None and self.limit < 1:
+            raise UsageError("--limit must be at least 1.")
+        if self.prompts is not None and not is_model(self.grader):
+            raise UsageError(f"{self.grader} judges by names and reads no prompts: leave --prompts out.")
+        with store.read() as cursor:
+            run_ids = self.run_ids or tuple(campaign_ids(cursor))
+        if not run_ids:
+            raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
+        packs: Packs = cache(default_pack)
+        runs = [run for run_id in run_ids if (run := self._run(store, run_id, registry, packs)).answers]
+        if not runs:
+            which = f"Run {run_ids[0]} has" if len(run_ids) == 1 else "These runs have"
+            types = "" if set(self.types) == set(FREE) else f" of the type {' or '.join(self.types)}"
+            raise AnamnesisError(f"{which} no free response{types} to grade.")
+        kept = sum(run.answers - len(run.todo) for run in runs)
+        return Plan(runs[0].judge.stored_name, [self._part(run) for run in runs], kept, [runs[0].judge.model])
 
+    def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
+        with store.read() as cursor:
+            header = header_of(cursor, run_id)
+            if header is None:
+                raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
+            judge = judge_of(header, self, registry, packs)
+            answers = answers_to_grade(cursor, run_id, self.types, self.limit)
+            cases = cases_answered(cursor, run_id) if answers else {}
+        if answers:
+            check_journal(header)
+        todo = answers if self.again else [answer for answer in answers if not judge.has_judged(answer)]
+        return RunPlan(header, judge, todo, cases, len(answers))
 
-@dataclass
-class _Desk:
-    """One re-grading under way. Graders under the same prompts are one, and know what was said under them before."""
-
-    wanted: Regrading
-    registry: Registry
-    options: Options
-    store: Store
-    stop: Stop
-    progress: Progress = field(default_factory=lambda: Progress(0))
-    changed: int = 0
-    saved: int = 0
-    failed: int = 0
-    packs: Packs = field(default_factory=lambda: cache(default_pack))
-    memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
-    makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
-    graders: dict[str, Grader] = field(default_factory=dict)
-
-    async def grade(self) -> Regraded:
-        """Grade run after run."""
-        plans = plans_of(self.store, self.wanted, self.registry, self.packs)
-        judge, judged = plans[0].judge, sum(plan.judged for plan in plans)
-        models = [judge.model] if is_model(judge.model) else []
-        check_budget(self.options.budget_usd, [self.registry.spec(m, base_url=self.wanted.base_url) for m in models])
-        self.progress.planned = sum(len(plan.todo) for plan in plans)
-        if self.options.budget_usd is not None and not self.wanted.fresh:  # also in runs that are graded by now
-            for plan in plans:
-                before = Replies.of(journal_path(plan.header.run_id), plan.judge.asked_in)
-                self.progress.spent_usd += before.cost_usd
-        pending = [plan.header.run_id for plan in plans if plan.todo]
-        count = len(plans)
-        del plans  # a release's answers are many: they are read again when their run's turn comes
-        self.options = self.options.with_batches(self.registry, self.progress)
-        async with self.registry:
-            for run_id in pending:
-                if self.stop.reason is None:
-                    await self._run(run_id)
-        graded = self.progress.verdicts.total()
-        kept = f" {graded:,} answers were graded before and are kept." if graded else ""
-        return Regraded(
-            judge.stored_name,
-            count,
-            graded,
-            self.changed,
-            self.saved,
-            judged,
-            self.failed,
-            **self.progress.ended(self.stop, kept),
+    def _part(self, run: RunPlan) -> Part:
+        return Part(
+            run.header.run_id,
+            [ToGrade(run, answer) for answer in run.todo],
+            lambda item: f"{run.judge.units}{self.key(item)}",
+            run.judge.asked_in,
+            lambda item: str(item.answer.trial_id),
+            run.header,
         )
 
-    async def _run(self, run_id: str) -> None:
-        """Grade one run, which nobody else does meanwhile."""
-        with running(run_id) as stop_file:
-            plan = plan_of(self.store, run_id, self.wanted, self.registry, self.packs)
-            judge = plan.judge
-            check_journal(plan.header)
-            if judge.prompt_hash not in self.makers:
-                casting = Casting(self.registry, judge.pack, base_url=self.wanted.base_url)
-                self.makers[judge.prompt_hash] = make = casting.graders(judge.model)
-                self.graders[judge.prompt_hash] = make()
-                self.memories[judge.prompt_hash] = memory_of(self.store, judge)
-            job = Job[AnswerToGrade](
-                run_id,
-                lambda answer: f"{judge.units}{answer.trial_id} {answer.format}:{answer.question_type}",
-                lambda answer, unit: self._grade(plan, answer, unit),
-                self.options,
-                self.stop,
-                self.progress,
-                plan.header,
-                listed=lambda answer: answer.trial_id,
-                ours=judge.asked_in,
-                resumed=not self.wanted.fresh and self.options.budget_usd is None,
-            )
-            await job.run(plan.todo, stop_file)
+    def seats(self, registry: Registry, plan: Plan, store: Store) -> Graders:
+        seats = Graders({}, {}, {})
+        for judge in {item.run.judge.prompt_hash: item.run.judge for item in plan.todo}.values():
+            make = Casting(registry, judge.pack, base_url=self.base_url).graders(judge.model)
+            seats.makers[judge.prompt_hash], seats.graders[judge.prompt_hash] = make, make()
+            seats.memories[judge.prompt_hash] = memory_of(store, judge)
+        return seats
 
-    async def _grade(self, plan: RunPlan, answer: AnswerToGrade, unit: Unit) -> list[GradesLine]:
+    async def ask(self, item: ToGrade, seats: Graders) -> Answer:
         """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
-        judge, key = plan.judge, plan.key(answer)
-        memory: Memory[Key, Said] = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
+        judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
+        memory: Memory[Key, Said] = Memory() if self.again else seats.memories[judge.prompt_hash]
         async with memory.turn(key) as asking:
-            heard = await self._ask(plan, answer) if asking else None
-            if heard is not None:
-                memory.known[key] = heard
-        said = memory.known.get(key)
-        if said is None:
-            self.failed += 1
-            return []
-        self.saved += not asking
-        self.changed += said.verdict != answer.verdict
-        self.progress.verdicts[said.verdict] += 1
+            if asking:
+                hash_ = judge.prompt_hash
+                said = await _said(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                if isinstance(said, str):
+                    return Answer(failure=said, final=False)
+                memory.known[key] = said
+        said = memory.known[key]
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
@@ -351,21 +265,52 @@ class _Desk:
             prompt_hash=judge.prompt_hash,
             rule_version=READING_VERSION if is_model(judge.model) else 1,
         )
-        name = unit.unit_id if unit.paid else ""
-        return [GradesLine(run_id=plan.header.run_id, trial_id=answer.trial_id, grades=[grade], unit=name)]
+        line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
+        counts = {"changed": said.verdict != answer.verdict, "saved": not asking and is_model(judge.model)}
+        return Answer([line], counts=counts, events=[grade])
 
-    async def _ask(self, plan: RunPlan, answer: AnswerToGrade) -> Said | None:
-        """Return what the grader says, or ``None`` where its provider fails."""
-        hash_ = plan.judge.prompt_hash
-        grader = self.makers[hash_]() if self.wanted.fresh else self.graders[hash_]
-        said: Said | None = None
-        arm = (answer.format, answer.question_type)
-        async for event in grade_answer(plan.cases[answer.case], grader, arm, answer.response, ()):
-            if isinstance(event, Failed):
-                self.progress.failures[event.message] += 1
-            elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
-                said = Said(event.extracted, event.verdict, event.call_ids)
-        return said
+    def size(self, plan: Plan, store: Store) -> Size:
+        """Return what is asked: of equal responses one, and none that this grader has judged elsewhere."""
+        model, todo = plan.models[0], plan.todo
+        counts = {"free responses": len(todo) + plan.kept, "judged before": plan.kept}
+        if not is_model(model):
+            return Size({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
+        known: dict[str, set[Key]] = {}
+        asked, calls, prompt = 0, 0, 0.0
+        for run, answer in todo:
+            judge, key = run.judge, run.key(answer)
+            if not self.again:
+                if judge.prompt_hash not in known:
+                    known[judge.prompt_hash] = set(memory_of(store, judge).known)
+                if key in known[judge.prompt_hash]:
+                    continue
+                known[judge.prompt_hash].add(key)
+            question_type, right, response = key
+            steps, compare = 2, tokens_of(judge.pack.render("grader_judge", answer=right, extracted="")) + _NAME_TOKENS
+            tokens = tokens_of(judge.pack.render("grader_extract", response=response)) + compare
+            if question_type == "frq_top3":
+                steps, tokens = _LISTED, _LISTED * compare
+            asked, calls, prompt = asked + 1, calls + steps, prompt + tokens
+        roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
+        return Size(roles, counts | {"equal to others": len(todo) - asked, "to judge": asked})
+
+    @classmethod
+    def summary(cls, outcome: Outcome) -> Iterable[str]:
+        changed, saved = outcome.counts.get("changed", 0), outcome.counts.get("saved", 0)
+        yield f"Graded {outcome.done:,} answers by {outcome.by}: {changed:,} verdicts changed."
+        if saved:
+            yield f"{saved:,} were not asked about: the same response to the same answer was judged already."
+
+
+async def _said(item: ToGrade, grader: Grader) -> Said | str:
+    """Return what the grader says, or why its provider failed."""
+    arm, said, failure = (item.answer.format, item.answer.question_type), None, ""
+    async for event in grade_answer(item.run.cases[item.answer.case], grader, arm, item.answer.response, ()):
+        if isinstance(event, Failed):
+            failure = event.message
+        elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
+            said = Said(event.extracted, event.verdict, event.call_ids)
+    return said or failure
 
 
 def check_journal(header: RunHeader) -> None:
@@ -378,59 +323,3 @@ def check_journal(header: RunHeader) -> None:
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
-
-
-def begin_regrading(wanted: Regrading, *, budget_usd: float | None = None) -> Work[Regraded]:
-    """Start a re-grading in the background of this process, or return the one that is under way in it."""
-    return in_background(
-        _place(),
-        lambda options, stop: regrade(wanted, load_registry(), options, stop=stop),
-        "grade again",
-        "Grading again",
-        budget_usd,
-    )
-
-
-def regrading() -> Work[Regraded] | None:
-    """Return the re-grading that is under way or was the last of this process, or ``None``."""
-    return work_at(_place())
-
-
-def _place() -> tuple[str, str]:
-    return "regrading", str(Store().path)
-
-
-def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: int | None = None) -> Estimate:
-    """Estimate a re-grading of what the database holds; raise ``UsageError`` where it cannot be done as asked.
-
-    Of equal responses one is judged, and none that this grader has judged elsewhere; rules judge every one.
-    """
-    plans = plans_of(store, wanted, registry, cache(default_pack))
-    model, answers, todo = plans[0].judge.model, sum(plan.answers for plan in plans), sum(len(p.todo) for p in plans)
-    counts = {"free responses": answers, "judged before": answers - todo}
-    known: dict[str, set[Key]] = {}
-    asked, calls, prompt = 0, 0, 0.0
-    for plan in plans if is_model(model) else ():
-        judge = plan.judge
-        if judge.prompt_hash not in known:
-            known[judge.prompt_hash] = set(memory_of(store, judge).known)
-        keys = [plan.key(one) for one in plan.todo]
-        if not wanted.fresh:
-            keys = [key for key in dict.fromkeys(keys) if key not in known[judge.prompt_hash]]
-            known[judge.prompt_hash].update(keys)
-        for key in keys:
-            # calls and prompt tokens of judging one response
-            question_type, answer, response = key
-            compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
-            if question_type == "frq_top3":
-                steps, tokens = _LISTED, _LISTED * compare
-            else:
-                steps, tokens = 2, _tokens(judge.pack.render("grader_extract", response=response)) + compare
-            asked, calls, prompt = asked + 1, calls + steps, prompt + tokens
-    counts |= {"equal to others": todo - asked, "to judge": asked} if is_model(model) else {"to judge": todo}
-    sizes = {"grader": (model, (calls, prompt, calls * _REPLY_TOKENS))}
-    return estimated(counts, todo, sizes, registry, concurrency, lambda role: wanted.base_url, _SECONDS_BY_RULE)
-
-
-def _tokens(text: str) -> float:
-    return len(text.split()) * TOKENS_A_WORD

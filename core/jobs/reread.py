@@ -1,4 +1,4 @@
-"""Reads stored answers with choices anew by the present strict rule: no model, no cost, and what was said stays.
+"""Reads stored answers with choices anew by the present strict rule: no model, no cost, and earlier verdicts stay.
 
 Verdicts carry the version of the rule (``core.agents.mcq.STRICT_VERSION``). New ones go into the journal of their run,
 as those of a grader do; answers that this version has read are left alone.
@@ -6,120 +6,135 @@ as those of a grader do; answers that this version has read are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from core import access
 from core.agents.base import Judgement
 from core.agents.mcq import STRICT_VERSION, judge_strict
+from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import Graded
-from core.jobs.progress import running
+from core.jobs.ask_job import Answer, AskJob, Outcome, Part, Plan, Size
 from core.jobs.regrade import check_journal
-from core.journal import GradesLine, JournalWriter, RunHeader, journal_path, read_header
+from core.journal import GradesLine, RunHeader, journal_path, read_header
+from core.models.registry import Registry
 from core.store.database import Store
-from core.store.fold import fold
 from core.store.queries.failures import CaseKey
-from core.store.queries.regrading import cases_answered, choices_to_read, count_read_before, runs_read_before
+from core.store.queries.regrading import (
+    AnswerToGrade,
+    cases_answered,
+    choices_to_read,
+    count_read_before,
+    runs_read_before,
+)
 from core.store.runs import header_of
 from core.store.selection import Selection
 
 
+class ToRead(NamedTuple):
+    """The answers of one trial; ``problem`` says why its run cannot be brought up to date."""
+
+    header: RunHeader
+    many: Sequence[str]
+    cases: dict[CaseKey, Case]
+    answers: Sequence[AnswerToGrade]
+    problem: str = ""
+
+
 @dataclass(frozen=True)
-class Reread:
-    """How it went: ``answers`` were read anew, ``changed`` of them have another verdict now.
+class Rereading(AskJob[ToRead]):
+    """Read answers with choices anew by the present strict rule, at no cost; earlier verdicts are kept as history.
 
-    ``left`` says of runs that could not be brought up to date why not.
+    Without --run the answers of all runs are read. Those that the present rule has read are left alone.
     """
 
-    runs: int
-    answers: int
-    changed: int
-    left: tuple[str, ...] = ()
+    name = "reread"
+    title = "Reading choices anew"
+    items = "trials"
+    verb, participle = "read", "read"
+    lack = "keep their verdicts"
 
+    run_ids: tuple[str, ...] = ()
 
-def reread(run_ids: Sequence[str] | None = None, store: Store | None = None) -> Reread:
-    """Read the choices of runs anew, of all runs where none is named, and fold the verdicts into the database.
+    def key(self, item: ToRead) -> str:
+        return item.answers[0].trial_id
 
-    Raises ``AnamnesisError`` where a run that is named cannot be brought up to date.
-    """
-    access.require("run", "read choices anew")
-    store = store or Store()
-    fold(store)
-    wanted = run_ids
-    if wanted is None:
+    def label(self, item: ToRead) -> str:
+        return item.header.run_id
+
+    def plan(self, store: Store, registry: Registry) -> Plan:
         with store.read() as cursor:
-            wanted = runs_read_before(cursor, STRICT_VERSION)
-    answers, changed = 0, 0
-    left: list[str] = []
-    for run_id in wanted:
-        try:
-            read, other = _reread_run(run_id, store)
-        except AnamnesisError as error:
-            if run_ids is not None:
-                raise
-            left.append(str(error))
-            continue
-        answers, changed = answers + read, changed + other
-    fold(store)
-    return Reread(len(wanted) - len(left), answers, changed, tuple(left))
+            run_ids = self.run_ids or runs_read_before(cursor, STRICT_VERSION)
+        return Plan(f"version {STRICT_VERSION} of the strict rule", [self._part(store, run) for run in run_ids], 0, [])
+
+    def _part(self, store: Store, run_id: str) -> Part:
+        with store.read() as cursor:
+            header = header_of(cursor, run_id)
+            if header is None:
+                raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
+            answers = choices_to_read(cursor, run_id, STRICT_VERSION)
+            cases, problem, many = dict[CaseKey, Case](), "", list[str]()
+            try:
+                if answers:
+                    check_journal(header)
+                    cases = cases_answered(cursor, run_id)
+                if any(answer.question_type == "mcq_answers" for answer in answers):
+                    many = _many_choices(header)
+            except AnamnesisError as error:
+                if self.run_ids:
+                    raise
+                problem = str(error)
+        trials = [ToRead(header, many, cases, list(of), problem) for _, of in groupby(answers, attrgetter("trial_id"))]
+        return replace(self.part(run_id, trials), header=header)
+
+    def seats(self, registry: Registry, plan: Plan, store: Store) -> dict[Any, Judgement]:
+        """Return what was read so far: equal responses to one case are read once."""
+        return {}
+
+    async def ask(self, item: ToRead, seats: dict[Any, Judgement]) -> Answer:
+        if item.problem:
+            return Answer(failure=item.problem)
+        grades, changed = [], 0
+        for answer in item.answers:
+            key = (item.header.run_id, answer.case, answer.question_type, answer.response)
+            if key not in seats:
+                case, many = item.cases[answer.case], answer.question_type == "mcq_answers"
+                # as it was read where it was given: neither a release nor ``mcq_answers`` shows letters
+                lettered = not many and item.header.source != "release"
+                choices = item.many if many else case.choices
+                seats[key] = judge_strict(answer.response, case.answer, choices, lettered=lettered)
+            judged = seats[key]
+            changed += judged.verdict != answer.verdict
+            grades.append(
+                Graded(
+                    format=answer.format,
+                    question_type=answer.question_type,
+                    grader="rule",
+                    rule=judged.rule,
+                    extracted=judged.extracted,
+                    verdict=judged.verdict,
+                    rule_version=judged.rule_version,
+                )
+            )
+        line = GradesLine(run_id=item.header.run_id, trial_id=self.key(item), grades=grades)
+        return Answer([line], counts={"answers": len(grades), "changed": changed})
+
+    def size(self, plan: Plan, store: Store) -> Size:
+        return Size({})
+
+    @classmethod
+    def summary(cls, outcome: Outcome) -> Iterable[str]:
+        answers, changed = outcome.counts.get("answers", 0), outcome.counts.get("changed", 0)
+        yield f"Read {answers:,} answers with choices by {outcome.by}: {changed:,} verdicts changed."
 
 
 def count_outdated(store: Store, selection: Selection | None = None) -> int:
     """Return how many of the selected answers an earlier version of the strict rule has read."""
     with store.read() as cursor:
         return count_read_before(cursor, STRICT_VERSION, selection)
-
-
-def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
-    """Read a run's choices anew and return how many there were, and how many verdicts are others now."""
-    with store.read() as cursor:
-        header = header_of(cursor, run_id)
-    if header is None:
-        raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
-    with running(run_id):
-        with store.read() as cursor:
-            answers = choices_to_read(cursor, run_id, STRICT_VERSION)
-            cases = cases_answered(cursor, run_id) if answers else {}
-        if not answers:
-            return 0, 0
-        many = _many_choices(header) if any(answer.question_type == "mcq_answers" for answer in answers) else ()
-        known: dict[tuple[CaseKey, str, str], Judgement] = {}
-        changed = 0
-        lines: list[RunHeader | GradesLine] = []
-        for trial_id, of_trial in groupby(answers, key=lambda answer: answer.trial_id):
-            grades = []
-            for answer in of_trial:
-                key = (answer.case, answer.question_type, answer.response)
-                judged = known.get(key)
-                if judged is None:
-                    # as it was read where it was given: neither a release nor ``mcq_answers`` shows letters
-                    case = cases[answer.case]
-                    if answer.question_type == "mcq_answers":
-                        judged = known[key] = judge_strict(answer.response, case.answer, many, lettered=False)
-                    else:
-                        judged = known[key] = judge_strict(
-                            answer.response, case.answer, case.choices, lettered=header.source != "release"
-                        )
-                changed += judged.verdict != answer.verdict
-                grades.append(
-                    Graded(
-                        format=answer.format,
-                        question_type=answer.question_type,
-                        grader="rule",
-                        rule=judged.rule,
-                        extracted=judged.extracted,
-                        verdict=judged.verdict,
-                        rule_version=judged.rule_version,
-                    )
-                )
-            lines.append(GradesLine(run_id=run_id, trial_id=trial_id, grades=grades))
-        check_journal(header)
-        with JournalWriter(journal_path(run_id)) as journal:
-            new = journal_path(run_id).stat().st_size == 0
-            journal.append_all([header, *lines] if new else lines)
-    return len(answers), changed
 
 
 def _many_choices(header: RunHeader) -> list[str]:

@@ -1,89 +1,60 @@
 """A solver answers a case's question from the beginnings of stored conversations (``consultation.measures.prefixes``).
 
-One piece of work is one conversation and one type of question. Beginnings that hold the same messages are asked about
-once. What a provider breaks is excluded, and asked again by the same job; everything else is final, a refusal too.
-Another grader of free responses is given what the solver said before. Calls stand under the name of the job.
+One item is one conversation and one type of question. Beginnings that hold the same messages are asked about once. What
+a provider breaks is excluded, and asked again by the same job; everything else is final, a refusal too. Another grader
+of free responses is given what the solver said before. Calls stand under the name of the job.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from core.agents.base import Dialogue, Material, Question, Said, Saying
-from core.agents.memory import Unit
+from core.agents.base import Dialogue, Grader, Material, Question, Said, Saying
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import COUNTED, Answered, Failed, Graded, Verdict
+from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
 from core.frameworks.answering import GRADING_TOKENS, answered, shown
 from core.frameworks.base import Framework, Trial, default_pack, frameworks, full_names, pack_of, seat_of
 from core.frameworks.casting import GRADER, Casting, CastNames, full_name, is_model
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings
 from core.frameworks.consultation.queries import PrefixAnswer, Solver, TalkToSolve, answers_by, talks_to_solve
 from core.frameworks.conversation import Talk, scene_of
-from core.jobs.engine import Job, Options, carry_out, in_background
-from core.jobs.estimate import Estimate, check_budget, estimated
-from core.jobs.progress import Ended, Progress, Stop
+from core.jobs.ask_job import Answer, AskJob, Outcome, Plan, Size, journal_of, tokens_of
 from core.journal import RowLine
-from core.models.registry import Registry, load_registry
+from core.models.registry import Registry
 from core.prompts import grader_hash
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
 from core.store.selection import Selection
-from core.work import Work, work_at
 
 SolvedType = Literal["mcq", "frq"]
 SOLVED: tuple[SolvedType, ...] = ("mcq", "frq")
 """Question types that a solver is asked: with the case's choices, or without."""
-_READ_AT_ONCE = 100
 _CHARACTERS_A_TOKEN = 4
-_PROMPT_TOKENS, _ANSWER_TOKENS, _VERDICT_TOKENS = 70, 10, 4
+_ANSWER_TOKENS, _VERDICT_TOKENS = 10, 4
 _GRADER_CALLS = 2
 
 
-@dataclass(frozen=True)
-class Solving:
-    """What is asked of whom: the ``solver`` (a model, or ``reference``), about ``limit`` of the selected conversations.
-
-    ``question_types``: as each run asked after its conversations where none is named. ``grader`` of free responses:
-    each run's own where none is named. ``prompts`` is a pack with a solver's prompt.
-    """
-
-    solver: str
-    talks: Selection = field(default_factory=Selection)
-    question_types: tuple[SolvedType, ...] = ()
-    grader: str = ""
-    prompts: str = ""
-    limit: int | None = None
-    base_url: str | None = None
-
-
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """A conversation and a type of question, with what this solver said of it and whether nothing is left to ask."""
 
     talk: TalkToSolve
     by: Solver
     said: dict[int, PrefixAnswer]
     done: bool
+    case: Case | None = None
+    dialogue: Dialogue = ()
 
 
-@dataclass(frozen=True)
-class Solved(Ended):
-    """How it went. Pieces are conversations, counted for each type of question.
+class Seats(NamedTuple):
+    """The solver, and the graders by name."""
 
-    ``solved`` pieces have an answer at every share; ``failed`` lack some and are asked again; ``kept`` were solved
-    before. ``excluded`` are this go's answers that do not count, by verdict.
-    """
-
-    solver: str
-    solved: int
-    failed: int
-    kept: int
-    excluded: dict[str, int]
+    solver: Any
+    graders: Mapping[str, Grader]
 
 
 def solving_framework() -> Framework:
@@ -91,201 +62,193 @@ def solving_framework() -> Framework:
     return next(known for known in frameworks().values() if seat_of(known, "solver"))
 
 
-def _pieces(store: Store, wanted: Solving, registry: Registry) -> list[_Piece]:
-    """Return the conversations with who is to answer; raise ``AnamnesisError`` where none fits."""
-    known = solving_framework()
-    named = full_names(known, CastNames("reference", solver=wanted.solver, grader=wanted.grader), registry)
-    solver = named["solver"]
-    prompts = pack_of(known, wanted.prompts).hash_of("solver") if is_model(solver) else ""
-    grading = grader_hash(default_pack())
-    with store.read() as cursor:
-        talks = talks_to_solve(cursor, wanted.talks.counted, wanted.limit)
-        said: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
-        for one in answers_by(cursor, solver, prompts, [talk.trial_id for talk in talks]):
-            said.setdefault((one.trial_id, one.content_hash, one.question_type), []).append(one)
-    pieces, graders = list[_Piece](), dict[str, str]()
-    for talk in talks:
-        for question_type in wanted.question_types or SOLVED:
-            asked = wanted.question_types or f"multi_turn:{question_type}" in talk.arms
-            if not asked or (question_type == "mcq" and not talk.choices):
-                continue
-            grader = ""
-            if question_type == "frq":
-                named_so = wanted.grader or talk.grader
-                if named_so not in graders:
-                    graders[named_so] = full_name("grader", named_so, registry, GRADER.rules)
-                grader = graders[named_so]
-            by = Solver(question_type, solver, prompts, grader, grading if grader and is_model(grader) else "")
-            before = said.get((talk.trial_id, talk.content_hash, question_type), [])
-            final = [one for one in before if _is_final(one, by)]
-            heard = {one.messages: one for one in before if one.response is not None}
-            heard |= {one.messages: one for one in final}
-            pieces.append(_Piece(talk, by, heard, {one.share for one in final} >= set(ASKED_AT)))
-    if not pieces:
-        raise AnamnesisError(
-            "There is no conversation to ask a solver about that fits. Start with `python -m core run --doctor "
-            "reference/bayes`, or choose another --run or --question."
-        )
-    return pieces
+@dataclass(frozen=True)
+class Solving(AskJob[Piece]):
+    """Ask a solver for the answer after 0, 20, 40, 60, 80 and 100 % of each stored dialogue; it sees no more of it.
 
-
-def _is_final(one: PrefixAnswer, by: Solver) -> bool:
-    """Say whether an answer is not to be asked for again: it is graded, or there is none whoever grades it."""
-    return one.verdict != "provider_error" and (one.by == by or one.response is None)
-
-
-def estimate(store: Store, wanted: Solving, registry: Registry, concurrency: int | None = None) -> Estimate:
-    """Estimate a job; raise as ``solve`` does. Every beginning that may differ from another is counted as a call."""
-    pieces = _pieces(store, wanted, registry)
-    todo = [one for one in pieces if not one.done]
-    calls, prompt = 0, 0.0
-    graded: Counter[str] = Counter()
-    for talk, by, said, _ in todo:
-        n = talk.exchanges
-        ends = {n * share // 100 for share in ASKED_AT}
-        graded[by.grader] += len(ends) if by.grader else 0
-        left = max(0, len(ends) - len(said))
-        read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # of the dialogue, by a beginning
-        calls += left
-        prompt += left * (_PROMPT_TOKENS + talk.characters * read / _CHARACTERS_A_TOKEN)
-    solver = pieces[0].by.solver
-    sizes = {"solver": (solver, (calls, prompt, float(calls * _ANSWER_TOKENS)))}
-    several = len(graded) > 2
-    for name, answers in sorted(graded.items()):
-        n = _GRADER_CALLS * answers
-        if name:
-            size = (n, float(n * GRADING_TOKENS), float(n * _VERDICT_TOKENS))
-            sizes[f"grader {name}" if several else "grader"] = (name, size)
-    counts = {"conversations to solve": len(todo), "solved before": len(pieces) - len(todo)}
-    return estimated(counts, len(todo), sizes, registry, concurrency, lambda role: wanted.base_url)
-
-
-def solve(
-    store: Store, wanted: Solving, registry: Registry, options: Options | None = None, stop: Stop | None = None
-) -> Solved:
-    """Ask about the conversations that this solver has not answered; what came by a stop is kept.
-
-    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` where
-    no conversation fits, or no call can ever succeed.
+    What it has answered under the same prompt is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
-    options, stop = options or Options(), stop or Stop()
-    known, pieces = solving_framework(), _pieces(store, wanted, registry)
-    solver, prompts = pieces[0].by.solver, pieces[0].by.prompt_hash
-    graders = {one.by.grader for one in pieces if one.by.grader}
-    models = [name for name in (solver, *sorted(graders)) if is_model(name)]
-    check_budget(options.budget_usd, [registry.spec(name, base_url=wanted.base_url) for name in models])
-    casting = Casting(registry, pack_of(known, wanted.prompts), base_url=wanted.base_url, grading=default_pack())
-    names = full_names(known, CastNames("reference", solver=solver), registry)
-    seated = known.open(casting, names, known.settings()).solver
-    judges = {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}}
-    todo = [one for one in pieces if not one.done]
-    progress, solved, excluded = Progress(len(todo)), Counter[str](), Counter[str]()
 
-    async def answer(one: _Piece, case: Case, dialogue: Dialogue, said: PrefixAnswer | None) -> dict[str, Any]:
-        """Return what comes of a beginning of the conversation: a response, its verdict, and the calls behind both."""
-        scene = scene_of(case, one.talk.seed, named=False)
+    name = "prefixes"
+    title = "Solving"
+    verb, participle = "solve", "solved"
+    report = "prefixes"
+    lack = "lack an answer that a provider broke; the same again asks for it"
+    shared = True
 
-        async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[Saying]:
-            yield Said(response, next(iter(call_ids), None))
+    solver: Annotated[str, "Who answers: provider/model, an alias, or reference/solver."]
+    talks: Selection = field(default_factory=Selection)
+    question: Annotated[
+        SolvedType | None, "With the case's choices (mcq) or without (frq); by default what each run asked."
+    ] = None
+    grader: Annotated[str, "Who grades free responses; by default each run's own grader."] = ""
+    prompts: Annotated[str, "A prompt pack with a solver's prompt."] = ""
+    limit: Annotated[int | None, "Only N conversations: a random sample, always the same."] = None
 
-        def ask(material: Material, question: Question) -> AsyncIterator[Saying]:
-            if said is not None and said.response is not None:
-                return repeat(said.response, said.call_ids)
-            found: AsyncIterator[Saying] = seated.solve(scene, material, question)
-            return found
+    def key(self, item: Piece) -> str:
+        return f"{item.talk.trial_id} {item.by.question_type}"
 
-        trial = Trial(one.talk.trial_id, case, one.talk.number, one.talk.seed, (("multi_turn", one.by.question_type),))
-        events = [event async for event in answered(trial, Talk(dialogue, len), ask, judges[one.by.grader])]
-        progress.note(events)
-        response: str | None = None
-        verdict: Verdict | None = None
-        extracted, detail, call_ids = None, "", list[str]()
-        for event in events:
-            match event:
-                case Answered():
-                    response, verdict, detail = event.response, event.reason, event.detail
-                    call_ids += [event.call_id] if event.call_id else []
-                case Graded() if event.grader != "rule":
-                    verdict, extracted = event.verdict, event.extracted
-                    call_ids += event.call_ids
-                case Failed():
-                    detail = event.message
-        return {
-            "response": response,
-            "verdict": verdict,
-            "extracted": extracted,
-            "detail": detail,
-            "call_ids": call_ids,
-            "answered_at": time.time(),
-        }
+    def names(self, registry: Registry) -> CastNames:
+        """Return the full names of the solver and the others of its framework."""
+        return full_names(solving_framework(), CastNames("reference", solver=self.solver, grader=self.grader), registry)
 
-    async def do(task: tuple[_Piece, Case, Dialogue], unit: Unit) -> list[RowLine]:
-        one, case, dialogue = task
-        parts = beginnings(dialogue)
-        came: dict[int, dict[str, Any]] = {}
-        rows = []
+    def plan(self, store: Store, registry: Registry) -> Plan:
+        solver = self.names(registry)["solver"]
+        prompts = pack_of(solving_framework(), self.prompts).hash_of("solver") if is_model(solver) else ""
+        pieces = self._pieces(store, registry, solver, prompts)
+        if not pieces:
+            raise AnamnesisError(
+                "There is no conversation to ask a solver about that fits. Start with `python -m core run --doctor "
+                "reference/bayes`, or choose another --run or --question."
+            )
+        graders = {piece.by.grader for piece in pieces if piece.by.grader}
+        before = [piece for piece in pieces if piece.done]
+        part = self.part(journal_of("solving", solver, prompts), [p for p in pieces if not p.done], before)
+        return Plan(solver, [part], len(before), [solver, *sorted(graders)])
+
+    def _pieces(self, store: Store, registry: Registry, solver: str, prompts: str) -> list[Piece]:
+        grading = grader_hash(default_pack())
+        with store.read() as cursor:
+            talks = talks_to_solve(cursor, self.talks.counted, self.limit)
+            said: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
+            for answer in answers_by(cursor, solver, prompts, [talk.trial_id for talk in talks]):
+                said.setdefault((answer.trial_id, answer.content_hash, answer.question_type), []).append(answer)
+        pieces, graders = list[Piece](), dict[str, str]()
+        for talk in talks:
+            for question_type in (self.question,) if self.question else SOLVED:
+                asked = self.question or f"multi_turn:{question_type}" in talk.arms
+                if not asked or (question_type == "mcq" and not talk.choices):
+                    continue
+                grader = ""
+                if question_type == "frq":
+                    named = self.grader or talk.grader
+                    if named not in graders:
+                        graders[named] = full_name("grader", named, registry, GRADER.rules)
+                    grader = graders[named]
+                by = Solver(question_type, solver, prompts, grader, grading if grader and is_model(grader) else "")
+                before = said.get((talk.trial_id, talk.content_hash, question_type), [])
+                final = [answer for answer in before if _is_final(answer, by)]
+                responses = {answer.messages: answer for answer in before if answer.response is not None}
+                responses |= {answer.messages: answer for answer in final}
+                pieces.append(Piece(talk, by, responses, {answer.share for answer in final} >= set(ASKED_AT)))
+        return pieces
+
+    def load(self, store: Store, todo: Sequence[Piece]) -> Iterator[Piece]:
+        with store.read() as cursor:
+            cases = cases_of(cursor, [(piece.talk.case_key, piece.talk.content_hash) for piece in todo])
+            said = dialogues(cursor, [piece.talk.trial_id for piece in todo])
+        for piece in todo:
+            case = cases[piece.talk.case_key, piece.talk.content_hash]
+            yield piece._replace(case=case, dialogue=said[piece.talk.trial_id])
+
+    def seats(self, registry: Registry, plan: Plan, store: Store) -> Seats:
+        known, graders = solving_framework(), plan.models[1:]
+        casting = Casting(registry, pack_of(known, self.prompts), base_url=self.base_url, grading=default_pack())
+        seated = known.open(casting, self.names(registry), known.settings()).solver
+        return Seats(seated, {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}})
+
+    async def ask(self, item: Piece, seats: Seats) -> Answer:
+        assert item.case is not None
+        parts = beginnings(item.dialogue)
+        answers: dict[int, dict[str, Any]] = {}
+        rows, events = list[dict[str, Any]](), list[Event]()
         for share in ASKED_AT:
             part = parts[(len(parts) - 1) * share // 100]
-            messages = len(shown("multi_turn", case, part).dialogue)
-            if messages not in came:
-                said = one.said.get(messages)
-                known_already = said is not None and _is_final(said, one.by)
-                came[messages] = said._asdict() if said and known_already else await answer(one, case, part, said)
-            of = {"trial_id": one.talk.trial_id, "content_hash": one.talk.content_hash, **one.by._asdict()}
-            rows.append({**came[messages], **of, "share": share, "messages": messages})
-        broken = any(row["verdict"] == "provider_error" for row in came.values())
-        solved.update(failed=broken, solved=not broken)
-        excluded.update(row["verdict"] for row in rows if row["verdict"] not in (None, *COUNTED))
-        # an answer that a provider broke is asked for again: what came to the others is not used up then
-        ends = "" if broken else unit.unit_id
-        return [RowLine(table="prefix_answers", row=row, unit=ends) for row in rows]
+            messages = len(shown("multi_turn", item.case, part).dialogue)
+            if messages not in answers:
+                said = item.said.get(messages)
+                if said is not None and _is_final(said, item.by):
+                    answers[messages] = said._asdict()
+                else:
+                    told = await _told(item, item.case, part, said, seats)
+                    events += told
+                    answers[messages] = _answer_of(told)
+            of = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
+            rows.append({**answers[messages], **of, "share": share, "messages": messages})
+        broken = next((row["detail"] for row in answers.values() if row["verdict"] == "provider_error"), None)
+        return Answer(
+            [RowLine(table="prefix_answers", row=row) for row in rows],
+            "" if broken is None else broken or "The provider failed.",
+            final=broken is None,  # what came to the other beginnings is not used up where a provider broke one
+            counts=Counter(row["verdict"] for row in rows if row["verdict"] not in (None, *COUNTED)),
+            events=events,
+        )
 
-    name = f"solving-{hashlib.sha256(f'{solver} {prompts}'.encode()).hexdigest()[:16]}"
-    units = {key: " ".join((name, *key)) for key in ((one.talk.trial_id, one.by.question_type) for one in pieces)}
-    job = Job[tuple[_Piece, Case, Dialogue]](
-        name,
-        lambda task: units[task[0].talk.trial_id, task[0].by.question_type],
-        do,
-        options,
-        stop,
-        progress,
-        listed=lambda task: name,
-        ours=set(units.values()).__contains__,
-        shared=True,
-    )
-    carry_out(job, _tasks(store, todo), registry, store)
-    before = f" {solved['solved']:,} conversations were solved before and are kept." if solved["solved"] else ""
-    return Solved(
-        solver,
-        solved["solved"],
-        solved["failed"],
-        len(pieces) - len(todo),
-        dict(excluded),
-        **progress.ended(stop, before),
-    )
+    def size(self, plan: Plan, store: Store) -> Size:
+        """Return calls and tokens; every beginning that may differ from another is counted as a call."""
+        solver, graded = plan.models[0], Counter[str]()
+        template = (
+            tokens_of(pack_of(solving_framework(), self.prompts).prompts["solver"].source) if is_model(solver) else 0
+        )
+        calls, prompt = 0, 0.0
+        for piece in plan.todo:
+            n = piece.talk.exchanges
+            ends = {n * share // 100 for share in ASKED_AT}
+            graded[piece.by.grader] += len(ends)
+            left = max(0, len(ends) - len(piece.said))
+            read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # of the dialogue, by a beginning
+            calls += left
+            prompt += left * (template + piece.talk.characters * read / _CHARACTERS_A_TOKEN)
+        sizes = {"solver": (solver, (calls, prompt, float(calls * _ANSWER_TOKENS)))}
+        del graded[""]
+        for name, answers in sorted(graded.items()):
+            n = _GRADER_CALLS * answers
+            role = f"grader {name}" if len(graded) > 1 else "grader"
+            sizes[role] = (name, (n, float(n * GRADING_TOKENS), float(n * _VERDICT_TOKENS)))
+        return Size(sizes)
 
-
-def _tasks(store: Store, todo: Sequence[_Piece]) -> Iterator[tuple[_Piece, Case, Dialogue]]:
-    """Read cases and conversations when they are asked for."""
-    for start in range(0, len(todo), _READ_AT_ONCE):
-        chosen = todo[start : start + _READ_AT_ONCE]
-        with store.read() as cursor:
-            cases = cases_of(cursor, [(one.talk.case_key, one.talk.content_hash) for one in chosen])
-            said = dialogues(cursor, [one.talk.trial_id for one in chosen])
-        for one in chosen:
-            yield one, cases[one.talk.case_key, one.talk.content_hash], said[one.talk.trial_id]
-
-
-def begin_solving(wanted: Solving, *, budget_usd: float | None = None) -> Work[Solved]:
-    """Start a job in the background of this process, or return the one that is under way in it."""
-    return in_background(
-        ("solving", str(Store().path)),
-        lambda options, stop: solve(Store(), wanted, load_registry(), options, stop),
-        "solve",
-        budget_usd=budget_usd,
-    )
+    @classmethod
+    def summary(cls, outcome: Outcome) -> Iterable[str]:
+        shares = ", ".join(map(str, ASKED_AT[:-1]))
+        yield f"{outcome.by} answered after {shares} and {ASKED_AT[-1]} % of {outcome.done:,} conversations."
+        if outcome.counts:
+            excluded = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(outcome.counts.items()))
+            yield f"Excluded, and never counted as wrong: {excluded}."
 
 
-def solving() -> Work[Solved] | None:
-    """Return the job that is under way or was the last of this process."""
-    return work_at(("solving", str(Store().path)))
+def _is_final(answer: PrefixAnswer, by: Solver) -> bool:
+    """Say whether an answer is not to be asked for again: it is graded, or there is none whoever grades it."""
+    return answer.verdict != "provider_error" and (answer.by == by or answer.response is None)
+
+
+async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | None, seats: Seats) -> list[Event]:
+    """Return the events of an answer after a beginning of the conversation, and of its verdict."""
+    scene = scene_of(case, piece.talk.seed, named=False)
+
+    async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[Saying]:
+        yield Said(response, next(iter(call_ids), None))
+
+    def ask(material: Material, question: Question) -> AsyncIterator[Saying]:
+        if said is not None and said.response is not None:
+            return repeat(said.response, said.call_ids)
+        saying: AsyncIterator[Saying] = seats.solver.solve(scene, material, question)
+        return saying
+
+    arms = (("multi_turn", piece.by.question_type),)
+    trial = Trial(piece.talk.trial_id, case, piece.talk.number, piece.talk.seed, arms)  # type: ignore[arg-type]
+    return [event async for event in answered(trial, Talk(part, len), ask, seats.graders[piece.by.grader])]
+
+
+def _answer_of(events: Sequence[Event]) -> dict[str, Any]:
+    """Return what a row keeps of an answer: the response, its verdict, and the calls behind both."""
+    response: str | None = None
+    verdict: Verdict | None = None
+    extracted, detail, call_ids = None, "", list[str]()
+    for event in events:
+        match event:
+            case Answered():
+                response, verdict, detail = event.response, event.reason, event.detail
+                call_ids += [event.call_id] if event.call_id else []
+            case Graded() if event.grader != "rule":
+                verdict, extracted = event.verdict, event.extracted
+                call_ids += event.call_ids
+            case Failed():
+                detail = event.message
+    return {
+        "response": response,
+        "verdict": verdict,
+        "extracted": extracted,
+        "detail": detail,
+        "call_ids": call_ids,
+        "answered_at": time.time(),
+    }

@@ -11,24 +11,19 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.published import rows
-from core.errors import AnamnesisError
 from core.figures.shares import Segment, stacked
 from core.figures.style import INK
 from core.frameworks.base import publisher
 from core.frameworks.casting import is_model
-from core.jobs.profiling import Made, begin_making, estimate, pending, work_key
-from core.store.database import Store
-from core.text.profile_rules import MADE_BY
+from core.jobs.profiling import Profiling
 from core.text.profiles import STATES, Coverage, Reason, State
-from core.work import work_at
 from pages.data.sets import Line, coverage_of
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, counted, maker_words, money, plain, reason_words
+from pages.kit.jobs import draw_job, draw_start
+from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, maker_words, plain, reason_words
 from pages.kit.names import dataset_name
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.tables import draw_as_table, percents
-from pages.kit.visitor import only
 
 _COLOUR: dict[State, dict[bool, str]] = {
     "present": {False: "#0072B2", True: "#56B4E9"},
@@ -67,25 +62,18 @@ def coverage_chart(coverage: Coverage, *, dark: bool = False) -> go.Figure:
 
 BY_RULE = "reference/profiler"
 """Stands among the makers for the rules."""
-_MOST_FAILURES = 200
 
 
 def draw_making(name: str, held: Sequence[Line]) -> None:
-    """Draw the work on this data set while it is under way, else what came of the last and the way to begin anew."""
-    work = work_at(work_key(name))
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Making profiles", "Looking for cases…", "data_make", "cases")
+    """Draw the making of profiles for this data set while it runs, else what came of the last and the way to start."""
+    if draw_job(Profiling, "data_make", name):
         return
-    if work is not None and work.error:
-        st.error(plain(work.error), icon=":material/cloud_off:")
-    if work is not None and isinstance(work.result, Made):
-        _draw_made(work.result)
     looked_at = any(line.word is not None for line in held)
     with st.expander("Make profiles", icon=":material/person_add:", expanded=not looked_at, key="data_make_box"):
-        _ask(name, [line.case for line in held])
+        _ask([line.case for line in held])
 
 
-def _ask(name: str, cases: Sequence[Case]) -> None:
+def _ask(cases: Sequence[Case]) -> None:
     left, right = st.columns(2)
     with left:
         maker = ask_seat("data", "profiler", label="Made by", kinds=(BY_RULE,))
@@ -100,57 +88,13 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
     again = st.checkbox(
         "Also where this maker has been before", key="data_make_again", help="A new version then counts for the case."
     )
-    try:
-        known = (registry().spec(maker).name if by_model else MADE_BY) if maker != OTHER else None
-        problem = "Name the model first." if maker == OTHER else None
-        if by_model and maker != OTHER and (missing := registry().missing_key(maker, base_url=address)):
-            problem = f"{maker} needs a key: set the environment variable {missing} and start the dashboard again."
-        todo = pending(Store(), cases, known, again=again) if known else []
-    except AnamnesisError as error:
-        known, problem, todo = None, str(error), []
-    if problem:
-        st.warning(plain(problem), icon=":material/key:")
-    if by_model and known and todo:
-        draw_estimate(estimate(todo, maker, registry(), of=len(cases), base_url=address))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        pressed = st.button(
-            f"Make profiles of {counted(len(todo), 'case')}",
-            type="primary",
-            icon=":material/person_add:",
-            key="data_make_go",
-            **only("run", disabled=not todo or bool(problem)),
-        )
-        if todo:
-            done = f"{len(cases) - len(todo):,} of {len(cases):,} are done. " if len(todo) < len(cases) else ""
-            st.caption(f"{done}It goes on in the background; what is made by then is kept when it is stopped.")
-        elif cases:
-            st.caption("This maker has looked at every case.")
-    if pressed:
-        begin_making(Store(), name, todo, maker if by_model else None, again=True, base_url=address)
-        st.rerun()
-
-
-def _draw_made(made: Made) -> None:
-    """Say what came of the work that is over, and what failed."""
-    if made.made:
-        reasons = ", ".join(f"{reason_words(reason).lower()}: {number:,}" for reason, number in made.reasons.items())
-        words = [f"{maker_words(made.made_by)}: {counted(made.made, 'case')} looked at, {made.suitable:,} suitable."]
-        words += [f"Not suitable: {reasons}."] if reasons else []
-        words += [f"{counted(made.dropped, 'fact')} did not hold and were left out."] if made.dropped else []
-        words += [f"{counted(made.remaining, 'case')} left."] if made.remaining else []
-        if made.calls:
-            cost = "cost unknown" if made.cost_usd is None else money(made.cost_usd)
-            words.append(f"{counted(made.calls, 'call')}, {cost}.")
-        st.success(plain(" ".join(words)), icon=":material/check:")
-    if made.gave_up:
-        st.error(plain(f"{made.gave_up} What was made until then is kept."), icon=":material/cloud_off:")
-    if made.failures:
-        with st.expander(f"{counted(len(made.failures), 'case')} without a profile, and why", icon=":material/report:"):
-            table = [{"Case": one.case_key.partition("/")[2], "Why": one.why} for one in made.failures[:_MOST_FAILURES]]
-            st.dataframe(table, hide_index=True)
-            st.caption(
-                "A failure says nothing about the case: it is not counted as unsuitable, and can be tried again."
-            )
+    if maker == OTHER:
+        st.warning("Name the model first.", icon=":material/key:")
+        return
+    missing = registry().missing_key(maker, base_url=address) if by_model else None
+    problem = f"{maker} needs a key: set the environment variable {missing} and start the dashboard again."
+    job = Profiling(tuple(cases), maker if by_model else None, again, base_url=address)
+    draw_start(job, "Make profiles", "person_add", "data_make_go", problem=problem if missing else None)
 
 
 def draw_suitability(name: str, held: Sequence[Line]) -> None:

@@ -230,7 +230,7 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
         if judge is not None and judged:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
-            draw_form(trials, "failures", "all of these conversations")
+            draw_form(trials, "failures")
 
 
 def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[str, ...]) -> None:

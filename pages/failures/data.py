@@ -6,7 +6,8 @@ import pandas as pd
 
 from core import access
 from core.events import Format
-from core.jobs.judging import judging
+from core.jobs.ask_job import job_work
+from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Row
 from core.measures.belief import Beliefs, Calibration, belief_rows, calibrations, curves
@@ -72,7 +73,7 @@ def attributing(
     ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
     goes on to be shown.
     """
-    extract, busy = Causes(Store().path, GROUPS[group], rule, judge), (marking(), judging())
+    extract, busy = Causes(Store().path, GROUPS[group], rule, judge), (marking(), job_work(FactsJudging))
     place = ("causes", str(extract.path), str(access.sees()), group, rule, *(judge or ()))
     last = _LAST.get(place, extract)
     if not again and any(work is not None and work.running for work in busy) and (known := work_at(last)) is not None:

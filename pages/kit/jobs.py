@@ -12,11 +12,15 @@ from core.debugger.question import Ask, ask_model, outcome_of
 from core.errors import AnamnesisError
 from core.events import Called
 from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_work
 from core.jobs.estimate import Estimate
 from core.live.session import Session
 from core.measures.base import Measure
 from core.measures.missing import seconds_for
+from core.models.registry import load_registry
+from core.store.database import Store
 from core.work import Work
+from pages.kit.cached import cached_query
 from pages.kit.look import counted, duration, faults_said, in_callback, money, plain, price, tokens_of
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import only
@@ -41,39 +45,63 @@ def draw_estimate(size: Estimate) -> None:
             st.caption(plain(size.prices))
 
 
-def draw_begin(
-    sized: Callable[[], Estimate],
-    done: str,
-    label: str,
-    icon: str,
-    key: str,
-    begin: Callable[..., object],
-    *args: Any,
-    **kwargs: Any,
-) -> None:
-    """Draw what a job will take, and the button that begins it; where nothing is left to do, that it is ``done``.
+def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
+    """Draw how far the job of a kind is, with the way to stop it, and return whether it runs; else what came of it."""
+    work = job_work(kind, apart)
+    if work is None:
+        return False
+    if work.running:
+        st.fragment(draw_work, run_every=1.0)(work, kind.title, f"Reading the {kind.items}…", key, kind.items)
+        return True
+    if work.error:
+        st.error(plain(work.error), icon=":material/cloud_off:")
+    elif work.result is not None:
+        shortfall = kind.shortfall(work.result)
+        say = st.warning if shortfall else st.success
+        say(plain(" ".join([*kind.summary(work.result), *shortfall])), icon=":material/forum:")
+        if work.result.remarks:
+            with st.expander(f"Which {kind.items} lack a result, and why", icon=":material/report:"):
+                st.dataframe([{"Item": item, "Why": why} for item, why in work.result.remarks], hide_index=True)
+    return False
 
-    What keeps it from being ``sized`` is said in its sentence, without a button.
-    """
+
+def draw_start(
+    job: AskJob[Any], label: str, icon: str, key: str, budget_usd: float | None = None, problem: str | None = None
+) -> None:
+    """Draw what a job will take, and the button that starts it, unless there is a ``problem``, in a sentence."""
+    if problem:
+        st.warning(plain(problem), icon=":material/key:")
     try:
-        size = sized()
+        # cases would have to be hashed, which takes as long as the estimate
+        size = estimate_job(job, Store(), load_registry()) if hasattr(job, "cases") else _size(job)
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/info:")
         return
     if size.todo:
         draw_estimate(size)
     else:
-        st.markdown(done)
+        st.markdown(f"All of these {job.items} are {job.participle}, under these prompts.")
     st.button(
         label,
         icon=f":material/{icon}:",
         type="primary",
         key=key,
-        on_click=in_callback(begin),
-        args=args,
-        kwargs=kwargs,
-        **only("run", disabled=not size.todo),
+        on_click=in_callback(begin_job),
+        args=(job,),
+        kwargs={"budget_usd": budget_usd},
+        **only("run", disabled=not size.todo or bool(problem)),
     )
+
+
+@cached_query("Counting what is to be asked…")
+def _size(job: AskJob[Any]) -> Estimate:
+    return estimate_job(job, Store(), load_registry())
+
+
+def ask_budget(key: str, where: Any = st) -> float | None:
+    """Ask where a job is to stop."""
+    budget: float | None = where.number_input("Stop at US dollars", 0.0, None, None, key=key, placeholder="No limit")
+    return budget or None
 
 
 def draw_work(

@@ -32,13 +32,14 @@ from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
-from core.jobs.judging import FactsWanted, begin_judging
+from core.jobs.ask_job import begin_job
+from core.jobs.judging import FactsJudging
 from core.jobs.plan import header_of
-from core.jobs.profiling import begin_making
+from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
-from core.jobs.regrade import Regrading, begin_regrading
+from core.jobs.regrade import Regrading
 from core.jobs.release.importing import begin_import
-from core.jobs.solving import Solving, begin_solving
+from core.jobs.solving import Solving
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
@@ -486,10 +487,10 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "read another's conversation": lambda store, _: nothing(load_trial("of-rita")),
     "read another's journal": lambda store, _: read_header(journal_path("bench-rita")),
     "ask a model": lambda store, _: ask_model("openai/gpt-4o", lambda voice, pack: None, "x"),  # type: ignore[arg-type,return-value]
-    "have conversations judged": lambda store, _: begin_judging(FactsWanted("openai/gpt-4o")),
-    "grade again": lambda store, _: begin_regrading(Regrading(("run0",), "reference/names")),
-    "solve beginnings": lambda store, _: begin_solving(Solving("reference/solver")),
-    "make profiles": lambda store, _: begin_making(store, "library", library()[:1]),
+    "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
+    "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
+    "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
+    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),

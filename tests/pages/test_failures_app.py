@@ -206,7 +206,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: O
         size = {metric.label: metric.value for metric in settled(app).metric}
         assert (size["Conversations to judge"], size["Model calls"], size["Cost"]) == ("3", "3", "$0.00")
         button(app, "Judge").click().run()
-        run_until(app, lambda page: "conversations judged by openai/judge" in words(page).replace("\\", ""))
+        run_until(app, lambda page: "3 conversations by openai/judge" in words(page).replace("\\", ""))
         app = settled(open_page("failures"))
         assert len(provider.bodies) == 3
     assert trouble(app) == []

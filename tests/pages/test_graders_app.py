@@ -128,7 +128,7 @@ def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open)
         "0",
     ]
     button(app, "Grade again").click().run()
-    run_until(app, lambda app: "11 answers graded by Reference grader" in words(app))
+    run_until(app, lambda app: "Graded 11 answers by reference" in words(app))
     with Store(database).read() as cursor:
         newest = latest_grades(cursor, "t000")
     assert [(grade.grader, grade.verdict) for grade in newest] == [(THIRD, "correct")]

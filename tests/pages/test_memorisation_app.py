@@ -12,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets.select import select
 from core.figures.histogram import histogram
-from core.jobs.completing import Options, complete_cases
+from core.jobs.ask_job import run_job
+from core.jobs.completing import Completing
 from core.measures.memorisation import halves
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -31,7 +32,7 @@ def knows_one(body: dict[str, Any]) -> str:
 def test_an_empty_database_says_how_to_begin(open_page: Open) -> None:
     app = open_page("memorisation")
     assert trouble(app) == []
-    assert "python -m core meld --model MODEL" in words(app)
+    assert "python -m core job completions --model MODEL" in words(app)
 
 
 def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None
 
 def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(open_page: Open, database: Path) -> None:
     with running(knows_one) as provider:
-        complete_cases(CASES, "openai/fake", load_registry(), Store(database), Options(provider.base_url))
+        run_job(Completing(tuple(CASES), "openai/fake", base_url=provider.base_url), Store(database), load_registry())
     app = open_page("memorisation")
     assert trouble(app) == []
     (models,) = [frame.value for frame in app.dataframe if "Median similarity" in frame.value.columns]

@@ -78,7 +78,7 @@ def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     assert {m.label: m.value for m in app.metric}["Conversations to solve"] == "2"
     button(app, "Ask the solver").click()
     run_until(app, lambda app: not has_button(app, "Stop") and "No solver was asked" not in words(app))
-    assert "2 conversations answered by" in words(app)
+    assert "of 2 conversations" in words(app)
     assert trouble(app) == []
     assert accuracy(app)["openai/a"]["x"] == [0, 0.2, 0.4, 0.6, 0.8, 1]
     assert button(app, "Ask the solver").disabled, "nothing is left to ask"

@@ -4,44 +4,29 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.estimate import Estimate
-from core.jobs.regrade import FREE, Regrading, begin_regrading, estimate, regrading
-from core.models.registry import load_registry
-from core.store.database import Store
+from core.jobs.regrade import FREE, Regrading
 from pages.judges.graders.accuracy import draw_accuracy
 from pages.judges.graders.agreement import draw_agreement, draw_contradictions
 from pages.judges.graders.data import Graders, graders, offers
 from pages.judges.graders.differences import draw_differences
-from pages.kit.cached import cached_query
 from pages.kit.controls import choose_several
-from pages.kit.jobs import draw_estimate, draw_work
-from pages.kit.look import QUESTION_TYPE, in_callback, plain
+from pages.kit.jobs import ask_budget, draw_job, draw_start
+from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
 from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
 from pages.kit.view import View, ask_view
-from pages.kit.visitor import only
 
 _OWN = "each run's own"
 
 
 def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
     """Draw the form, or how far a re-grading is that is under way."""
-    work = regrading()
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Grading", "Reading the answers…", "graders_again", "answers")
+    if draw_job(Regrading, "graders_again"):
         return
-    if work is not None and work.error:
-        st.error(plain(work.error), icon=":material/cloud_off:")
-    elif work is not None and (done := work.result) is not None:
-        words = f"{done.answers:,} answers graded by {model_name(done.grader)}: {done.changed:,} verdicts changed."
-        words += f" {done.failed:,} could not be graded ({done.failure}); they keep their verdicts." * bool(done.failed)
-        words += f" {done.stopped} What was graded is kept; the same again goes on." if done.stopped else ""
-        (st.warning if done.failed or done.stopped else st.success)(plain(words), icon=":material/rule:")
     st.caption(
         "Every verdict is kept, and the newest counts in all figures. The same words to the same right answer are "
         "asked about once. A provider’s failure replaces no verdict."
@@ -71,9 +56,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
                 help="Under another pack the grader is told apart by the pack's name.",
             )
             address = ask_address("graders")
-            budget = st.number_input(
-                "Stop at US dollars", 0.0, None, None, key="graders_again_budget", placeholder="No limit"
-            )
+            budget = ask_budget("graders_again_budget")
             fresh = st.toggle(
                 "Ask about every answer again",
                 key="graders_again_fresh",
@@ -87,28 +70,8 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
         st.info("Choose at least one run.", icon=":material/checklist:")
         return
     prompts = None if pack == _OWN else pack
-    wanted = Regrading(chosen, grader, prompts, tuple(types or FREE), None, address, fresh)
-    try:
-        size = _estimate(wanted)
-    except AnamnesisError as error:
-        st.info(plain(str(error)), icon=":material/info:")
-        return
-    draw_estimate(size)
-    st.button(
-        "Grade again",
-        icon=":material/rule:",
-        type="primary",
-        on_click=in_callback(begin_regrading),
-        args=(wanted,),
-        kwargs={"budget_usd": budget},
-        key="graders_again_start",
-        **only("run", disabled=not size.todo),
-    )
-
-
-@cached_query("Counting the answers…")
-def _estimate(wanted: Regrading) -> Estimate:
-    return estimate(wanted, load_registry(), Store())
+    job = Regrading(tuple(chosen), grader, prompts, tuple(types or FREE), None, fresh, base_url=address)
+    draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
 
 _SECTIONS = {

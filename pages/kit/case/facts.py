@@ -18,11 +18,9 @@ from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.estimate import Estimate
-from core.jobs.judging import FactsWanted, begin_judging, estimate, judging
+from core.jobs.judging import FactsJudging
 from core.measures.failures import beside_people
 from core.measures.ledger.marks import MEASURED, Ledger, coverage, disagreements, ledger
-from core.models.registry import load_registry
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.facts import FactSet, Judge, facts_saved, judged_of_trial, judges, save_facts
@@ -32,7 +30,7 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.chat import message
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
-from pages.kit.jobs import draw_begin, draw_question, draw_work
+from pages.kit.jobs import ask_budget, draw_job, draw_question, draw_start
 from pages.kit.look import faults_said, plain
 from pages.kit.names import model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
@@ -403,29 +401,13 @@ def draw_patient(trial_id: str | None, key: str) -> None:
         if trial_id is None:
             st.caption("It can be judged once the trial has come to its end and is stored.")
         else:
-            draw_form((trial_id,), key, "this conversation")
+            draw_form((trial_id,), key)
 
 
-def draw_form(trials: Sequence[str], key: str, what: str) -> None:
-    """Draw the form that has these conversations judged, or how far a judging is; ``what`` names them in words."""
-    work = judging(trials[0] if len(trials) == 1 else None)
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Judging patients", "Reading the conversations…", f"{key}_work")
+def draw_form(trials: Sequence[str], key: str) -> None:
+    """Draw the form that has these conversations judged, or how far a judging is."""
+    if draw_job(FactsJudging, f"{key}_work", trials[0] if len(trials) == 1 else ""):
         return
-    if work is not None and work.error:
-        st.error(plain(work.error), icon=":material/cloud_off:")
-    elif work is not None and (done := work.result) is not None:
-        words = [
-            f"{done.judged:,} conversations judged by {model_name(done.model)}: {done.with_any:,} hold something "
-            "withheld or invented.",
-            f"{done.dropped:,} verdicts were dropped: their quotation is not there." if done.dropped else "",
-            f"{done.failed:,} could not be judged and are asked again next time ({done.failure})."
-            if done.failed
-            else "",
-            f"{done.stopped} What was judged is kept; the same again goes on." if done.stopped else "",
-        ]
-        say = st.warning if done.failed or done.stopped else st.success
-        say(plain(" ".join(filter(None, words))), icon=":material/gavel:")
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     with left:
         model = ask_seat(f"{key}_facts", "grader", label="Model that judges")
@@ -434,25 +416,9 @@ def draw_form(trials: Sequence[str], key: str, what: str) -> None:
         return
     with middle:
         address = ask_address(f"{key}_facts")
-    budget = right.number_input(
-        "Stop at US dollars", 0.0, None, None, key=f"{key}_facts_budget", placeholder="No limit"
-    )
+    budget = ask_budget(f"{key}_facts_budget", right)
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    wanted = FactsWanted(model, trials=tuple(trials), base_url=address)
-    draw_begin(
-        lambda: _size(wanted),
-        f"This model has judged {what} under these prompts.",
-        "Judge",
-        "gavel",
-        f"{key}_facts_go",
-        begin_judging,
-        wanted,
-        budget_usd=budget or None,
-    )
-
-
-@cached_query("Counting the conversations…")
-def _size(wanted: FactsWanted) -> Estimate:
-    return estimate(Store(), wanted, load_registry())
+    job = FactsJudging(model, trials=tuple(trials), base_url=address)
+    draw_start(job, "Judge", "gavel", f"{key}_facts_go", budget)

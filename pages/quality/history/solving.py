@@ -12,16 +12,14 @@ from core.figures.style import ACCURACY, Axis
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, PrefixPoint, prefix_points, read_prefixes
 from core.frameworks.consultation.queries import Solver
-from core.jobs.estimate import Estimate
-from core.jobs.solving import SOLVED, Solving, begin_solving, estimate, solving, solving_framework
-from core.models.registry import load_registry
+from core.jobs.solving import SOLVED, Solving, solving_framework
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
 from pages.kit.cases import choose_case, draw_ways_on, excluded_in_words, forget
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
-from pages.kit.jobs import draw_begin, draw_work
+from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, VERDICT, plain
 from pages.kit.names import model_colours, model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
@@ -145,17 +143,8 @@ def draw_solving(view: View, solver: Solver | None) -> None:
         )
         with st.expander("Accuracy over the dialogue as a table", icon=":material/table:"):
             draw_table(table, "history-accuracy-curve", percents("Dialogue done"))
-    work = solving()
-    if work is not None and work.running:
-        st.fragment(draw_work, run_every=1.0)(work, "Solving", "Reading the conversations…", "history_solving")
+    if draw_job(Solving, "history_solving"):
         return
-    if work is not None and work.error:
-        st.error(plain(work.error), icon=":material/cloud_off:")
-    elif work is not None and (done := work.result) is not None:
-        said = f"{done.solved:,} conversations answered by {model_name(done.solver)}."
-        said += f" {done.failed:,} lack an answer and are asked again next time ({done.failure})." * bool(done.failed)
-        said += f" {done.stopped} What was answered is kept; the same again goes on." if done.stopped else ""
-        (st.warning if done.failed or done.stopped else st.success)(plain(said), icon=":material/quiz:")
     with st.expander("Ask a solver", icon=":material/quiz:", expanded=solver is None, key="history_solving_form"):
         _draw_form(view)
 
@@ -216,9 +205,7 @@ def _draw_form(view: View) -> None:
     if is_model(solver) or (grader and is_model(grader)):
         with middle:
             address = ask_address("history_solving")
-        budget = right.number_input(
-            "Stop at US dollars", 0.0, None, None, key="history_solving_budget", placeholder="No limit"
-        )
+        budget = ask_budget("history_solving_budget", right)
     if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, known.name):
         st.warning(plain(problem), icon=":material/key:")
         return
@@ -231,19 +218,5 @@ def _draw_form(view: View) -> None:
         datasets=view.datasets or None,
         specialties=view.specialties or None,
     )
-    wanted = Solving(solver, talks, (question,), grader, limit=int(limit), base_url=address)
-    draw_begin(
-        lambda: _size(wanted),
-        "This solver has answered all of these under this prompt.",
-        "Ask the solver",
-        "quiz",
-        "history_solving_begin",
-        begin_solving,
-        wanted,
-        budget_usd=budget or None,
-    )
-
-
-@cached_query("Counting the conversations…")
-def _size(wanted: Solving) -> Estimate:
-    return estimate(Store(), wanted, load_registry())
+    job = Solving(solver, talks, question, grader, limit=int(limit), base_url=address)
+    draw_start(job, "Ask the solver", "quiz", "history_solving_begin", budget)

@@ -16,7 +16,7 @@ KEY = "library/cardiology-1"
 
 def test_profiles_by_rule_are_made_where_cases_have_none_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", ONE]) == 0
-    assert "Skipped 1 cases that have a profile; --again makes them anew." in capsys.readouterr().out
+    assert "1 were judged before and left alone." in capsys.readouterr().out
     assert main(["profile", ONE, "--again"]) == 0
     assert "Judged 1 cases by rules-4: 1 can become a patient." in capsys.readouterr().out
     assert main(["profile", "show", KEY]) == 0
@@ -38,7 +38,7 @@ def test_a_dry_run_says_what_it_would_take_and_starts_nothing(capsys: pytest.Cap
     assert "Prices: genai-prices" in said.out
     assert said.err == ""
     assert main(["profile", ONE, "--again", "--dry-run"]) == 0
-    assert "1 of 1 cases would be judged by rule." in capsys.readouterr().out
+    assert "1 cases to judge, 0 judged before.\nNo model is called" in capsys.readouterr().out
 
 
 def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
 def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     with running([failing(400, "too long")]) as provider:
         assert main(["profile", ONE, "--model", "openai/test", "--base-url", provider.base_url]) == 1
-    assert f"No profile for {KEY}:" in capsys.readouterr().err
+    assert f"{KEY}:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm, Trial
+from core.jobs.ask_job import Outcome, run_job
 from core.jobs.engine import Options
 from core.jobs.plan import trials_of
-from core.jobs.regrade import Regraded, Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.measures.accuracy import accuracy
 from core.store.database import Store
@@ -84,10 +85,16 @@ _WRONG: dict[str, list[tuple[str, Any, Any]]] = {
 }
 
 
-def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> Regraded:
+def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> Outcome:
     options = Options(changes.pop("concurrency", 4), changes.pop("budget_usd", None))
     wanted = Regrading((header.run_id,), grader, **{"base_url": provider.base_url, **changes})
-    return regrade(wanted, registry(*own), options)
+    return run_job(wanted, Store(), registry(*own), options)
+
+
+def judged_before(outcome: Outcome) -> tuple[str, int]:
+    """Return the grader and how many answers it has judged; nothing was graded now."""
+    assert (outcome.done, outcome.failed, outcome.stopped) == (0, 0, None)
+    return outcome.by, outcome.kept
 
 
 def grades() -> list[tuple[str, str, int]]:

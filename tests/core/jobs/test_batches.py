@@ -16,11 +16,12 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs import engine
+from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.estimate import estimate as estimate_run
-from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
+from core.jobs.judging import TermsJudging
 from core.jobs.progress import Progress, Stop, status
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.journal import ReplyLine, read_lines
 from core.models import batches
@@ -70,9 +71,9 @@ def talks(db: Path) -> int:
     return 6
 
 
-def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> JudgingOutcome:
-    wanted = TermsWanted("openai/judge", base_url=provider.base_url)
-    return judge(Store(), wanted, batched(own), Options(**{"concurrency": 2, **options}), stop)
+def judged(provider: BatchProvider, own: Path, stop: Stop | None = None, **options: Any) -> Outcome:
+    wanted = TermsJudging("openai/judge", base_url=provider.base_url)
+    return run_job(wanted, Store(), batched(own), Options(**{"concurrency": 2, **options}), stop)
 
 
 def replies() -> list[ReplyLine]:
@@ -94,11 +95,11 @@ def test_a_judging_goes_as_one_batch_at_half_the_price(
             told.append(now["batch"])
         words.add(progress.in_words())
 
-    wanted = TermsWanted("openai/judge", base_url=provider.base_url)
-    thought = estimate(Store(), wanted, batched(own))
+    wanted = TermsJudging("openai/judge", base_url=provider.base_url)
+    thought = estimate_job(wanted, Store(), batched(own))
     assert thought.prices == "Prices: models file, halved for a batch."
     done = judged(provider, own, on_progress=look)
-    assert (done.judged, done.calls, done.cost_usd) == (talks, talks, pytest.approx(talks * 0.009))
+    assert (done.done, done.calls, done.cost_usd) == (talks, talks, pytest.approx(talks * 0.009))
     (made,) = provider.made.values()
     assert (made.endpoint, made.urls, len(made.asked)) == ("/v1/chat/completions", {"/v1/chat/completions"}, talks)
     assert not any({"stream", "stream_options"} & body.keys() for body in made.asked.values())
@@ -125,10 +126,10 @@ def test_a_process_that_ends_finds_its_batch_again(
     if lost:
         provider.unheard = 1
     stopped = judged(provider, own, stop, on_progress=leave)
-    assert (stopped.judged, stopped.stopped, len(provider.made)) == (0, "The machine is switched off.", 1)
+    assert (stopped.done, stopped.stopped, len(provider.made)) == (0, "The machine is switched off.", 1)
     provider.held = False
     done = judged(provider, own)
-    assert (done.judged, len(provider.made), provider.charged) == (talks, 1, talks)
+    assert (done.done, len(provider.made), provider.charged) == (talks, 1, talks)
     assert done.cost_usd == pytest.approx(talks * 0.009)
     assert judged(provider, own).kept == talks
     assert len(provider.made) == 1
@@ -173,7 +174,7 @@ def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchPro
 
     provider.script = script
     done = judged(provider, own)
-    assert (done.judged, done.failed) == (5, 1)
+    assert (done.done, done.failed) == (5, 1)
     assert done.failure.endswith(
         "the provider answered HTTP 400 (no such thing); check the model's name and its settings in the models file."
     )
@@ -187,7 +188,7 @@ def test_a_refused_batch_ends_the_job_in_a_sentence(provider: BatchProvider, own
     with pytest.raises(AnamnesisError, match=r"openai/judge: its provider refused the batch \(Enqueued token limit"):
         judged(provider, own)
     provider.refused = ""
-    assert judged(provider, own).judged == talks
+    assert judged(provider, own).done == talks
 
 
 def test_a_budget_holds_in_batches(provider: BatchProvider, own: Path, talks: int) -> None:
@@ -199,7 +200,7 @@ def test_a_budget_holds_in_batches(provider: BatchProvider, own: Path, talks: in
 
 def test_who_has_no_batch_api_is_told_before_anything_is_sent(provider: BatchProvider, talks: int) -> None:
     with pytest.raises(UsageError, match="openai/judge is not known to have a batch API: leave --batch out, or set"):
-        judge(Store(), TermsWanted("openai/judge", base_url=provider.base_url), batched(), Options())
+        run_job(TermsJudging("openai/judge", base_url=provider.base_url), Store(), batched(), Options())
     assert provider.made == {}
     header = begun(plan(1, arms=TALK, base_url=provider.base_url))
     with pytest.raises(UsageError, match="A dialogue cannot wait for batches"):
@@ -229,8 +230,8 @@ def test_a_grader_of_two_steps_makes_two_batches_and_a_campaign_on_paper_goes_to
     assert [len(made.asked) for made in provider.made.values()] == [8]
     fold(Store())
     provider.made.clear()
-    graded = regrade(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), batched(own))
-    assert (graded.answers, graded.calls) == (4, 8)
+    graded = run_job(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), Store(), batched(own))
+    assert (graded.done, graded.calls) == (4, 8)
     assert provider.requests == []
     assert [len(made.asked) for made in provider.made.values()] == [4, 4]
 
@@ -238,8 +239,8 @@ def test_a_grader_of_two_steps_makes_two_batches_and_a_campaign_on_paper_goes_to
 def test_azure_is_asked_in_its_own_words(provider: BatchProvider, talks: int, tmp_path: Path) -> None:
     own = tmp_path / "azure.toml"
     own.write_text('[models."azure/judge"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    wanted = TermsWanted("azure/judge", base_url=provider.root_url)
-    assert judge(Store(), wanted, batched(own), Options()).judged == talks
+    wanted = TermsJudging("azure/judge", base_url=provider.root_url)
+    assert run_job(wanted, Store(), batched(own), Options()).done == talks
     (made,) = provider.made.values()
     assert (made.endpoint, made.urls) == ("/chat/completions", {"/chat/completions"})
 
@@ -252,5 +253,5 @@ def test_a_batch_that_was_made_without_anybody_hearing_of_it_is_found_later(
     provider.unheard = 1
     with pytest.raises(AnamnesisError, match="its provider did not make a batch: the provider answered HTTP 503"):
         judged(provider, own)
-    assert judged(provider, own).judged == talks
+    assert judged(provider, own).done == talks
     assert (len(provider.made), provider.charged) == (1, talks)

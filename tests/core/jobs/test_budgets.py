@@ -16,12 +16,12 @@ import pytest
 
 from core.case import Case
 from core.frameworks.base import Arm
-from core.jobs.completing import Options as Completing
-from core.jobs.completing import complete_cases
+from core.jobs.ask_job import run_job
+from core.jobs.completing import Completing
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, TermsWanted, judge
-from core.jobs.profiling import make_profiles
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.profiling import Profiling
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -69,33 +69,31 @@ def regrading(provider: FakeProvider) -> Go:
     for header in headers:
         carry_out(header, load_registry(), Options())
     wanted = Regrading(tuple(header.run_id for header in headers), "openai/kind", base_url=provider.base_url)
-    return lambda budget, at_once: regrade(wanted, load_registry(), Options(at_once, budget))
+    return lambda budget, at_once: run_job(wanted, Store(), load_registry(), Options(at_once, budget))
 
 
-def judging(wanted: type[TermsWanted] | type[FactsWanted], **more: Any) -> Callable[[FakeProvider], Go]:
+def judging(wanted: type[TermsJudging] | type[FactsJudging], **more: Any) -> Callable[[FakeProvider], Go]:
     def prepared(provider: FakeProvider) -> Go:
         copy_of(six_talks, Store().path.parent)
         asked = wanted("openai/judge", base_url=provider.base_url, **more)
-        return lambda budget, at_once: judge(Store(), asked, load_registry(), Options(at_once, budget))
+        return lambda budget, at_once: run_job(asked, Store(), load_registry(), Options(at_once, budget))
 
     return prepared
 
 
 def profiles(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
-    return lambda budget, at_once: make_profiles(
-        Store(), cases, "openai/profiler", base_url=provider.base_url, budget_usd=budget, concurrency=at_once
-    )
+    job = Profiling(tuple(cases), "openai/profiler", base_url=provider.base_url)
+    return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
 def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
-    return lambda budget, at_once: complete_cases(
-        cases, "openai/completer", load_registry(), Store(), Completing(provider.base_url, at_once, budget_usd=budget)
-    )
+    job = Completing(tuple(cases), "openai/completer", base_url=provider.base_url)
+    return lambda budget, at_once: run_job(job, Store(), load_registry(), Options(at_once, budget))
 
 
 JOBS: dict[str, Callable[[FakeProvider], Go]] = {
-    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsWanted),
-    "facts": judging(FactsWanted, which="all"), "profiles": profiles, "completions": completions,
+    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsJudging),
+    "facts": judging(FactsJudging, all_=True), "profiles": profiles, "completions": completions,
 }  # fmt: skip
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from core import paths
 from core.errors import UsageError
-from core.jobs.regrade import Regraded
 from core.journal import GradesLine, ReplyLine, RunHeader, journal_path, read_lines
 from core.store.database import Store
-from tests.core.jobs.regrading import ANSWERS, CALLS, Judges, a_run, again, grades, means
+from tests.core.jobs.regrading import ANSWERS, CALLS, Judges, a_run, again, grades, judged_before, means
 from tests.core.jobs.workshop import raw_trials
 from tests.support.fake_provider import FakeProvider
 
@@ -34,8 +33,9 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(
     before = raw_trials(graded.run_id)
     judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
     outcome = again(graded, provider, "openai/kind")
-    assert (outcome.grader, outcome.answers, outcome.changed, outcome.failed) == ("openai/kind", ANSWERS, ANSWERS, 0)
-    assert (outcome.judged, outcome.stopped) == (0, None)
+    assert (outcome.by, outcome.done, outcome.failed) == ("openai/kind", ANSWERS, 0)
+    assert outcome.counts["changed"] == ANSWERS
+    assert (outcome.kept, outcome.stopped) == (0, None)
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 1.0}
     assert grades() == [
         ("frq", "openai/kind:correct", 4),
@@ -47,7 +47,7 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(
     assert raw_trials(graded.run_id) == before
     assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
     # equal responses are asked about once
-    assert (len(provider.requests), outcome.calls, outcome.saved) == (CALLS, CALLS, ANSWERS - 2)
+    assert (len(provider.requests), outcome.calls, outcome.counts["saved"]) == (CALLS, CALLS, ANSWERS - 2)
     lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
     assert len(lines) == ANSWERS
     replies = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, ReplyLine)]
@@ -61,30 +61,30 @@ def test_what_was_asked_for_one_run_serves_another(graded: RunHeader, provider: 
     again(graded, provider, "openai/kind")
     other = a_run(provider, seed=21)
     outcome = again(other, provider, "openai/kind")
-    assert (outcome.answers, outcome.saved, len(provider.requests)) == (ANSWERS, ANSWERS, CALLS)
+    assert (outcome.done, outcome.counts["saved"], len(provider.requests)) == (ANSWERS, ANSWERS, CALLS)
     assert again(other, provider, "openai/strict").calls == CALLS  # the run's own verdicts say nothing of prompts
 
 
 def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader, provider: FakeProvider) -> None:
     """Verdicts that count already are left alone; where another's were newer, the known ones are given again."""
-    assert again(graded, provider, "openai/strict") == Regraded("openai/strict", 1, 0, 0, 0, ANSWERS, 0)
+    assert judged_before(again(graded, provider, "openai/strict")) == ("openai/strict", ANSWERS)
     again(graded, provider, "openai/kind")
     provider.requests.clear()
     second = again(graded, provider, "openai/kind")
-    assert (second.answers, second.judged, means()["frq"]) == (0, ANSWERS, 1.0)
-    assert again(graded, provider, "openai/strict").changed == ANSWERS
+    assert (second.done, second.kept, means()["frq"]) == (0, ANSWERS, 1.0)
+    assert again(graded, provider, "openai/strict").counts["changed"] == ANSWERS
     assert means()["frq"] == 0.0
     asked = len(provider.requests)
     third = again(graded, provider, "openai/kind")
-    assert (third.changed, third.saved, len(provider.requests)) == (ANSWERS, ANSWERS, asked)
+    assert (third.counts["changed"], third.counts["saved"], len(provider.requests)) == (ANSWERS, ANSWERS, asked)
     assert means()["frq"] == 1.0
 
 
 def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader, provider: FakeProvider) -> None:
     for _ in range(2):
-        outcome = again(graded, provider, "openai/kind", fresh=True)
+        outcome = again(graded, provider, "openai/kind", again=True)
         # a list without numbers is read before its names are judged: it may decline
-        assert (outcome.answers, outcome.saved, outcome.calls) == (ANSWERS, 0, 4 * 2 + 4 * 2)
+        assert (outcome.done, outcome.counts["saved"], outcome.calls) == (ANSWERS, 0, 4 * 2 + 4 * 2)
     assert len(provider.requests) == 2 * outcome.calls
     assert ("frq", "openai/kind:correct", 8) in grades()
 
@@ -94,13 +94,13 @@ def test_prompts_make_another_grader_only_where_the_grader_reads_them(
 ) -> None:
     same = a_pack(tmp_path / "same", "doctor.md", "\nBe kind.\n")
     mine = a_pack(tmp_path / "mine", "grader_judge.md", "\nMind synonyms.\n")
-    assert again(graded, provider, "openai/kind").grader == "openai/kind"
-    assert again(graded, provider, "openai/kind", prompts=same) == Regraded("openai/kind", 1, 0, 0, 0, ANSWERS, 0)
+    assert again(graded, provider, "openai/kind").by == "openai/kind"
+    assert judged_before(again(graded, provider, "openai/kind", prompts=same)) == ("openai/kind", ANSWERS)
     other = again(graded, provider, "openai/kind", prompts=mine)
-    assert (other.grader, other.answers, other.calls) == ("openai/kind [mine]", ANSWERS, CALLS)
+    assert (other.by, other.done, other.calls) == ("openai/kind [mine]", ANSWERS, CALLS)
     assert str(provider.bodies[-1]["messages"]).count("Mind synonyms.") == 1
     twin = a_pack(tmp_path / "twin", "grader_judge.md", "\nMind synonyms.\n")
-    assert again(graded, provider, "openai/kind", prompts=twin).answers == 0
+    assert again(graded, provider, "openai/kind", prompts=twin).done == 0
     with Store().read() as cursor:
         hashes = cursor.execute("SELECT grader, prompt_hash FROM grades WHERE rule = 'frq' GROUP BY ALL ORDER BY ALL")
         found = dict(hashes.fetchall())
@@ -109,15 +109,15 @@ def test_prompts_make_another_grader_only_where_the_grader_reads_them(
 
 
 def test_a_part_of_the_answers(graded: RunHeader, provider: FakeProvider) -> None:
-    assert again(graded, provider, "openai/kind", question_types=("frq",)).answers == 4
+    assert again(graded, provider, "openai/kind", types=("frq",)).done == 4
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 0.0}
-    assert again(graded, provider, "openai/kind", limit=3).answers == 1  # the third of these was judged before
-    assert again(graded, provider, "openai/kind").answers == 3
+    assert again(graded, provider, "openai/kind", limit=3).done == 1  # the third of these was judged before
+    assert again(graded, provider, "openai/kind").done == 3
 
 
 def test_the_reference_grader_needs_no_provider_and_has_no_prompts(graded: RunHeader, provider: FakeProvider) -> None:
     outcome = again(graded, provider, "reference/names")
-    assert (outcome.grader, outcome.answers, outcome.calls) == ("reference/names", ANSWERS, 0)
+    assert (outcome.by, outcome.done, outcome.calls) == ("reference/names", ANSWERS, 0)
     assert provider.requests == []
     with pytest.raises(UsageError, match="reads no prompts: leave --prompts out"):
         again(graded, provider, "reference/names", prompts="craftmd")

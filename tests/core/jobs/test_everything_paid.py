@@ -16,13 +16,13 @@ from core.debugger.stored import load_record
 from core.debugger.variants import variants_of
 from core.frameworks.base import default_pack
 from core.frameworks.casting import CastNames
-from core.jobs.completing import Options as Completing
-from core.jobs.completing import complete_cases
+from core.jobs.ask_job import estimate_job, run_job
+from core.jobs.completing import Completing
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, TermsWanted, estimate, judge
-from core.jobs.profiling import make_profiles
+from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop, status
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
 from core.live.start import one_case, start_consultation
 from core.store.database import Store
@@ -80,14 +80,16 @@ def spent(store: Store) -> tuple[int, int]:
 def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     url, store, models = paying.base_url, Store(), registry()
     header = a_campaign(paying)
+    cases = tuple(header.cases)
     go(header)
-    assert regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models).answers == 6
-    assert judge(store, TermsWanted("openai/judge", base_url=url), models).judged == 3
-    assert judge(store, FactsWanted("openai/judge", which="all", base_url=url), models).judged == 3
+    assert run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models).done == 6
+    assert run_job(TermsJudging("openai/judge", base_url=url), store, models).done == 3
+    assert run_job(FactsJudging("openai/judge", all_=True, base_url=url), store, models).done == 3
     for again in (False, True):
-        assert make_profiles(store, header.cases, "openai/profiler", base_url=url, again=again).made == 3
-    assert make_profiles(store, header.cases).made == 3
-    assert complete_cases(header.cases, "openai/completer", models, store, Completing(url)).completed == 3
+        job = Profiling(cases, "openai/profiler", again, base_url=url)
+        assert run_job(job, store, models).done == 3
+    assert run_job(Profiling(cases), store, models).done == 3
+    assert run_job(Completing(cases, "openai/completer", base_url=url), store, models).done == 3
     trial = load_record(trial_lines(header.run_id)[0].trial_id)
     assert trial is not None
     step = next(step for step in steps_of_trial(trial) if step.kind == "answer")
@@ -120,8 +122,8 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         assert [one.generated.made_by for one in versions][1:] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
     asked = len(paying.requests)
-    assert estimate(store, TermsWanted("openai/judge"), models).todo == 0
-    assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
+    assert estimate_job(TermsJudging("openai/judge"), store, models).todo == 0
+    assert run_job(Profiling(cases, "openai/profiler", base_url=url), store, models).kept == 3
     assert len(paying.requests) == asked
     fold(store)
     assert results(store) == before, "folding again adds nothing"
@@ -133,7 +135,7 @@ def test_a_judgement_that_broke_off_is_given_what_it_was_given(
     """The judge answers unreadably first; then the program breaks, before its second answer is there."""
     header = a_campaign(paying)
     go(header)
-    store, wanted = Store(), TermsWanted("openai/judge", limit=1, base_url=paying.base_url)
+    store, wanted = Store(), TermsJudging("openai/judge", limit=1, base_url=paying.base_url)
     given = iter(["None that I see."])
 
     def unsure(body: dict[str, Any]) -> Reply | str:
@@ -141,11 +143,11 @@ def test_a_judgement_that_broke_off_is_given_what_it_was_given(
 
     paying.requests.clear()
     paying.script = unsure
-    stopped = judge(store, wanted, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
-    assert (stopped.judged, stopped.remaining, len(paying.requests)) == (0, 1, 2)
+    stopped = run_job(wanted, store, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
+    assert (stopped.done, stopped.remaining, len(paying.requests)) == (0, 1, 2)
     paying.script = world
-    again = judge(store, wanted, registry())
-    assert (again.judged, again.calls, len(paying.requests)) == (1, 1, 3)
+    again = run_job(wanted, store, registry())
+    assert (again.done, again.calls, len(paying.requests)) == (1, 1, 3)
     second = paying.bodies[-1]["messages"]
     assert second[1]["content"] == "None that I see.", "it is told what it said, and not asked for that again"
 

@@ -22,9 +22,10 @@ from core.frameworks.automedic import Settings as AutomedicSettings
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.consultation import Settings as ConsultationSettings
 from core.frameworks.settings import FrameworkSettings
+from core.jobs.ask_job import run_job
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, judge
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.judging import FactsJudging
+from core.jobs.regrade import Regrading
 from core.jobs.run import carry_out
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -237,9 +238,9 @@ def test_as_the_grader(
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
-            regrade(wanted, models, Options(1))
+            run_job(wanted, Store(), models, Options(1))
     else:
-        regrade(wanted, models, Options(1))
+        run_job(wanted, Store(), models, Options(1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)
     with store.read() as cursor:
@@ -257,14 +258,14 @@ def test_as_a_judge_of_facts(
     copy_of(six_talks, store.path.parent)
     server.behaviour, does = name, BEHAVIOURS[name]
     begun_at = time.monotonic()
-    wanted = FactsWanted("openai/judge", which="all", limit=1, base_url=server.base_url)
+    wanted = FactsJudging("openai/judge", all_=True, limit=1, base_url=server.base_url)
     models = registry(tmp_path, slow=does.slow)
     if does.ends:
         with pytest.raises(AnamnesisError, match="did not accept the key"):
-            judge(store, wanted, models, Options(1))
+            run_job(wanted, store, models, Options(1))
     else:
-        outcome = judge(store, wanted, models, Options(1))
-        assert (outcome.judged, outcome.failed) == ((1, 0) if does.fate in READ else (0, 1))
+        outcome = run_job(wanted, store, models, Options(1))
+        assert (outcome.done, outcome.failed) == ((1, 0) if does.fate in READ else (0, 1))
     check_the_time(server, begun_at)
     check_the_bill(store, server, does)
     check_the_key(store, caplog.text)

@@ -16,8 +16,9 @@ from core.frameworks.base import Campaign, framework, paper_arms
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.frameworks.consultation.measures.summary import openings_note
+from core.jobs.ask_job import Outcome, run_job
 from core.jobs.engine import Options
-from core.jobs.openings import OpeningsMade, make_openings, maker, openings_pack, read_opening
+from core.jobs.openings import Openings, maker, openings_pack, read_opening
 from core.jobs.plan import header_of, in_full, prepared_cases, trials_of, with_openings
 from core.jobs.run import begin, carry_out, player_of
 from core.models import keys
@@ -60,8 +61,9 @@ def provider() -> Iterator[FakeProvider]:
         yield fake
 
 
-def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **options: Any) -> OpeningsMade:
-    return make_openings(store, cases, MODEL, load_registry(), base_url=provider.base_url, concurrency=1, **options)
+def make(store: Store, provider: FakeProvider, cases: Sequence[Case] = CASES, **options: Any) -> Outcome:
+    job = Openings(tuple(cases), MODEL, base_url=provider.base_url, **options)
+    return run_job(job, store, load_registry(), Options(1))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_an_opening_that_does_not_hold_says_why(reply: str, why: str) -> None:
 def test_openings_are_made_once_and_come_back_from_the_journal(store: Store, provider: FakeProvider) -> None:
     made = make(store, provider)
 
-    assert (made.made, made.none, made.failed, made.kept) == (4, 0, 0, 0)
+    assert (made.done, made.counts["none"], made.failed, made.kept) == (4, 0, 0, 0)
     assert "Torticollis" not in str(provider.requests[0])
     assert [c.opening for c in with_openings(CASES, store)] == [Opening(text=SAID, made_by=BY)] * 4
     asked = len(provider.requests)
@@ -92,15 +94,15 @@ def test_openings_are_made_once_and_come_back_from_the_journal(store: Store, pro
     store.path.unlink()
     fold(store)
     assert all(c.opening for c in with_openings(CASES, store))
-    assert make(store, provider, again=True).made == 4
+    assert make(store, provider, again=True).done == 4
 
 
 def test_what_does_not_hold_is_asked_again_and_then_opens_by_rule(store: Store, provider: FakeProvider) -> None:
     provider.script = lambda body: opening(complaint="a sore knee")
     made = make(store, provider, CASES[:1])
 
-    assert (made.made, made.none, len(provider.requests)) == (0, 1, 3)
-    assert "does not stand in the text" in made.reasons[0]
+    assert (made.failed, made.counts["none"], len(provider.requests)) == (0, 1, 3)
+    assert "does not stand in the text" in made.remarks[0][1]
     (plain,) = with_openings(CASES[:1], store)
     assert plain.opening is None
     assert opening_of(plain) == "Hello doctor. I've come because of a stiff neck. Can you help me?"
@@ -111,10 +113,10 @@ def test_what_does_not_hold_is_asked_again_and_then_opens_by_rule(store: Store, 
 def test_a_providers_failure_is_no_opening_and_is_asked_again(store: Store, provider: FakeProvider) -> None:
     provider.script = lambda body: failing(400, "too long")
     made = make(store, provider, CASES[:1])
-    assert (made.made, made.none, made.failed) == (0, 0, 1)
+    assert (made.done, made.counts["none"], made.failed) == (0, 0, 1)
 
     provider.script = lambda body: opening()
-    assert make(store, provider, CASES[:1]).made == 1
+    assert make(store, provider, CASES[:1]).done == 1
 
 
 def test_items_of_a_case_are_other_than_its_opening(store: Store, provider: FakeProvider, tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: St
 
     before = header_of(campaign(CASES[:1]), registry)
     async_made = make_in_thread(store, provider)
-    assert async_made.made == 1
+    assert async_made.done == 1
     opened, mixed = header_of(campaign(CASES[:1]), registry), header_of(campaign(CASES[:2]), registry)
 
     assert before.settings["openings"] == OPENINGS_BY_RULE
@@ -154,7 +156,7 @@ async def test_consultation_opens_with_it_and_the_run_says_who_made_it(store: St
     assert said[0] == SAID
 
 
-def make_in_thread(store: Store, provider: FakeProvider) -> OpeningsMade:
+def make_in_thread(store: Store, provider: FakeProvider) -> Outcome:
     """A job has an event loop of its own."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -176,7 +178,7 @@ def test_the_command_says_how_many_open_without_a_complaint(
     assert main([*arguments, "--dry-run"]) == 0
     assert "1 openings to make, 0 made before." in capsys.readouterr().out
     assert main(arguments) == 0
-    assert f"1 openings by {BY}; none that holds for 0 cases; 0 made before." in capsys.readouterr().out
+    assert f"1 openings by {BY}; none that holds for 0 cases." in capsys.readouterr().out
     assert main(["openings", one]) == 0
     assert f"library/cardiology-1, by {BY}: Hello. I have chest pain." in capsys.readouterr().out
     run = ["run", "--protocol", "consultation", "--doctor", "reference/bayes", "--cases", one, "--trials", "1"]

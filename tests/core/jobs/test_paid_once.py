@@ -16,8 +16,9 @@ from core.agents.memory import Memory
 from core.errors import AnamnesisError
 from core.events import Called, Graded
 from core.frameworks.base import Arm
+from core.jobs.ask_job import run_job
 from core.jobs.engine import REGRADING, Options
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.journal import DeletedLine, Journal, JournalWriter, ReplyLine, RunHeader, journal_path, read_lines
 from core.store.database import Store
 from core.store.fold import fold
@@ -228,18 +229,18 @@ def test_a_regrading_that_breaks_off_goes_on_with_what_the_grader_said(
 ) -> None:
     header = a_campaign(all_seats, cases=4)
     go(header)
-    wanted = Regrading((header.run_id,), "openai/grader", base_url=all_seats.base_url, fresh=True)
+    wanted = Regrading((header.run_id,), "openai/grader", base_url=all_seats.base_url, again=True)
     all_seats.requests.clear()
-    regrade(wanted, registry(), Options(1))
+    run_job(wanted, Store(), registry(), Options(1))
     unbroken = len(all_seats.requests)
     all_seats.requests.clear()
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "append", breaking_at(5))
         with pytest.raises(Breaks):
-            regrade(wanted, registry(), Options(1))
+            run_job(wanted, Store(), registry(), Options(1))
     kept = [unit for unit in Memory.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
     assert len(kept) == 1, "an answer was half graded"
-    regrade(wanted, registry(), Options(1))
+    run_job(wanted, Store(), registry(), Options(1))
     # two answers of two calls each, and the line that ends the second is lost: of it, nothing is asked again; of all
     # others everything is, for that is what a fresh one is for
     assert len(all_seats.requests) == 4 + (unbroken - 2)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import begin_job, estimate_job, job_work, run_job
 from core.jobs.engine import GIVE_UP, Options
 from core.jobs.progress import Stop, ask_to_stop, is_running, running
-from core.jobs.regrade import Regrading, begin_regrading, estimate, regrade, regrading
+from core.jobs.regrade import Regrading
 from core.journal import RunHeader, journal_path
 from core.store.database import Store
 from core.store.fold import fold
@@ -36,22 +37,22 @@ def test_a_grader_whose_provider_breaks_takes_no_verdict_away(
     again(graded, provider, "openai/kind")
     before = grades()
     judges.broken = failing(500)
-    outcome = again(graded, provider, "openai/broken", question_types=("frq",))
-    assert (outcome.answers, outcome.changed, outcome.failed) == (0, 0, 4)
+    outcome = again(graded, provider, "openai/broken", types=("frq",))
+    assert (outcome.done, outcome.counts["changed"], outcome.failed) == (0, 0, 4)
     assert "500" in outcome.failure
     assert grades() == before
     assert means()["frq"] == 1.0
     judges.broken = Reply("No")
-    assert again(graded, provider, "openai/broken", question_types=("frq",)).answers == 4  # it is asked again
+    assert again(graded, provider, "openai/broken", types=("frq",)).done == 4  # it is asked again
 
 
 def test_a_provider_that_is_down_is_given_up(provider: FakeProvider, judges: Judges) -> None:
     header = a_run(provider, trials=8, arms=(("vignette", "frq"),))
     judges.broken = failing(500)
-    outcome = again(header, provider, "openai/broken", fresh=True, concurrency=1)
+    outcome = again(header, provider, "openai/broken", again=True, concurrency=1)
     assert outcome.stopped is not None
     assert outcome.stopped.startswith(f"The provider failed {GIVE_UP} times in a row (")
-    assert (outcome.answers, outcome.failed) == (0, GIVE_UP)
+    assert (outcome.done, outcome.failed) == (0, GIVE_UP)
 
 
 def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvider, graded: RunHeader) -> None:
@@ -60,11 +61,11 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
     with pytest.raises(AnamnesisError, match=f"Run {header.run_id} has no free response to grade"):
         again(header, provider, "reference/names")
     wanted = Regrading((header.run_id, graded.run_id), "reference/names")
-    assert regrade(wanted, registry()).runs == 1
+    assert run_job(wanted, Store(), registry()).done == ANSWERS
 
 
 CANNOT: list[tuple[dict[str, Any], str]] = [
-    ({"question_types": ("mcq",)}, "the types are mcq_many, frq, frq_top3, not mcq"),
+    ({"types": ("mcq",)}, "the types are mcq_many, frq, frq_top3, not mcq"),
     ({"limit": 0}, "--limit must be at least 1"),
     ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
     (
@@ -97,12 +98,12 @@ def test_stopped_at_any_point_the_same_again_goes_on(provider: FakeProvider, jud
             stop.ask("It was interrupted.")
 
     judges.delay_s = 0.05
-    wanted = Regrading((header.run_id,), "openai/kind", base_url=provider.base_url, fresh=True)
-    first = regrade(wanted, registry(), Options(1, None, show), stop=stop)
+    wanted = Regrading((header.run_id,), "openai/kind", base_url=provider.base_url, again=True)
+    first = run_job(wanted, Store(), registry(), Options(1, None, show), stop=stop)
     assert first.stopped == "It was interrupted."
-    assert 3 <= first.answers < 20
+    assert 3 <= first.done < 20
     rest = again(header, provider, "openai/kind")
-    assert (rest.judged, rest.answers) == (first.answers, 20 - first.answers)
+    assert (rest.kept, rest.done) == (first.done, 20 - first.done)
     assert rest.calls == 0  # what the first part asked serves the rest
     assert not is_running(header.run_id)
 
@@ -112,27 +113,27 @@ def test_a_budget_ends_it_and_what_was_paid_for_is_kept(provider: FakeProvider, 
     header = a_run(provider, trials=2, arms=(("vignette", "frq"),))
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/kind"]\nprices = { input = 1000.0, output = 1000.0 }\n')
-    outcome = again(header, provider, "openai/kind", prices, fresh=True, budget_usd=0.06, concurrency=1)
+    outcome = again(header, provider, "openai/kind", prices, again=True, budget_usd=0.06, concurrency=1)
     assert outcome.stopped == "The budget of $0.06 is used up."
-    assert (outcome.calls, outcome.answers) == (4, 2)
+    assert (outcome.calls, outcome.done) == (4, 2)
     assert outcome.cost_usd == pytest.approx(0.072)
 
 
 def test_an_estimate_says_what_will_be_asked(graded: RunHeader, provider: FakeProvider) -> None:
     def size(grader: str, **changes: Any) -> tuple[int, int, int, int, int]:
-        found = estimate(Regrading((graded.run_id,), grader, **changes), registry(), Store(), 4)
+        found = estimate_job(Regrading((graded.run_id,), grader, **changes), Store(), registry(), 4)
         read = ("free responses", "judged before", "equal to others", "to judge")
         return *(found.counts.get(name, 0) for name in read), found.calls  # type: ignore[return-value]
 
     assert size("openai/kind") == (ANSWERS, 0, 6, 2, 2 + 3)
-    assert size("openai/kind", fresh=True) == (ANSWERS, 0, 0, 8, 4 * (2 + 3))
+    assert size("openai/kind", again=True) == (ANSWERS, 0, 0, 8, 4 * (2 + 3))
     assert size("openai/strict") == (ANSWERS, ANSWERS, 0, 0, 0)
-    again(graded, provider, "openai/kind", question_types=("frq",))
+    again(graded, provider, "openai/kind", types=("frq",))
     assert size("openai/kind") == (ANSWERS, 4, 3, 1, 3)
     again(graded, provider, "openai/strict")
-    assert size("openai/kind", question_types=("frq",)) == (4, 0, 4, 0, 0)
+    assert size("openai/kind", types=("frq",)) == (4, 0, 4, 0, 0)
     assert size("reference/names")[4] == 0
-    priced = estimate(Regrading((graded.run_id,), "openai/gpt-4o", fresh=True), registry(), Store(), 4).roles[0]
+    priced = estimate_job(Regrading((graded.run_id,), "openai/gpt-4o", again=True), Store(), registry(), 4).roles[0]
     assert priced.cost_usd == pytest.approx((priced.prompt_tokens * 2.5 + priced.completion_tokens * 10) / 1e6)
 
 
@@ -141,27 +142,27 @@ def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider
     lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
     journal_path(header.run_id).write_bytes(b"".join(lines[:8]))
     Store().path.unlink()
-    assert again(header, provider, "openai/kind").answers == 7
+    assert again(header, provider, "openai/kind").done == 7
     assert go(header).progress.done_here == 5
     assert len(raw_trials(header.run_id)) == 12
 
 
 def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
-    wanted = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, fresh=True)
-    work = begin_regrading(wanted)
-    assert regrading() is work
+    wanted = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, again=True)
+    work = begin_job(wanted)
+    assert job_work(Regrading) is work
     work.join(30)
     assert (work.error, work.done, work.planned) == (None, ANSWERS, ANSWERS)
     assert work.result is not None
-    assert work.result.answers == ANSWERS
+    assert work.result.done == ANSWERS
     judges.delay_s = 60.0
-    stopped = begin_regrading(wanted)
+    stopped = begin_job(wanted)
     stopped.stop()
     stopped.join(30)
     assert stopped.result is not None
     assert stopped.result.stopped == "It was asked to stop."
     judges.broken = failing(401)
-    failed = begin_regrading(Regrading((graded.run_id,), "openai/broken", base_url=provider.base_url))
+    failed = begin_job(Regrading((graded.run_id,), "openai/broken", base_url=provider.base_url))
     failed.join(30)
     assert failed.error is not None
     assert "the provider did not accept the key" in failed.error
@@ -169,7 +170,7 @@ def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider
 
 def test_the_stop_of_the_runs_page_reaches_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
     judges.delay_s = 60.0
-    work = begin_regrading(Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url))
+    work = begin_job(Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url))
     while not provider.requests and work.running:
         work.join(0.01)
     assert is_running(graded.run_id)

@@ -12,8 +12,9 @@ from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Graded
 from core.frameworks.craftmd.release import RELEASE
+from core.jobs.ask_job import Outcome, run_job
 from core.jobs.plan import campaign_of, find_header, unfinished_twin
-from core.jobs.regrade import Regraded, Regrading, regrade
+from core.jobs.regrade import Regrading
 from core.jobs.release.importing import import_release
 from core.journal import GradesLine, RunHeader, journal_path, read_header, read_lines
 from core.measures.accuracy import accuracy
@@ -22,7 +23,7 @@ from core.store.fold import fold
 from core.store.queries.transcripts import grade_history, results
 from core.store.runs import header_of, run, run_ids
 from core.store.selection import Selection
-from tests.core.jobs.regrading import again
+from tests.core.jobs.regrading import again, judged_before
 from tests.core.jobs.workshop import registry
 from tests.support.fake_provider import FakeProvider
 from tests.support.release import a_file, a_trial, write_file, write_release
@@ -56,8 +57,8 @@ def described(run_id: str = RUN) -> RunHeader:
     return found
 
 
-def by_names(run_id: str = RUN, **changes: object) -> Regraded:
-    return regrade(Regrading((run_id,), "reference/names", **changes), registry())  # type: ignore[arg-type]
+def by_names(run_id: str = RUN, **changes: object) -> Outcome:
+    return run_job(Regrading((run_id,), "reference/names", **changes), Store(), registry())  # type: ignore[arg-type]
 
 
 def means() -> dict[str, float | None]:
@@ -79,7 +80,7 @@ def test_the_newest_verdict_counts_and_gpt_4s_is_kept(release: Path) -> None:
     assert before[0].state == "complete"  # type: ignore[attr-defined]
     assert means() == RIGHT
     outcome = by_names()
-    assert (outcome.answers, outcome.changed) == (ANSWERS, 10)
+    assert (outcome.done, outcome.counts["changed"]) == (ANSWERS, 10)
     assert means() == BY_NAMES
     assert state() == before, "the run stays as it was"
     with Store().read() as cursor:
@@ -112,7 +113,7 @@ def test_its_journal_is_the_description_and_the_verdicts_alone(
     for name in (RUN, "craftmd-mistral-v1"):
         assert main(["resume", name]) == 2
         assert capsys.readouterr().err.startswith(f"Run {name} came with a release and has all its trials")
-    assert by_names(limit=3, fresh=True).answers == 3
+    assert by_names(limit=3, again=True).done == 3
     assert len(list(read_lines(journal_path(RUN)))) == 44
     assert fold(Store()).journals == 0
 
@@ -130,7 +131,7 @@ def test_a_database_made_anew_has_them_before_and_after_the_release_comes_again(
     assert main(["report", "accuracy"]) == 1
     take(release)
     assert means() == BY_NAMES
-    assert by_names() == Regraded("reference/names", 1, 0, 0, 0, ANSWERS, 0)
+    assert judged_before(by_names()) == ("reference/names", ANSWERS)
     Store().path.unlink()
     take(release)  # nothing was folded before
     assert means() == BY_NAMES
@@ -148,7 +149,7 @@ def test_verdicts_on_trials_that_are_gone_harm_nothing(release: Path, provider: 
         rows = results(cursor, Selection(runs=[RUN], question_types=["frq"])).to_pylist()
     assert {(r["case_key"][-1], r["grader"]) for r in rows} == {("0", "gpt_4"), ("1", "openai/kind")}
     outcome = again(described(), provider, "openai/kind")
-    assert (outcome.answers, outcome.judged) == (20, 20)
+    assert (outcome.done, outcome.kept) == (20, 20)
     take(release)
     fold(Store())
     assert json.dumps(means()) == json.dumps(RIGHT)
@@ -156,17 +157,17 @@ def test_verdicts_on_trials_that_are_gone_harm_nothing(release: Path, provider: 
 
 def test_prompts_of_the_project_are_a_releases_own(release: Path, provider: FakeProvider) -> None:
     outcome = again(described(), provider, "openai/kind")
-    assert (outcome.grader, outcome.answers) == ("openai/kind", ANSWERS)
+    assert (outcome.by, outcome.done) == ("openai/kind", ANSWERS)
     assert means() == RIGHT
     other = again(described("craftmd-mistral-v1"), provider, "openai/kind")
-    assert (other.answers, other.saved, other.calls) == (ANSWERS, ANSWERS, 0)
+    assert (other.done, other.counts["saved"], other.calls) == (ANSWERS, ANSWERS, 0)
 
 
 def test_all_campaigns_are_graded_at_once(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["regrade", "all", "--grader", "reference/names", "--types", "frq"]) == 0
-    assert capsys.readouterr().out == "Graded 80 answers of 2 runs by reference/names: 10 verdicts changed.\n"
+    assert capsys.readouterr().out == "Graded 80 answers by reference/names: 10 verdicts changed.\n"
     assert main(["regrade", RUN, "--grader", "reference", "--dry-run"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "40 free responses, 40 judged before, 0 to judge."
     assert main(["regrade", RUN, "--grader", "reference/names"]) == 0
-    assert "40 had its verdict before and were left alone" in capsys.readouterr().out
+    assert "40 were graded before and left alone" in capsys.readouterr().out

@@ -15,11 +15,13 @@ from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm
 from core.frameworks.craftmd.release import RELEASE
+from core.jobs.ask_job import Outcome, run_job
 from core.jobs.plan import trials_of
 from core.jobs.release.importing import import_release
-from core.jobs.reread import count_outdated, reread
+from core.jobs.reread import Rereading, count_outdated
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy
+from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.transcripts import grade_history, latest_grades
@@ -71,6 +73,10 @@ def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
     return header
 
 
+def reread(*run_ids: str) -> Outcome:
+    return run_job(Rereading(run_ids), Store(), load_registry())
+
+
 def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str | None]]:
     """(verdict, choice) of each case, as they count now."""
     with Store().read() as cursor:
@@ -85,8 +91,8 @@ def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str |
 
 def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
     header = a_run()
-    outcome = reread([header.run_id])
-    assert (outcome.runs, outcome.answers, outcome.changed) == (1, 4, 3)
+    outcome = reread(header.run_id)
+    assert (outcome.done, outcome.counts["answers"], outcome.counts["changed"]) == (4, 4, 3)
     assert read(header) == [
         ("correct", "Gout"),
         ("correct", "Gout"),
@@ -104,9 +110,9 @@ def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
 
 def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
     header = a_run()
-    reread([header.run_id])
+    reread(header.run_id)
     before = journal_path(header.run_id).read_bytes()
-    assert reread([header.run_id]).answers == reread().answers == 0
+    assert reread(header.run_id).done == reread().done == 0
     assert journal_path(header.run_id).read_bytes() == before
     was = read(header)
     store = Store()
@@ -117,7 +123,7 @@ def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
 
 def test_of_many_answers_letters_stand_for_none() -> None:
     header = a_run((("vignette", "mcq_answers"),))
-    assert reread().answers == 4
+    assert reread().done == 4
     assert read(header, "mcq_answers") == [
         ("correct", "Gout"),
         ("no_diagnosis", None),
@@ -128,7 +134,7 @@ def test_of_many_answers_letters_stand_for_none() -> None:
 
 def test_what_this_version_has_read_is_left_alone() -> None:
     header = a_run(version=STRICT_VERSION)
-    assert (count_outdated(Store()), reread().answers) == (0, 0)
+    assert (count_outdated(Store()), reread().done) == (0, 0)
     assert {verdict for verdict, _ in read(header)} == {"no_diagnosis"}
 
 
@@ -136,13 +142,13 @@ def test_a_lost_journal_stops_its_run_and_no_other() -> None:
     lost, kept = a_run(), a_run((*CHOICE, ("vignette", "mcq_answers")))
     shutil.rmtree(journal_path(lost.run_id).parent)
     with pytest.raises(UsageError, match="is gone"):
-        reread([lost.run_id])
+        reread(lost.run_id)
     with pytest.raises(UsageError, match="no run"):
-        reread(["nowhere"])
+        reread("nowhere")
     outcome = reread()
-    assert (outcome.runs, outcome.answers) == (1, 8)
-    assert len(outcome.left) == 1
-    assert lost.run_id in outcome.left[0]
+    assert (outcome.done, outcome.counts["answers"]) == (4, 8)
+    assert outcome.failed == 4
+    assert {run_id for run_id, _ in outcome.remarks} == {lost.run_id}
     assert read(kept)[0] == ("correct", "Gout")
 
 
@@ -158,7 +164,7 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == ""  # the paper's rule has not changed
     assert main(["regrade", header.run_id[:12], "--rules"]) == 0
     assert capsys.readouterr().out == (
-        f"Read 4 answers with choices of 1 run by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
+        f"Read 4 answers with choices by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
     )
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
     said = capsys.readouterr().err
@@ -184,7 +190,7 @@ def test_a_release_comes_with_the_present_version_and_is_brought_up_to_it(tmp_pa
         was = connection.execute(_STRICT).fetchall()
         connection.execute("UPDATE grades SET rule_version = 1, verdict = 'multiple' WHERE rule = 'mcq_strict'")
     outcome = reread()
-    assert outcome.answers == outcome.changed == len(was) > 40
+    assert outcome.counts["answers"] == outcome.counts["changed"] == len(was) > 40
     with Store().read() as cursor:
         assert cursor.execute(_STRICT).fetchall() == was
     header, *lines = [line for _, line in read_lines(journal_path("craftmd-gpt3_1106"))]

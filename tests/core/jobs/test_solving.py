@@ -19,9 +19,10 @@ from core.frameworks.consultation.measures.prefixes import (
     prefix_points,
     read_prefixes,
 )
+from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
-from core.jobs.solving import Solved, Solving, estimate, solve
+from core.jobs.solving import Solving
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
@@ -98,10 +99,10 @@ def solved(
     own: tuple[Path, ...] = (),
     budget_usd: float | None = None,
     **given: Any,
-) -> Solved:
+) -> Outcome:
     """Ask ``openai/solver`` for choices, one conversation after the other, unless others are ``given``."""
-    asked = {"solver": "openai/solver", "question_types": ("mcq",), "base_url": provider.base_url, **given}
-    return solve(store, Solving(**asked), registry(*own), Options(1, budget_usd), stop)
+    asked = {"solver": "openai/solver", "question": "mcq", "base_url": provider.base_url, **given}
+    return run_job(Solving(**asked), store, registry(*own), Options(1, budget_usd), stop)
 
 
 def points_of(store: Store, **chosen: Any) -> dict[int, PrefixPoint]:
@@ -123,8 +124,8 @@ def test_a_dialogue_begins_with_its_opening_and_goes_on_exchange_by_exchange() -
 
 def test_figures_by_hand(store: Store, solver: FakeProvider) -> None:
     done = solved(store, solver)
-    assert (done.solved, done.failed, done.kept, done.calls, len(solver.requests)) == (2, 0, 0, CALLS, CALLS)
-    assert (done.solver, done.tokens, done.remaining, done.stopped) == ("openai/solver", CALLS * 18, 0, None)
+    assert (done.done, done.failed, done.kept, done.calls, len(solver.requests)) == (2, 0, 0, CALLS, CALLS)
+    assert (done.by, done.tokens, done.remaining, done.stopped) == ("openai/solver", CALLS * 18, 0, None)
     points = points_of(store)
     # case 1 is right at 100 % only, case 2 from 40 % on
     assert {share: point.figure.mean for share, point in points.items()} == {
@@ -151,20 +152,20 @@ def test_what_a_provider_breaks_is_excluded_and_asked_again_alone(store: Store, 
     solver.script = lambda body: failing(500) if CLUE in str(body) else attentive(body)
     done = solved(store, solver)
     # case 1 lacks 100 %, case 2 lacks 40 % to 100 %
-    assert (done.solved, done.failed, done.excluded) == (0, 2, {"provider_error": 5})
+    assert (done.done, done.failed, done.counts) == (0, 2, {"provider_error": 5})
     points = points_of(store)
     assert (points[40].figure.mean, points[40].figure.n_cases, points[40].excluded) == (0, 1, {"provider_error": 1})
     assert (points[100].figure.mean, points[100].n_conversations) == (None, 0), "never wrong"
     solver.script, before = attentive, len(solver.requests)
     again = solved(store, solver)
-    assert (again.solved, again.kept, len(solver.requests) - before) == (2, 0, 5)
+    assert (again.done, again.kept, len(solver.requests) - before) == (2, 0, 5)
     assert points_of(store)[100].figure.mean == 1
 
 
 def test_a_refusal_is_excluded_and_final(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: content_filtered() if CLUE in str(body) else attentive(body)
     done = solved(store, solver)
-    assert (done.solved, done.excluded) == (2, {"refused": 5})
+    assert (done.done, done.counts) == (2, {"refused": 5})
     assert points_of(store)[100].excluded == {"refused": 2}
     asked = len(solver.requests)
     assert (solved(store, solver).kept, len(solver.requests)) == (2, asked)
@@ -183,7 +184,7 @@ def test_stopped_anywhere_it_goes_on_and_pays_once(store: Store, solver: FakePro
     first = solved(store, solver, stop=stop)
     assert (first.stopped, len(solver.requests)) == ("It was asked to stop." if first.remaining else None, after)
     rest = solved(store, solver)
-    assert first.solved + rest.solved == 2
+    assert first.done + rest.done == 2
     assert len(solver.requests) == first.calls + rest.calls == CALLS
     assert points_of(store)[40].figure.mean == 0.5
 
@@ -217,13 +218,13 @@ def test_a_budget_stops_it_and_holds_when_it_goes_on(store: Store, solver: FakeP
 def test_free_responses_are_graded_and_another_grader_is_given_what_was_said(
     store: Store, solver: FakeProvider
 ) -> None:
-    done = solved(store, solver, question_types=("frq",))
-    assert (done.solved, done.calls) == (2, CALLS), "the run's own grader judges by rule"
+    done = solved(store, solver, question="frq")
+    assert (done.done, done.calls) == (2, CALLS), "the run's own grader judges by rule"
     assert points_of(store)[40].figure.mean == 0.5
     assert "A. Eczema" not in str(solver.bodies)
-    graded = solved(store, solver, question_types=("frq",), grader="openai/grader")
+    graded = solved(store, solver, question="frq", grader="openai/grader")
     asked = Counter(body["model"] for body in solver.bodies)
-    assert (graded.solved, asked["solver"]) == (2, CALLS), "the solver is not asked again"
+    assert (graded.done, asked["solver"]) == (2, CALLS), "the solver is not asked again"
     assert asked["grader"] > 0
     by = {row[7]: row[13][0] for row in rows_of(store) if row[0] == "run/1" and row[3] == 0}
     assert by["reference/names"] == by["openai/grader"], "the call that the response came from"
@@ -231,8 +232,8 @@ def test_free_responses_are_graded_and_another_grader_is_given_what_was_said(
 
 def test_what_no_grader_can_read_is_ungradable_and_excluded(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: "Perhaps." if body["model"] == "grader" else attentive(body)
-    done = solved(store, solver, question_types=("frq",), grader="openai/grader")
-    assert done.solved == 2
+    done = solved(store, solver, question="frq", grader="openai/grader")
+    assert done.done == 2
     assert points_of(store)[100].excluded == {"ungradable": 2}
 
 
@@ -240,7 +241,7 @@ def test_solvers_questions_and_conditions_are_never_pooled(store: Store, solver:
     header = a_header("other", CASES, doctor="openai/b", arms=ARMS, grader="reference/names", trials=1)
     write_journal(store.journals, "other", header, a_talk("other", 1, TWO))
     fold(store)
-    solved(store, solver, question_types=())
+    solved(store, solver, question=None)
     solved(store, solver, solver="reference", limit=2)
     answers, talks = read_prefixes(store)
     last = [point for point in prefix_points(answers, talks) if point.share == 100]
@@ -263,19 +264,19 @@ def test_choices_are_read_by_the_rule_that_is_asked_for(store: Store, solver: Fa
 
 
 def test_size_and_what_cannot_be_done(store: Store, solver: FakeProvider) -> None:
-    size = estimate(store, Solving("openai/solver", question_types=("mcq",)), registry())
+    size = estimate_job(Solving("openai/solver", question="mcq"), store, registry())
     assert (size.todo, size.calls, size.counts["solved before"]) == (2, CALLS, 0)
-    assert estimate(store, Solving("openai/solver"), registry()).todo == 4, "as the run asked: choices and free"
-    free = estimate(store, Solving("openai/solver", question_types=("frq",), grader="openai/grader"), registry())
+    assert estimate_job(Solving("openai/solver"), store, registry()).todo == 4, "as the run asked: choices and free"
+    free = estimate_job(Solving("openai/solver", question="frq", grader="openai/grader"), store, registry())
     assert free.calls == CALLS + 2 * CALLS
     solved(store, solver)
-    assert estimate(store, Solving("openai/solver", question_types=("mcq",)), registry()).todo == 0
+    assert estimate_job(Solving("openai/solver", question="mcq"), store, registry()).todo == 0
     with pytest.raises(UsageError, match="budget needs prices"):
-        solve(store, Solving("openai/solver"), registry(), Options(1, 1.0))
+        run_job(Solving("openai/solver"), store, registry(), Options(1, 1.0))
     with pytest.raises(UsageError, match="A human cannot sit"):
-        estimate(store, Solving("human"), registry())
+        estimate_job(Solving("human"), store, registry())
     with pytest.raises(AnamnesisError, match="no conversation to ask a solver about"):
-        estimate(store, Solving("reference", Selection(models=["nobody/there"])), registry())
+        estimate_job(Solving("reference", Selection(models=["nobody/there"])), store, registry())
 
 
 def test_an_answer_to_another_content_of_the_case_does_not_count(store: Store, solver: FakeProvider) -> None:
@@ -283,4 +284,4 @@ def test_an_answer_to_another_content_of_the_case_does_not_count(store: Store, s
     with store.write() as connection:
         connection.execute("UPDATE prefix_answers SET content_hash = 'older' WHERE trial_id = 'run/1'")
     assert (points_of(store)[0].n_conversations, points_of(store)[0].n_missing) == (1, 1)
-    assert (solved(store, solver).solved, len(solver.requests)) == (1, CALLS + 3)
+    assert (solved(store, solver).done, len(solver.requests)) == (1, CALLS + 3)

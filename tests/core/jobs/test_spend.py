@@ -8,8 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from core.jobs.judging import FactsWanted, TermsWanted, judge
-from core.jobs.regrade import Regrading, regrade
+from core.jobs.ask_job import run_job
+from core.jobs.judging import FactsJudging, TermsJudging
+from core.jobs.regrade import Regrading
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold
@@ -64,10 +65,10 @@ def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: P
     header, url, models = a_campaign(paying), paying.base_url, registry()
     go(header)
     played = len(paying.requests)
-    regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models)
+    run_job(Regrading((header.run_id,), "openai/strict", base_url=url), Store(), models)
     regraded = len(paying.requests) - played
-    for wanted in (TermsWanted("openai/judge", base_url=url), FactsWanted("openai/judge", which="all", base_url=url)):
-        assert judge(Store(), wanted, models).judged == 3
+    for wanted in (TermsJudging("openai/judge", base_url=url), FactsJudging("openai/judge", all_=True, base_url=url)):
+        assert run_job(wanted, Store(), models).done == 3
     for _ in range(2):
         fold(Store())
         with Store().read() as cursor:

@@ -16,11 +16,11 @@ from typing import Any
 import duckdb
 import orjson
 import pytest
-from core.measures.history.measures import save_items_of_facts, stored_items
 
 from core.case import Fact, Profile
 from core.cli.app import main
 from core.errors import AnamnesisError
+from core.frameworks.consultation.measures.history_taking import save_items_of_facts, stored_items
 from core.journal import RowLine, WrittenLine, append_shared, journal_path, read_lines
 from core.measures.experts.adjudication import (
     against_grader,

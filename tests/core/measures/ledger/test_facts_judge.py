@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from core.agents.ledger_models import PatientVerdict
+from core.agents.parts import Part
 from core.case import Case
-from core.jobs.judges import facts_in, facts_pack, facts_task
+from core.jobs.judges import facts_in, facts_pack, facts_request
 from core.text.facts import facts_of
 from tests.core.measures.ledger.hand_marked import talk
 
@@ -48,7 +49,9 @@ def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contr
 
 
 def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the_diagnosis() -> None:
-    prompt = facts_task(facts_pack(), "t", CASE, FACTS, TALK).prompt.content
+    (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
+    assert isinstance(part, Part)
+    prompt = part.content
     assert CASE.vignette in prompt
     assert f"\n{METFORMIN}: takes metformin\n" in prompt
     assert "\n[5] Patient: Yes, my left knee has hurt for years.\n" in prompt

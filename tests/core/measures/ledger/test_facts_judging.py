@@ -11,8 +11,9 @@ import pytest
 
 from core.agents.ledger_models import PatientVerdict
 from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
-from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
+from core.jobs.judging import FactsJudging
 from core.jobs.progress import Stop
 from core.measures.failures import beside_people
 from core.models.failures import RetryPolicy
@@ -90,10 +91,10 @@ def registry() -> Registry:
 
 def judged(
     store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **wanted: Any
-) -> tuple[JudgingOutcome, int]:
+) -> tuple[Outcome, int]:
     with running(script) as provider:
-        chosen = FactsWanted("openai/fake", base_url=provider.base_url, **wanted)
-        outcome = judge(store, chosen, registry(), Options(concurrency), stop)
+        chosen = FactsJudging("openai/fake", base_url=provider.base_url, **wanted)
+        outcome = run_job(chosen, store, registry(), Options(concurrency), stop)
         return outcome, len(provider.bodies)
 
 
@@ -105,15 +106,15 @@ def kept(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
 
 def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Store) -> None:
     outcome, calls = judged(store, strict, concurrency=4)
-    assert (outcome.judged, outcome.with_any, outcome.dropped, outcome.failed, calls) == (2, 1, 1, 0, 2)
+    assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, calls) == (2, 1, 1, 0, 2)
     assert kept(store) == {"run/1": (INVENTED, WITHHELD), "run/2": ()}
     again, calls = judged(store, strict)
-    assert (again.judged, again.kept, calls) == (0, 2, 0)
+    assert (again.done, again.kept, calls) == (0, 2, 0)
 
 
 def test_every_conversation_or_some_by_name_can_be_judged(store: Store) -> None:
-    assert judged(store, strict, trials=("run/3",))[0].judged == 1
-    assert judged(store, strict, which="all")[0].kept == 1
+    assert judged(store, strict, trials=("run/3",))[0].done == 1
+    assert judged(store, strict, all_=True)[0].kept == 1
     assert set(kept(store)) == {"run/1", "run/2", "run/3"}
 
 
@@ -138,7 +139,7 @@ def test_stopped_it_goes_on_and_a_failure_is_asked_again(store: Store) -> None:
     outcome, calls = judged(store, then_stop, stop=stop)
     assert (outcome.stopped, calls) == ("It was asked to stop.", 1)
     outcome, calls = judged(store, [failing(500)])
-    assert (outcome.judged, outcome.failed) == (0, 2 - outcome.kept)
+    assert (outcome.done, outcome.failed) == (0, 2 - outcome.kept)
     assert outcome.failure.startswith("server: ")
     outcome, calls = judged(store, ["None."])
     assert "no readable answer in 3 tries" in outcome.failure
@@ -160,15 +161,15 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
 
 
 def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = estimate(store, FactsWanted("openai/fake"), registry())
+    size = estimate_job(FactsJudging("openai/fake"), store, registry())
     assert (size.todo, size.counts["judged before"], size.calls) == (2, 0, 2)
     assert size.roles[0].prompt_tokens > 2 * 420
-    assert estimate(store, FactsWanted("openai/fake", which="all"), registry()).todo == 3
-    assert estimate(store, FactsWanted("openai/fake", limit=1), registry()).todo == 1
+    assert estimate_job(FactsJudging("openai/fake", all_=True), store, registry()).todo == 3
+    assert estimate_job(FactsJudging("openai/fake", limit=1), store, registry()).todo == 1
     with pytest.raises(UsageError, match="budget needs prices"):
-        judge(store, FactsWanted("openai/fake"), registry(), Options(1, 1.0))
+        run_job(FactsJudging("openai/fake"), store, registry(), Options(1, 1.0))
     with pytest.raises(AnamnesisError, match="nothing to judge"):
-        estimate(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
+        estimate_job(FactsJudging("openai/fake"), Store(tmp_path / "empty.duckdb"), registry())
 
 
 def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:

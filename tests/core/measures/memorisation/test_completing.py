@@ -12,8 +12,11 @@ import pytest
 
 from core import paths
 from core.case import Case
-from core.errors import ProviderError
-from core.jobs.completing import Asked, Options, complete_cases
+from core.errors import AnamnesisError
+from core.jobs.ask_job import Outcome, run_job
+from core.jobs.completing import Completing
+from core.jobs.engine import Options
+from core.jobs.progress import Stop
 from core.measures.memorisation import completing_pack, halves, histogram_of, model_rows, variant_of, with_and_without
 from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
@@ -44,14 +47,19 @@ def recalls(body: dict[str, Any]) -> str:
     return known.second if known.first in asked else "I cannot recall this text."
 
 
-def ask(provider_url: str, store: Store, **more: Any) -> Asked:
+def ask(provider_url: str, store: Store, concurrency: int | None = None, **more: Any) -> Outcome:
     registry = load_registry(retry=RetryPolicy(attempts=1))
-    return complete_cases(CASES, "openai/fake", registry, store, Options(base_url=provider_url, **more))
+    job = Completing(tuple(CASES), "openai/fake", base_url=provider_url, **more)
+    return run_job(job, store, registry, Options(concurrency))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "db.duckdb")
+
+
+def counts_of(outcome: Outcome) -> tuple[int, int, int]:
+    return outcome.done, outcome.failed, outcome.kept
 
 
 def stored(store: Store) -> dict[str, StoredCompletion]:
@@ -61,7 +69,7 @@ def stored(store: Store) -> dict[str, StoredCompletion]:
 
 def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
     with running(recalls) as provider:
-        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        assert counts_of(ask(provider.base_url, store)) == (2, 0, 0)
         bodies = provider.bodies
     found = stored(store)
     assert found["t/known"].similarity == 1.0
@@ -81,9 +89,9 @@ def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
 
 def test_asking_word_for_word_is_another_variant_and_stands_apart(store: Store) -> None:
     with running(recalls) as provider:
-        assert ask(provider.base_url, store) == Asked(2, 0, 0)
-        assert ask(provider.base_url, store, variant="recall") == Asked(2, 0, 0)
-        assert ask(provider.base_url, store, variant="recall") == Asked(0, 0, 2)
+        assert counts_of(ask(provider.base_url, store)) == (2, 0, 0)
+        assert counts_of(ask(provider.base_url, store, variant="recall")) == (2, 0, 0)
+        assert counts_of(ask(provider.base_url, store, variant="recall")) == (0, 0, 2)
         (_, usual), (_, verbatim) = [(b, b["messages"][-1]["content"]) for b in provider.bodies[1:3]]
         assert [body.get("temperature") for body in provider.bodies] == [None, None, 0, 0]
     assert "word for word" in verbatim
@@ -115,10 +123,10 @@ def test_a_slow_case_keeps_none_of_the_others_waiting(store: Store) -> None:
         return Reply("Something.", delay_s=2.0 if slow else 0.0)
 
     with running(script) as provider:
-        options = Options(provider.base_url, concurrency=2)
+        job = Completing(tuple(cases), "openai/fake", base_url=provider.base_url)
         began = time.monotonic()
-        outcome = complete_cases(cases, "openai/fake", load_registry(), store, options, lambda n, _: seen.append(n))
-        assert outcome.completed == 70
+        outcome = run_job(job, store, load_registry(), Options(2, on_progress=lambda p: seen.append(p.done)))
+        assert outcome.done == 70
         order = ["Case 0 " in body["messages"][-1]["content"] for body in provider.bodies]
     assert order[0]
     assert time.monotonic() - began < 30
@@ -130,7 +138,7 @@ def test_a_slow_case_keeps_none_of_the_others_waiting(store: Store) -> None:
 @pytest.mark.parametrize("way", ["a tag", "a closing tag alone", "reasoning"])
 def test_a_model_that_recalls_and_thinks_aloud_is_flagged_all_the_same(store: Store, way: str) -> None:
     with running(aloud(recalls, way)) as provider:
-        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        assert counts_of(ask(provider.base_url, store)) == (2, 0, 0)
     found = stored(store)
     assert found["t/known"].similarity == 1.0
     assert found["t/known"].completion == halves(VIGNETTES["known"]).second
@@ -140,37 +148,36 @@ def test_a_model_that_recalls_and_thinks_aloud_is_flagged_all_the_same(store: St
 def test_what_is_there_is_not_asked_again_but_for_failures_and_on_demand(store: Store) -> None:
     with running([failing(500), Reply("Something.")]) as broken:
         first = ask(broken.base_url, store, concurrency=1)
-    assert (first.completed, first.failed) == (1, 1)
-    assert "server" in first.last_failure
+    assert (first.done, first.failed) == (1, 1)
+    assert "server" in first.failure
     failures = [one for one in stored(store).values() if one.completion is None]
     assert all(one.similarity is None and one.failure for one in failures)
     with running(recalls) as provider:
         second = ask(provider.base_url, store)
-        assert (second.completed, second.kept) == (first.failed, first.completed)
+        assert (second.done, second.kept) == (first.failed, first.done)
         assert ask(provider.base_url, store).kept == 2
-        assert ask(provider.base_url, store, again=True).completed == 2
+        assert ask(provider.base_url, store, again=True).done == 2
         assert len(provider.requests) == first.failed + 2
 
 
 def test_an_empty_reply_is_a_failure_and_no_low_similarity(store: Store) -> None:
     with running([Reply("")]) as provider:
         outcome = ask(provider.base_url, store)
-    assert (outcome.completed, outcome.failed) == (0, 2)
+    assert (outcome.done, outcome.failed) == (0, 2)
     (row,) = model_rows(stored(store).values())
     assert (row["n"], row["failed"], row["flagged"]) == (0, 2, 0)
 
 
 def test_a_refused_key_ends_it_at_once_with_its_sentence(store: Store) -> None:
-    with running([failing(401, "no such key")]) as provider, pytest.raises(ProviderError, match="key"):
+    with running([failing(401, "no such key")]) as provider, pytest.raises(AnamnesisError, match="key"):
         ask(provider.base_url, store)
 
 
 def test_a_stop_keeps_what_came(store: Store) -> None:
     with running(recalls) as provider:
-        outcome = complete_cases(
-            CASES, "openai/fake", load_registry(), store, Options(provider.base_url), stopped=lambda: True
-        )
-        assert outcome.completed == 0
+        job = Completing(tuple(CASES), "openai/fake", base_url=provider.base_url)
+        outcome = run_job(job, store, load_registry(), stop=Stop("It was asked to stop."))
+        assert outcome.done == 0
         assert not provider.requests
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
+from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judges import terms_pack
-from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
+from core.jobs.judging import TermsJudging
 from core.jobs.progress import Progress, Stop
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
@@ -44,10 +45,10 @@ def registry(prices: Path | None = None) -> Registry:
 
 def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
-) -> tuple[JudgingOutcome, list[dict[str, Any]]]:
+) -> tuple[Outcome, list[dict[str, Any]]]:
     with running(script) as provider:
-        wanted = TermsWanted("openai/fake", limit=limit, base_url=provider.base_url)
-        outcome = judge(store, wanted, registry(), Options(**{"concurrency": 1, **options}), stop)
+        wanted = TermsJudging("openai/fake", limit=limit, base_url=provider.base_url)
+        outcome = run_job(wanted, store, registry(), Options(**{"concurrency": 1, **options}), stop)
         return outcome, provider.bodies
 
 
@@ -67,14 +68,20 @@ def store(tmp_path: Path) -> Store:
 
 def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:
     outcome, bodies = judged(store, latin, concurrency=8)
-    assert (outcome.judged, outcome.with_any, outcome.dropped, outcome.failed, outcome.stopped) == (4, 1, 1, 0, None)
+    assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, outcome.stopped) == (
+        4,
+        1,
+        1,
+        0,
+        None,
+    )
     assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
     assert {body["temperature"] for body in bodies} == {0}
     held = kept(store)
     assert held.pop("m1/1/0").terms == (PAPULES,)
     assert [one.terms for one in held.values()] == [(), (), ()]
     again, bodies = judged(store, latin)
-    assert (again.judged, again.kept, bodies) == (0, 4, [])
+    assert (again.done, again.kept, bodies) == (0, 4, [])
 
 
 def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
@@ -92,7 +99,7 @@ def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
 
 def test_an_unreadable_answer_is_asked_for_again_with_what_was_wrong(store: Store) -> None:
     outcome, bodies = judged(store, ["I see none.", '{"terms": "none"}', NONE], limit=1)
-    assert (outcome.judged, outcome.failed, outcome.calls, outcome.tokens) == (1, 0, 3, 54)
+    assert (outcome.done, outcome.failed, outcome.calls, outcome.tokens) == (1, 0, 3, 54)
     first, second, third = ([one["content"] for one in body["messages"]] for body in bodies)
     assert second[:2] == [*first, "I see none."]
     assert "no JSON object" in second[2]
@@ -102,22 +109,22 @@ def test_an_unreadable_answer_is_asked_for_again_with_what_was_wrong(store: Stor
 
 def test_what_stays_unreadable_is_a_failure_and_asked_again_next_time(store: Store) -> None:
     outcome, bodies = judged(store, ["None."], limit=1)
-    assert (outcome.judged, outcome.with_any, outcome.failed, len(bodies)) == (0, 0, 1, 3)
+    assert (outcome.done, outcome.counts["found"], outcome.failed, len(bodies)) == (0, 0, 1, 3)
     assert "no readable answer in 3 tries" in outcome.failure
     (one,) = kept(store).values()
     assert one.terms is None
     assert one.failure == outcome.failure
-    assert judged(store, latin, limit=1)[0].judged == 1
+    assert judged(store, latin, limit=1)[0].done == 1
     (one,) = kept(store).values()
     assert (one.terms is not None, one.failure) == (True, "")
 
 
 def test_a_providers_failure_is_none_of_the_judgements(store: Store) -> None:
     outcome, _ = judged(store, [failing(500), Reply(NONE)])
-    assert (outcome.judged, outcome.failed) == (3, 1)
+    assert (outcome.done, outcome.failed) == (3, 1)
     assert outcome.failure.startswith("server: ")
     assert [one.terms for one in kept(store).values()].count(None) == 1
-    assert judged(store, latin)[0].judged == 1
+    assert judged(store, latin)[0].done == 1
 
 
 def test_a_failure_later_does_not_take_the_place_of_a_judgement(store: Store) -> None:
@@ -138,15 +145,15 @@ def test_stopped_it_keeps_what_came_and_the_same_again_goes_on(store: Store) -> 
         return latin(body)
 
     outcome, bodies = judged(store, [NONE], limit=2)
-    assert (outcome.judged, outcome.remaining) == (2, 0)
+    assert (outcome.done, outcome.remaining) == (2, 0)
     first = set(kept(store))
     outcome, bodies = judged(store, then_stop, stop=stop)
     assert outcome.stopped == "It was asked to stop."
     assert len(bodies) == 1
-    assert outcome.judged + outcome.remaining == 2
+    assert outcome.done + outcome.remaining == 2
     assert first <= set(kept(store))  # the first two of four are among all four
     outcome, bodies = judged(store, latin)
-    assert outcome.judged == len(bodies) == 4 - outcome.kept
+    assert outcome.done == len(bodies) == 4 - outcome.kept
     assert len(kept(store)) == 4
 
 
@@ -155,9 +162,9 @@ def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Pa
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
     with running([NONE]) as provider:
-        wanted = TermsWanted("openai/fake", base_url=provider.base_url)
-        outcome = judge(store, wanted, registry(prices), Options(1, 0.03))
-    assert (outcome.judged, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
+        wanted = TermsJudging("openai/fake", base_url=provider.base_url)
+        outcome = run_job(wanted, store, registry(prices), Options(1, 0.03))
+    assert (outcome.done, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
     assert outcome.cost_usd == pytest.approx(0.036)
     assert len(kept(store)) == 2
 
@@ -172,27 +179,27 @@ def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypat
 
 
 def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = estimate(store, TermsWanted("openai/fake"), registry())
+    size = estimate_job(TermsJudging("openai/fake"), store, registry())
     assert (size.todo, size.counts["judged before"], size.calls, size.cost_usd) == (4, 0, 4, None)
     judged(store, latin, limit=3)
-    assert estimate(store, TermsWanted("openai/fake"), registry()).todo == 1
-    assert estimate(store, TermsWanted("openai/other"), registry()).todo == 4
+    assert estimate_job(TermsJudging("openai/fake"), store, registry()).todo == 1
+    assert estimate_job(TermsJudging("openai/other"), store, registry()).todo == 4
     with pytest.raises(UsageError, match="budget needs prices"):
-        judge(
+        run_job(
+            TermsJudging("openai/fake", base_url="https://models.example.org/v1"),
             store,
-            TermsWanted("openai/fake", base_url="https://models.example.org/v1"),
             registry(),
             Options(budget_usd=1.0),
         )
     with pytest.raises(AnamnesisError, match="no conversation is stored"):
-        estimate(Store(tmp_path / "empty.duckdb"), TermsWanted("openai/fake"), registry())
+        estimate_job(TermsJudging("openai/fake"), Store(tmp_path / "empty.duckdb"), registry())
 
 
 def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
     other = replace(terms_pack(), hash="another")
-    monkeypatch.setattr(TermsWanted, "pack", staticmethod(lambda: other))
-    assert judged(store, latin)[0].judged == 4
+    monkeypatch.setattr(TermsJudging, "pack", other)
+    assert judged(store, latin)[0].done == 4
 
 
 def test_progress_is_told(store: Store) -> None:

@@ -1,0 +1,150 @@
+"""``job NAME``: asks a model about stored items; there is a command for every ``AskJob`` that is declared."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from core.cli.options import (
+    AskNothing,
+    Batch,
+    Budget,
+    CaseSample,
+    Concurrency,
+    Given,
+    Limit,
+    Models,
+    Runs,
+    SampleSeed,
+    folded_store,
+    print_estimate,
+    print_use,
+    progress_bar,
+    run_id_of,
+    selected,
+    with_options,
+)
+from core.datasets.select import SAMPLE_SEED, select
+from core.errors import UsageError
+from core.jobs.ask_job import AskJob, Outcome, estimate_job, jobs, run_job
+from core.jobs.engine import Options
+from core.models.registry import load_registry
+from core.store.database import Store
+
+app = typer.Typer(no_args_is_help=True, help="Ask a model about what is stored.", rich_markup_mode=None)
+
+_CHOSEN: dict[str, Given] = {
+    "talks": {"run": (Runs, None), "models": (Models, None)},
+    "run_ids": {"run": (Runs, None)},
+    "cases": {
+        "cases": (Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")], "library"),
+        "limit": (Limit, None),
+        "sample": (CaseSample, None),
+        "seed": (SampleSeed, SAMPLE_SEED),
+    },
+}
+"""Field of a job → the options that choose it."""
+_LAST: Given = {
+    "concurrency": (Concurrency, None),
+    "budget_usd": (Budget, None),
+    "batch": (Batch, False),
+    "dry_run": (AskNothing, False),
+}
+_LISTED = 10
+"""Failures that are printed."""
+
+
+def command_of(
+    kind: type[AskJob[Any]],
+    old_name: str = "",
+    instead: Callable[[dict[str, Any]], int | None] = lambda given: None,
+    **options: tuple[Any, Any],
+) -> Callable[..., int]:
+    """Return the command of a job. Under an old name some options may be others, and what it does ``instead``."""
+    fields = {field.name: field for field in kind.options()}
+
+    def command(**given: Any) -> int:
+        if (status := instead(given)) is not None:
+            return status
+        store = folded_store()
+        values = {name: _value(store, field, given) for name, field in fields.items()}
+        return carry_out(kind(**values), store, given)
+
+    taken: Given = {}
+    for name, field in fields.items():
+        taken |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
+    words = inspect.cleandoc(kind.__doc__ or "")
+    if old_name:
+        words = f"{words}\n\n`{old_name}` is the old name of `job {kind.name}`, for this version only."
+    return with_options(command, options | {n: o for n, o in (taken | _LAST).items() if n not in options}, words)
+
+
+def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
+    """Print what a job will take, do it unless it is a dry run, and print what came of it; return the exit status."""
+    registry, options = load_registry(batch=given["batch"]), Options(given["concurrency"], given["budget_usd"])
+    print_estimate(estimate_job(job, store, registry, options.concurrency), dry_run=given["dry_run"])
+    if given["dry_run"]:
+        return 0
+    with progress_bar(job.title, job.items) as show:
+        outcome = run_job(job, store, registry, Options(options.concurrency, options.budget_usd, show))
+    return _tell(job, outcome, store)
+
+
+def _tell(job: AskJob[Any], outcome: Outcome, store: Store) -> int:
+    print(*job.summary(outcome), sep="\n")
+    if outcome.kept:
+        print(f"{outcome.kept:,} were {job.participle} before and left alone.")
+    print_use(outcome.calls, outcome.tokens, outcome.cost_usd)
+    for item, reason in outcome.remarks[:_LISTED]:
+        print(f"{item}: {reason}", file=sys.stderr)
+    for line in job.findings(store, outcome):
+        print(line)
+    for line in job.shortfall(outcome):
+        print(line, file=sys.stderr)
+    if outcome.stopped is not None:
+        return 1
+    if job.report:
+        print(f"See: python -m core report {job.report}")
+    return 1 if outcome.failed and not outcome.done else 0
+
+
+def _value(store: Store, field: inspect.Parameter, given: dict[str, Any]) -> Any:
+    """Return what the options of a command say of a job's field."""
+    if field.name == "talks":
+        return selected(store, given["run"], given["models"])
+    if field.name == "run_ids":
+        return tuple(run_id_of(store, name) for name in given["run"] or ())
+    if field.name == "cases":
+        return tuple(select(given["cases"], given["limit"], given["sample"], given["seed"]))
+    value = given[field.name]
+    if _is_list(field):
+        return tuple(name.strip() for name in value.split(",")) if value else ()
+    return value
+
+
+def _option(field: inspect.Parameter) -> Any:
+    """Return the option of a field, ``Annotated[type, "help"]``; a list is named with commas."""
+    if get_origin(field.annotation) is not Annotated:
+        raise UsageError(f"The option {field.name!r} of a job lacks its help: write Annotated[type, 'help'].")
+    kind, words = get_args(field.annotation)[:2]
+    name = f"--{field.name.strip('_').replace('_', '-')}"
+    if _is_list(field):
+        return Annotated[str | None, typer.Option(name, help=f"{words} Several with commas.")]
+    least = 1 if field.name == "limit" else None
+    return Annotated[kind, typer.Option(name, help=words, min=least, show_default=field.default not in (None, ""))]
+
+
+def _default(field: inspect.Parameter) -> Any:
+    return (",".join(field.default) or None) if _is_list(field) else field.default
+
+
+def _is_list(field: inspect.Parameter) -> bool:
+    return get_origin(get_args(field.annotation)[0]) is tuple
+
+
+for _kind in jobs().values():
+    app.command(_kind.name, short_help=(_kind.__doc__ or "").splitlines()[0])(command_of(_kind))

@@ -1,0 +1,469 @@
+"""Jobs that ask models about stored items (conversations, cases, answers), each declared as an ``AskJob``.
+
+A declaration says which items have no result yet, what is asked about one, and what is stored of the reply. The rest
+is the same for all: ``run_job`` with the reply cache, budget, stop, batches and progress of the engine,
+``estimate_job``, ``begin_job`` for pages, and the command ``job NAME`` (``core.cli.job``). Declarations are found in
+the modules of this package, and in the folder ``jobs`` of an extension.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
+
+import core.jobs
+from core.agents.ask import Asked, Request, ask, unreadable
+from core.agents.base import CallFailed
+from core.agents.calls import Voice
+from core.agents.memory import Memory, Unit
+from core.agents.parts import Part as PromptPart
+from core.errors import AnamnesisError, UsageError
+from core.events import Called, CallRecord, Event
+from core.frameworks.casting import is_model
+from core.jobs.engine import Job, Options, in_background
+from core.jobs.estimate import SECONDS_BY_RULE, TOKENS_A_WORD, Estimate, check_budget, estimated
+from core.jobs.progress import Ended, Progress, Stop, running
+from core.journal import DoneLine, GradesLine, Line, RowLine, RunHeader, journal_path
+from core.models.base import Sampling
+from core.models.registry import Registry, load_registry
+from core.paths import extensions
+from core.prompts import PromptPack
+from core.store.database import Store
+from core.store.fold import fold, following
+from core.work import Work, work_at
+
+_READ_AT_ONCE = 100
+_SAMPLED = 50
+"""Items whose requests are written for an estimate; the others are taken to be as long on average."""
+_LISTED = 200
+"""Failures that an outcome names."""
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The work of one journal: the items without a result.
+
+    ``unit`` names the work on an item, the same whenever the job is taken up again; ``ours`` says which units of the
+    journal count in this job's budget. Calls are ``listed`` under the journal's name by default.
+    """
+
+    journal: str
+    todo: Sequence[Any]
+    unit: Callable[[Any], str]
+    ours: Callable[[str], bool]
+    listed: Callable[[Any], str] | None = None
+    header: RunHeader | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a job is to do, by what is stored now.
+
+    ``by`` is the name under which results are stored; ``kept`` items have one under the same key. ``models`` are all
+    that may be asked.
+    """
+
+    by: str
+    parts: Sequence[Part]
+    kept: int
+    models: Sequence[str]
+
+    @property
+    def todo(self) -> list[Any]:
+        """The items without a result, of all journals."""
+        return list(chain.from_iterable(part.todo for part in self.parts))
+
+
+class Size(NamedTuple):
+    """Role → model with calls, prompt tokens and reply tokens of all items; ``counts`` replace the usual two."""
+
+    roles: Mapping[str, tuple[str, tuple[int, float, float]]]
+    counts: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one item, and the ``lines`` to store.
+
+    ``failure`` says why it has no result; the next run of the job asks about it again, from the start if this is
+    ``final``, else with the replies that were paid for. ``remark`` is listed for an item with a result. ``counts`` are
+    added up; ``events`` are those of a trial, for the progress.
+    """
+
+    lines: Sequence[RowLine | GradesLine] = ()
+    failure: str = ""
+    remark: str = ""
+    final: bool = True
+    counts: Mapping[str, int] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Ended):
+    """How a job went: ``done`` items have a result now, ``failed`` have none, ``kept`` had one before.
+
+    ``counts`` are of the job, ``remarks`` the first failures as item and reason.
+    """
+
+    by: str
+    done: int
+    failed: int
+    kept: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class AskJob(ABC, Generic[Item]):
+    """Asks models about stored items. A subclass is a frozen dataclass; its fields are the options.
+
+    An option is ``Annotated[type, "help"]``. Fields called ``talks`` (a ``Selection``), ``cases`` and ``run_ids`` are
+    chosen by the options that other commands have for them. The docstring is the help of the command. Results are
+    stored under a key (model, prompt hash, item), and an item that has one is not asked about again.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    items: ClassVar[str] = "conversations"
+    """What is counted, in the plural."""
+    verb: ClassVar[str] = "judge"
+    participle: ClassVar[str] = "judged"
+    lack: ClassVar[str] = "have no result and count nowhere; the same again asks about them"
+    """What is said of failed items."""
+    report: ClassVar[str] = ""
+    """What of ``report`` shows the results."""
+    shared: ClassVar[bool] = False
+    """Whether a grader's reply to one item holds for another that asks the same."""
+    seconds_by_rule: ClassVar[float] = SECONDS_BY_RULE
+
+    base_url: Annotated[str | None, "Address of an OpenAI-compatible server."] = field(default=None, kw_only=True)
+
+    @classmethod
+    def options(cls) -> list[inspect.Parameter]:
+        """Return the fields as parameters with their types, which each class names in its own module."""
+        types = get_type_hints(cls, include_extras=True)
+        fields = inspect.signature(cls).parameters.values()
+        return [field.replace(annotation=types[field.name]) for field in fields]
+
+    @property
+    def again(self) -> bool:
+        """Whether items with a result are asked about, too; then what was spent earlier counts in no budget.
+
+        A job that can do so has a field of this name.
+        """
+        return False
+
+    @property
+    def apart(self) -> str:
+        """What tells this job from others of its kind that may run next to it in one process."""
+        return ""
+
+    @abstractmethod
+    def plan(self, store: Store, registry: Registry) -> Plan:
+        """Return what is to be asked. Raises ``UsageError`` for impossible options, ``AnamnesisError`` for no item."""
+
+    def load(self, store: Store, todo: Sequence[Any]) -> Iterable[Item]:
+        """Return the items with all that is asked about; called with some of the plan's items at a time."""
+        return todo
+
+    @abstractmethod
+    def key(self, item: Any) -> str:
+        """Return what tells an item from the others of its journal, loaded or not."""
+
+    def label(self, item: Any) -> str:
+        """Return how people call an item."""
+        return self.key(item)
+
+    @abstractmethod
+    def seats(self, registry: Registry, plan: Plan, store: Store) -> Any:
+        """Open the models; raise ``UsageError`` where a key is missing."""
+
+    @abstractmethod
+    async def ask(self, item: Item, seats: Any) -> Answer:
+        """Ask about an item, in as many requests as it takes. ``CallFailed`` is a failure that is not final."""
+
+    @abstractmethod
+    def size(self, plan: Plan, store: Store) -> Size:
+        """Return calls and tokens of all items."""
+
+    @classmethod
+    def summary(cls, outcome: Outcome) -> Iterable[str]:
+        """Return what came of it in sentences; what was kept, cost and is missing is said of every job."""
+        return [f"{outcome.done:,} {cls.items} {cls.participle} by {outcome.by}."]
+
+    @classmethod
+    def shortfall(cls, outcome: Outcome) -> list[str]:
+        """Return in sentences what has no result, and why."""
+        sentences = []
+        if outcome.failed:
+            sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
+        if outcome.stopped is not None:
+            left = f"What was {cls.participle} is kept, {outcome.remaining:,} {cls.items} are left"
+            sentences.append(f"{outcome.stopped} {left}; the same again goes on.")
+        return sentences
+
+    def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
+        """Return what the command says last, of all that is stored now."""
+        return ()
+
+    def part(self, journal: str, todo: Sequence[Any], before: Sequence[Any] = ()) -> Part:
+        """Return the work of a journal of the job's own; ``before`` are the items that have a result."""
+
+        def unit(item: Any) -> str:
+            return f"{journal} {self.key(item)}"
+
+        return Part(journal, todo, unit, {unit(item) for item in (*todo, *before)}.__contains__)
+
+
+class OfCases:
+    """What is the same in jobs that ask about cases; mixed in before the job's class."""
+
+    items: ClassVar[str] = "cases"
+
+    def key(self, item: Any) -> str:
+        return f"{item.case_key} {item.content_hash}"
+
+    def label(self, item: Any) -> str:
+        return str(item.case_key)
+
+
+class Seat(NamedTuple):
+    """Who is asked, and under which prompts."""
+
+    voice: Voice
+    pack: PromptPack
+
+
+@dataclass(frozen=True)
+class Reply(Generic[T]):
+    """The ``value`` that was read from a reply, or why there is ``none``; ``broken`` by the provider, if so."""
+
+    value: T | None
+    none: str
+    broken: bool
+    calls: tuple[CallRecord, ...]
+
+    def answer(self, *lines: RowLine, **counts: int) -> Answer:
+        """Return these lines as what became of the item: without a value a failure."""
+        return Answer(lines, self.none, final=not self.broken, counts=counts)
+
+
+async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
+    """Ask one request, and again with what was wrong where the reply cannot be read."""
+    calls, value, none = list[CallRecord](), None, ""
+    try:
+        async for item in ask(seat.voice, seat.pack, request):
+            if isinstance(item, Called):
+                calls.append(item.call)
+            elif isinstance(item, Asked):
+                value, none = item.value, "" if item.value is not None else unreadable(seat.voice, item)
+    except CallFailed as failed:
+        return Reply(None, failure_of(failed), broken=True, calls=(*calls, failed.called.call))
+    return Reply(value, none, broken=False, calls=tuple(calls))
+
+
+def failure_of(failed: CallFailed) -> str:
+    """Return a provider's failure in words, with its kind."""
+    return f"{failed.error.kind}: {failed.error}"
+
+
+@dataclass(frozen=True)
+class RequestJob(AskJob[Item]):
+    """A job with one request for each item, to the model of its field ``model``, at temperature 0."""
+
+    role: ClassVar[str] = "grader"
+    reply_tokens: ClassVar[int] = 50
+    """Tokens of a usual reply."""
+
+    @property
+    @abstractmethod
+    def pack(self) -> PromptPack: ...
+
+    @abstractmethod
+    def request(self, item: Item, pack: PromptPack) -> Request[Any]:
+        """Return what is asked about an item, and how the reply is read."""
+
+    @abstractmethod
+    def answer(self, item: Item, reply: Reply[Any], seat: Seat) -> Answer:
+        """Return what is stored of a reply, or of none."""
+
+    def seats(self, registry: Registry, plan: Plan, store: Store) -> Seat:
+        opened = registry.open(plan.models[0], base_url=self.base_url)
+        return Seat(Voice(opened, Sampling(temperature=0.0)), self.pack)
+
+    async def ask(self, item: Item, seats: Seat) -> Answer:
+        return self.answer(item, await reply_to(seats, self.request(item, seats.pack)), seats)
+
+    def size(self, plan: Plan, store: Store) -> Size:
+        """Return one call for each item, and tokens by the requests of some of them."""
+        pack, n = self.pack, len(plan.todo)
+
+        def prompt_tokens(item: Item) -> float:
+            parts = self.request(item, pack).messages
+            return sum(tokens_of(part.content) for part in parts if isinstance(part, PromptPart))
+
+        prompts = sampled(self, plan, store, prompt_tokens)
+        return Size({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
+
+    def replies(self, plan: Plan) -> float:
+        """Return the tokens of all replies."""
+        return len(plan.todo) * self.reply_tokens
+
+
+def tokens_of(text: str) -> float:
+    """Return about how many tokens a text has."""
+    return len(text.split()) * TOKENS_A_WORD
+
+
+def sampled(job: AskJob[Item], plan: Plan, store: Store, measure: Callable[[Item], float]) -> float:
+    """Return the sum of a measure over all items of a plan, from a sample of them that is spread evenly."""
+    todo = plan.todo
+    sample = todo[:: max(1, len(todo) // _SAMPLED)]
+    return sum(map(measure, job.load(store, sample))) * len(todo) / max(1, len(sample))
+
+
+def journal_of(prefix: str, *key: str) -> str:
+    """Return the name of a job's journal, the same for the same key."""
+    return f"{prefix}-{hashlib.sha256(' '.join(key).encode()).hexdigest()[:16]}"
+
+
+def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency: int | None = None) -> Estimate:
+    """Estimate what is to be asked, without replies that have to be asked for again; raises as ``AskJob.plan``."""
+    plan = job.plan(store, registry)
+    size, todo = job.size(plan, store), len(plan.todo)
+    counts = size.counts or {f"{job.items} to {job.verb}": todo, f"{job.participle} before": plan.kept}
+    return estimated(counts, todo, size.roles, registry, concurrency, lambda role: job.base_url, job.seconds_by_rule)
+
+
+def run_job(
+    job: AskJob[Any], store: Store, registry: Registry, options: Options | None = None, stop: Stop | None = None
+) -> Outcome:
+    """Ask about the items without a result, and close the registry's models; what came by a stop is stored.
+
+    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` where
+    no item fits, where the job is running elsewhere, or where no call can ever succeed.
+    """
+    options, stop = options or Options(), stop or Stop()
+    fold(store)
+    plan = job.plan(store, registry)
+    specs = [registry.spec(name, base_url=job.base_url) for name in plan.models if is_model(name)]
+    check_budget(options.budget_usd, specs)
+    seats = job.seats(registry, plan, store)
+    progress, counts, remarks = Progress(len(plan.todo)), Counter[str](), list[tuple[str, str]]()
+    options = options.with_batches(registry, progress)
+    several = options.budget_usd is not None and len(plan.parts) > 1
+    if several and not job.again:  # what was spent in later journals, and in finished ones, counts from the start
+        for part in plan.parts:
+            progress.spent_usd += Memory.of(journal_path(part.journal, store.journals), part.ours).cost_usd
+
+    async def do(item: Any, unit: Unit) -> list[Line]:
+        try:
+            answer = await job.ask(item, seats)
+        except CallFailed as failed:
+            answer = Answer(failure=failure_of(failed), final=False)
+        progress.note(answer.events)
+        if answer.failure:
+            progress.failures[answer.failure] += 1
+        if (answer.failure or answer.remark) and len(remarks) < _LISTED:
+            remarks.append((job.label(item), answer.failure or answer.remark))
+        counts.update(answer.counts, done=not answer.failure, failed=bool(answer.failure))
+        ended = unit.unit_id if answer.final and unit.paid else ""
+        lines: list[Line] = [line.model_copy(update={"unit": ended}) for line in answer.lines]
+        return lines or ([DoneLine(run_id=unit.replies.run_id, unit=ended)] if ended else [])
+
+    async def work() -> None:
+        async with registry, following(store) as follow:
+            options.on_progress(progress)
+            for part in plan.parts:
+                if not part.todo or stop.reason is not None:
+                    continue
+                engine_job = Job[Any](
+                    part.journal,
+                    part.unit,
+                    do,
+                    options,
+                    stop,
+                    progress,
+                    part.header,
+                    listed=part.listed or (lambda item, name=part.journal: name),  # type: ignore[misc]
+                    ours=part.ours,
+                    shared=job.shared,
+                    resumed=not job.again and not several,
+                    folder=store.journals,
+                    fold=follow,
+                )
+                with running(part.journal, store.journals) as stop_file:
+                    await engine_job.run(_loaded(job, store, part.todo), stop_file)
+
+    try:
+        asyncio.run(work())
+    finally:
+        fold(store)
+    before = f" {counts['done']:,} {job.items} were {job.participle} before and are kept." if counts["done"] else ""
+    return Outcome(
+        by=plan.by,
+        done=counts.pop("done", 0),
+        failed=counts.pop("failed", 0),
+        kept=plan.kept,
+        counts=counts,
+        remarks=tuple(remarks),
+        **progress.ended(stop, before),
+    )
+
+
+def _loaded(job: AskJob[Item], store: Store, todo: Sequence[Any]) -> Iterator[Item]:
+    """Read the items when they are asked for, some at a time."""
+    for start in range(0, len(todo), _READ_AT_ONCE):
+        yield from job.load(store, todo[start : start + _READ_AT_ONCE])
+
+
+def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Work[Outcome]:
+    """Start a job in the background of this process, or return one of the same kind that is running."""
+    return in_background(
+        _place(type(job), job.apart),
+        lambda options, stop: run_job(job, Store(), load_registry(), options, stop),
+        f"job {job.name}",
+        job.title,
+        budget_usd,
+    )
+
+
+def job_work(kind: type[AskJob[Any]], apart: str = "") -> Work[Outcome] | None:
+    """Return the job of a kind that is running in this process or was the last, or ``None``."""
+    return work_at(_place(kind, apart))
+
+
+def _place(kind: type[AskJob[Any]], apart: str) -> tuple[str, ...]:
+    return ("job", kind.name, str(Store().path), apart)
+
+
+def jobs() -> dict[str, type[AskJob[Any]]]:
+    """Return name → declaration; raise ``UsageError`` where an extension's module cannot be read."""
+    for folder in extensions():
+        if (place := str(folder / "jobs")) not in core.jobs.__path__:
+            core.jobs.__path__.append(place)
+    kinds: dict[str, type[AskJob[Any]]] = {}
+    for found in pkgutil.iter_modules(core.jobs.__path__, "core.jobs."):
+        try:
+            module = importlib.import_module(found.name)
+        except AnamnesisError:
+            raise
+        except Exception as error:
+            raise UsageError(f"The jobs in {found.name} cannot be read: {type(error).__name__}: {error}.") from error
+        for kind in vars(module).values():
+            own = isinstance(kind, type) and issubclass(kind, AskJob) and kind.__module__ == module.__name__
+            if own and hasattr(kind, "name") and not inspect.isabstract(kind):
+                kinds.setdefault(kind.name, kind)
+    return dict(sorted(kinds.items()))
