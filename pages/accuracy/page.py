@@ -176,7 +176,7 @@ def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
     if any("mcq_strict" in c.own.rule for c in cells if c.own) and (outdated := read_before()):
         st.warning(
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-            "`python -m core regrade all --rules` reads them anew, at no cost.",
+            "`python -m core job reread` reads them anew, at no cost.",
             icon=":material/update:",
         )
     if own:
