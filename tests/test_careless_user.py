@@ -568,7 +568,7 @@ SITUATIONS = (
         says("multi_turn:frq"),
         "report memorisation",
         status(1),
-        says("python -m core meld"),
+        says("python -m core job completions"),
         "report care",
         status(1),
         says("--protocol automedic"),

@@ -26,12 +26,10 @@ from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
-from core.jobs.progress import STATUS, Progress, Stop, running, watched
+from core.jobs.progress import STATUS, Progress, Stop, watched
 from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
 from core.models.limits import LEARNT, MOST
 from core.models.registry import Registry
-from core.store.database import Store
-from core.store.fold import fold, following
 
 UNDER_WAY = 32
 """Pieces of work under way where providers have not yet shown that they take more at once, or no model is asked."""
@@ -288,27 +286,6 @@ def in_background(
         return do(Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop)), stop)
 
     return work.begin(key, carry_on, title)
-
-
-def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store) -> None:
-    """Do a job of a database's from here to its end, with nobody else at it; the registry's models are closed then.
-
-    The database follows, also where the job breaks off. Raises ``AnamnesisError`` where it is under way elsewhere.
-    """
-    options = job.options.with_batches(registry, job.progress)
-    job = replace(job, folder=store.journals, options=options)
-
-    async def main() -> None:
-        async with registry, following(store) as follow:
-            if job.progress.done >= job.progress.planned:
-                return job.options.on_progress(job.progress)
-            with running(job.name, job.folder) as stop_file:
-                await replace(job, fold=follow).run(pieces, stop_file)
-
-    try:
-        asyncio.run(main())
-    finally:
-        fold(store)
 
 
 async def run_trials(

@@ -325,5 +325,5 @@ def report(
         if outdated:
             asked.note(
                 f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-                "`python -m core regrade all --rules` reads them again, at no cost."
+                "`python -m core job reread` reads them again, at no cost."
             )

@@ -295,7 +295,7 @@ def report(
     if open_ + provisional:
         words += (
             f" Not judged: {open_:,} answers of that cause, and {provisional:,} put down to the "
-            "doctor that may still be the patient's. A model judges them: `python -m core judge-facts --model M`."
+            "doctor that may still be the patient's. A model judges them: `python -m core job facts --model M`."
         )
     asked.note(words)
 
@@ -305,7 +305,7 @@ def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
         kept = judges(cursor, wanted)
     if not kept:
         raise AnamnesisError(
-            "No model has judged what patients withheld and invented: run `python -m core judge-facts --model M` "
+            "No model has judged what patients withheld and invented: run `python -m core job facts --model M` "
             "first, or choose another --run or --models."
         )
     for one in kept:

@@ -184,7 +184,9 @@ def report(
     with asked.store.read() as cursor:
         found = completions(cursor, selection.models, selection.case_sets)
         if not found:
-            raise AnamnesisError("No completion is stored: run `python -m core meld --model M --cases DATASET` first.")
+            raise AnamnesisError(
+                "No completion is stored: run `python -m core job completions --model M --cases DATASET` first."
+            )
         models = dict.fromkeys(one.model for one in found) if part == "accuracy" else {}
         scores = {model: case_scores(cursor, replace(selection, models=[model])) for model in models}
     if part == "models":

@@ -187,7 +187,7 @@ def _notes(view: View, cells: Sequence[Cell]) -> tuple[Note, ...]:
     if any("mcq_strict" in row.rule for rows in own.values() for row in rows) and (outdated := read_before()):
         text = (
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: `python -m core "
-            "regrade all --rules` reads them again, at no cost."
+            "job reread` reads them again, at no cost."
         )
         more.append(Note("rule_version", text, "high"))
     shown = {(c.model, c.format, c.question_type) for c in cells if c.own}

@@ -125,7 +125,7 @@ def _draw_faults(talks: Sequence[TalkRow], view: View, judge: Judge | None) -> N
     if judge is None or not any(row.judged for row in talks):
         st.markdown(
             ":gray-badge[:material/gavel: Not judged] What patients withhold and invent no rule decides. Have a model "
-            "judge it under **Causes**, or every conversation: `python -m core judge-facts --all --model MODEL`."
+            "judge it under **Causes**, or every conversation: `python -m core job facts --all --model MODEL`."
         )
         draw_table(table, "faults", {"Model": _FIRST}, height="auto")
         return

@@ -294,7 +294,7 @@ def _agreement_rows(asked: Asked, named: Sequence[str]) -> Iterator[Row]:
     if not any(found.values()):
         raise AnamnesisError(
             f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Let another grader judge "
-            "a run's answers: `python -m core regrade RUN --grader M`."
+            "a run's answers: `python -m core job regrade --run RUN --grader M`."
         )
     for model, one in ((model, one) for model, agreements in found.items() for one in agreements):
         for name, value in one.measures.items():

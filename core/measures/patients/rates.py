@@ -297,7 +297,7 @@ def report(
         found = judge_against_rule(store, wanted)
         if not found:
             raise AnamnesisError(
-                "No model has judged these conversations: run `python -m core judge-patients --model M` first, or "
+                "No model has judged these conversations: run `python -m core job terms --model M` first, or "
                 "choose another --run or --models."
             )
         yield from found

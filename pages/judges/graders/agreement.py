@@ -77,7 +77,7 @@ def draw_agreement(view: View, of: Graders, names: Mapping[str, str]) -> None:
         st.info(
             f"No answer of these was judged by two graders; {who} judged them. Let another judge a run’s answers, such "
             "as the reference grader, which needs no key: here under **Grade again**, or by "
-            "`python -m core regrade RUN --grader reference/names`, where RUN is its id on the page Runs.",
+            "`python -m core job regrade --run RUN --grader reference/names`, where RUN is its id on the page Runs.",
             icon=":material/group_add:",
         )
     st.markdown("**Who judged what** :gray[· over all cases and models]")
@@ -222,7 +222,7 @@ def draw_contradictions(view: View, of: Graders, names: Mapping[str, str]) -> No
     if not found:
         st.info(
             "None of these graders has met the same response twice, or judged one answer again. Several trials of a "
-            "case bring the same responses; `python -m core regrade RUN --grader M --fresh` asks again.",
+            "case bring the same responses; `python -m core job regrade --run RUN --grader M --again` asks again.",
             icon=":material/repeat:",
         )
         return

@@ -47,7 +47,7 @@ def draw_differences(view: View, of: Graders, names: Mapping[str, str]) -> None:
     if not sum(numbers.values()):
         st.info(
             "No answer of these has two verdicts that differ. Let a grader judge a run’s answers again: "
-            "`python -m core regrade RUN --grader M`."
+            "`python -m core job regrade --run RUN --grader M`."
             if pair is None
             else f"{plain(names[pair[0]])} and {plain(names[pair[1]])} differ on none of the answers that both judged.",
             icon=":material/done_all:",

@@ -46,7 +46,7 @@ def test_meld_counts_flags_and_the_reports_name_them(db: Path, capsys: pytest.Ca
 
 def test_without_completions_or_answers_it_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "memorisation"]) == 1
-    assert "python -m core meld --model M" in capsys.readouterr().err
+    assert "python -m core job completions --model M" in capsys.readouterr().err
     assert main(["meld", "--model", "reference/bayes"]) == 2
     assert "is not a chat model" in capsys.readouterr().err
     with running(knows_two) as provider:

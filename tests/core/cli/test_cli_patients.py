@@ -43,7 +43,7 @@ def test_nothing_stored_or_judged_says_what_to_do(db: Path, capsys: pytest.Captu
     assert "core run --doctor" in capsys.readouterr().err
     stored(db)
     assert main(["report", "patients", "--part", "judge"]) == 1
-    assert "core judge-patients --model M" in capsys.readouterr().err
+    assert "core job terms --model M" in capsys.readouterr().err
 
 
 def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
         }
         assert "judged by nobody" in told.err
         assert main(["report", "failures", "--part", "judges"]) == 1
-        assert "core judge-facts --model M" in capsys.readouterr().err
+        assert "core job facts --model M" in capsys.readouterr().err
         assert main(arguments) == 0
         told = capsys.readouterr()
         assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in told.out

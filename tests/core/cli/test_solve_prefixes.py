@@ -25,7 +25,7 @@ def test_accuracy_goes_from_the_opening_alone_to_all_that_was_said(
         assert main(["run", "--doctor", doctor, *GIVEN]) == 0
     capsys.readouterr()
     assert main(["report", "prefixes"]) == 1
-    assert "python -m core solve-prefixes --solver reference/solver" in capsys.readouterr().err
+    assert "python -m core job prefixes --solver reference/solver" in capsys.readouterr().err
 
     assert main(["solve-prefixes", "--solver", "reference", "--dry-run"]) == 0
     assert "4 conversations to solve, 0 solved before." in capsys.readouterr().out

@@ -158,7 +158,7 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
     assert capsys.readouterr().err == (
         "4 answers with choices were read by an earlier version of the strict rule: "
-        "`python -m core regrade all --rules` reads them anew, at no cost.\n"
+        "`python -m core job reread` reads them anew, at no cost.\n"
     )
     assert main(["report", "accuracy"]) == 0
     assert capsys.readouterr().err == ""  # the paper's rule has not changed

@@ -117,7 +117,7 @@ def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoin
     "models",
     "cases",
     "mcq_rule",
-    empty="No solver was asked about these conversations: `python -m core solve-prefixes --solver reference/solver`.",
+    empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
     page="quality",
 )
 def report(asked: Asked, by: CaseBy = None) -> Iterator[Row]:
