@@ -270,7 +270,7 @@ def report(
 
 @metric(
     "suitability",
-    empty="None of these cases has a profile: make some with `python -m core profile DATASET`, or add --by-rule.",
+    empty="None of these cases has a profile: make some with `python -m core job profiles DATASET`, or add --by-rule.",
     page="data",
 )
 def report_suitability(
