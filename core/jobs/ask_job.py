@@ -123,6 +123,8 @@ class Outcome(Ended):
     kept: int
     counts: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[tuple[str, str], ...] = ()
+    again: bool = False
+    """Whether items with a result were asked about too, and would be once more."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,8 @@ class AskJob(ABC, Generic[Item]):
             sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
         if outcome.stopped is not None:
             left = f"What was {cls.participle} is kept, {outcome.remaining:,} {cls.items} are left"
-            sentences.append(f"{outcome.stopped} {left}; the same again goes on.")
+            goes_on = "" if outcome.again else "; the same again goes on"
+            sentences.append(f"{outcome.stopped} {left}{goes_on}.")
         return sentences
 
     def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
@@ -419,6 +422,7 @@ def run_job(
         kept=plan.kept,
         counts=counts,
         remarks=tuple(remarks),
+        again=job.again,
         **progress.ended(stop, before),
     )
 
