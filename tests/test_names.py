@@ -82,7 +82,10 @@ def test_no_file_names_a_framework_outside_of_its_folder() -> None:
 
 def _names_one(path: Path) -> bool:
     """Say whether a file names a framework: two of them anywhere, the third, an English word, in code alone."""
-    source = path.read_text()
+    # pages and jobs about a framework's own measures import these by its name
+    source = re.sub(
+        r"^from core\.frameworks\.\w+\.(?:measures|queries|tags)\b.*$", "", path.read_text(), flags=re.MULTILINE
+    )
     if NAMED.search(source):
         return True
     if "consultation" not in source.lower():

@@ -112,7 +112,8 @@ def running_origin(session: Session) -> Origin:
 
 
 def check_forkable(origin: Origin) -> None:
-    """Raise ``UsageError`` where a framework's conversations cannot be taken up at a message."""
+    """Raise ``UsageError`` if the conversation's framework is not installed here."""
+    framework(origin.run.protocol)
 
 
 def start_fork(plan: ForkPlan, origin: Origin) -> Session:

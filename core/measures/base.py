@@ -238,6 +238,7 @@ class Metric:
     ``rows`` is called with what is ``Asked`` and has its options as further parameters, ``Annotated[type, "help"]``
     with a default. ``empty`` is said where there are no rows. ``compared``: whether its rows set conditions next to one
     another, so that differences between these matter. ``page`` shows it; without one it is on the page More measures.
+    ``noted``: whether its rows are figures of conditions, with the notes on these.
     ``measure`` is the one whose stored scores it reduces, if that must have read the trials first.
     """
 
@@ -250,6 +251,7 @@ class Metric:
     """How CSV prints numbers."""
     compared: bool = True
     page: str = ""
+    noted: bool = True
     measure: Measure | None = None
 
     @property
@@ -263,11 +265,17 @@ class Metric:
 
 
 def metric(
-    name: str, *filters: Filter, empty: str, decimals: str = ".6g", compared: bool = True, page: str = ""
+    name: str,
+    *filters: Filter,
+    empty: str,
+    decimals: str = ".6g",
+    compared: bool = True,
+    page: str = "",
+    noted: bool = True,
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
     """Make a metric of a function; its docstring is the help of ``report NAME``."""
     return lambda rows: Metric(
-        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page
+        name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page, noted
     )
 
 

@@ -49,7 +49,7 @@ _FAULTS = {"duplicate": "with the vignette of another", "no_choice": "whose answ
 def result_of(metric: Metric, asked: Asked, **options: Any) -> Result:
     """Return what a metric says of a selection, with all notes on the conditions in its rows."""
     rows = tuple(metric.rows(asked, **options))
-    basis = read_basis(asked.store, asked.basis or asked.selection) if rows else Basis((), ())
+    basis = read_basis(asked.store, asked.basis or asked.selection) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
     shown = names if asked.shown is None else set(asked.shown)
     notes = notes_of(basis, shown, arms, compared=metric.compared)

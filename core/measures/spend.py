@@ -8,7 +8,7 @@ from core.measures.base import Asked, Listed, metric
 from core.store.runs import spending
 
 
-@metric("spend", "run", empty="Nothing was asked of a model yet.")
+@metric("spend", "run", empty="Nothing was asked of a model yet.", noted=False)
 def spend(asked: Asked) -> Iterable[Listed]:
     """List calls, tokens and US dollars of every run and job, by model and role, unfinished trials too."""
     with asked.store.read() as cursor:

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from core import paths
 from core.cli.app import main
 from core.errors import AnamnesisError
-from core.frameworks.base import frameworks
+from core.frameworks import base
 from core.jobs.plan import find_header
 from core.jobs.progress import is_running
 from core.journal import RunHeader
@@ -66,23 +66,39 @@ def of_page(monkeypatch: pytest.MonkeyPatch, app: AppTest) -> RunHeader:
     return headers[0]
 
 
-@pytest.mark.parametrize("protocol", list(frameworks()))
+@pytest.mark.parametrize("protocol", list(base.frameworks()))
 def test_page_and_command_mean_the_same_campaign(
     protocol: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = frameworks()[protocol]
+    known = base.frameworks()[protocol]
     app = open_page("runs", runs_protocol=known.title)
     app.number_input(key="runs_limit_library").set_value(3)
     app.number_input(key="runs_trials").set_value(2).run()
     page = of_page(monkeypatch, app)
     command = of_command(
-        monkeypatch, f"--{known.tested.role}", page.doctor, "--protocol", protocol, "--sample", "3", "--trials", "2"
+        monkeypatch,
+        f"--{base.tested_seat(known).role}",
+        page.doctor,
+        "--protocol",
+        protocol,
+        "--sample",
+        "3",
+        "--trials",
+        "2",
     )
     differing = [name for name, value in page if value != getattr(command, name)]
     assert set(differing) <= {"run_id", "created_at"}
     assert page.fingerprint == command.fingerprint
     other = of_command(
-        monkeypatch, f"--{known.tested.role}", page.doctor, "--protocol", protocol, "--sample", "3", "--trials", "3"
+        monkeypatch,
+        f"--{base.tested_seat(known).role}",
+        page.doctor,
+        "--protocol",
+        protocol,
+        "--sample",
+        "3",
+        "--trials",
+        "3",
     )
     assert other.fingerprint != page.fingerprint
 

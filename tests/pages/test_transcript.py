@@ -17,14 +17,14 @@ READ = Answered(format="vignette", question_type="mcq", response="Eczema")
 
 
 def test_a_greeting_is_no_question_and_a_patients_opening_neither() -> None:
-    assert FIRST.questions(dialogue("doctor", "patient", "doctor", "patient", "doctor")) == 2
-    assert SOLVED.questions(dialogue("patient", "doctor", "patient", "doctor", "patient")) == 2
-    assert SOLVED.questions(dialogue("patient")) == 0
-    assert FIRST.questions([]) == 0
+    assert FIRST.speech.questions(dialogue("doctor", "patient", "doctor", "patient", "doctor")) == 2
+    assert SOLVED.speech.questions(dialogue("patient", "doctor", "patient", "doctor", "patient")) == 2
+    assert SOLVED.speech.questions(dialogue("patient")) == 0
+    assert FIRST.speech.questions([]) == 0
 
 
 def test_the_solver_is_named_where_it_answers() -> None:
-    assert FIRST.answering([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
-    assert FIRST.answering([READ]) == "", "a vignette is read without a conversation"
-    assert "who saw this dialogue" in SOLVED.answering([*dialogue("patient", "doctor"), ANSWER])
-    assert "shown all" in SOLVED.answering([ANSWER])
+    assert FIRST.speech.answering([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
+    assert FIRST.speech.answering([READ]) == "", "a vignette is read without a conversation"
+    assert "who saw this dialogue" in SOLVED.speech.answering([*dialogue("patient", "doctor"), ANSWER])
+    assert "shown all" in SOLVED.speech.answering([ANSWER])

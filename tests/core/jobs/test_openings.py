@@ -185,7 +185,7 @@ def test_the_command_says_how_many_open_without_a_complaint(
     assert main(run) == 0
     capsys.readouterr()
     assert main(["report", "history"]) == 0
-    assert "opening requests" not in capsys.readouterr().err
+    assert "opening requests" not in capsys.readouterr().out
 
 
 def test_the_share_without_a_complaint_stands_beside_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,4 +199,4 @@ def test_the_share_without_a_complaint_stands_beside_the_figures(capsys: pytest.
     words = "1 of 2 opening requests (50%) name no complaint"
     assert openings_note(Store()).startswith(words)
     assert main(["report", "history"]) == 0
-    assert words in capsys.readouterr().err
+    assert words in capsys.readouterr().out

@@ -318,7 +318,8 @@ def test_on_a_full_disk_nothing_is_saved_and_what_is_there_stays(store: Store) -
     before, whole = shown(store), path.read_bytes()
     with store.write() as connection, pytest.raises(AnamnesisError) as full, room_for(len(whole) + 40):
         save_facts(connection, CASE, [fact("c")], "Ada")
-    assert str(full.value) == (f"The journal {path} cannot be written (File too large): make room, then save it again.")
+    assert str(full.value).startswith(f"The journal {path} cannot be written (File too large; ")
+    assert str(full.value).endswith("are free there): make room, then save it again.")
     assert path.read_bytes() == whole
     assert shown(store) == before
     assert shown(from_the_journals(store)) == before
