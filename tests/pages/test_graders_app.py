@@ -44,7 +44,7 @@ def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Ope
     store_graded(Store(database))
     app = open_page("graders")
     assert trouble(app) == []
-    assert "regrade RUN --grader reference/names" in words(app)
+    assert "regrade --run RUN --grader reference/names" in words(app)
     assert list(table(app, "Answers judged")["Answers judged"]) == [11]
     app = open_page("graders", graders_tab="Differences")
     assert trouble(app) == []
