@@ -23,7 +23,8 @@ _WIDTH = 224
 def draw_measures() -> None:
     """Ask for a measure and for what it is of, and draw its section."""
     found = {section.title: section for section in sections("measures")}
-    title = choose("Measure", list(found), "measure", width=320)
+    usual = "Repeatability" if "Repeatability" in found else None
+    title = choose("Measure", list(found), "measure", default=usual, width=320)
     section = found[title]
     if not conditions():
         say_how_to_begin("Nothing is stored yet.", icon="straighten")

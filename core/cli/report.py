@@ -88,7 +88,7 @@ def _command(metric: Metric) -> Any:
 
                 check_name(figure)
             with new_file(out) if out else nullcontext() as written:
-                result = result_of(metric, asked, **{name: given[name] for name in own})
+                result = result_of(metric, asked, {name: given[name] for name in own})
                 if not result.rows:
                     raise AnamnesisError(metric.empty)
                 if drawn:

@@ -46,13 +46,23 @@ _COMPARED: Mapping[Part, str] = {
 _FAULTS = {"duplicate": "with the vignette of another", "no_choice": "whose answer is no choice"}
 
 
-def result_of(metric: Metric, asked: Asked, **options: Any) -> Result:
-    """Return what a metric says of a selection, with all notes on the conditions in its rows."""
-    rows = tuple(metric.rows(asked, **options))
+def result_of(
+    metric: Metric,
+    asked: Asked,
+    options: Mapping[str, Any] | None = None,
+    *,
+    name: NameOf = str,
+    data_set_name: NameOf = str,
+) -> Result:
+    """Return what a metric says of a selection, with all notes on the conditions in its rows.
+
+    ``name`` and ``data_set_name`` are those of ``notes_of``.
+    """
+    rows = tuple(metric.rows(asked, **(options or {})))
     basis = read_basis(asked.store, asked.basis or asked.selection) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
     shown = names if asked.shown is None else set(asked.shown)
-    notes = notes_of(basis, shown, arms, compared=metric.compared)
+    notes = notes_of(basis, shown, arms, compared=metric.compared, name=name, data_set_name=data_set_name)
     return Result(metric.title, rows, in_order([*asked.notes, *notes]))
 
 

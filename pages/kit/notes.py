@@ -23,6 +23,8 @@ _WAYS = {
 }
 """Page that a note names → the words and the icon of the link to it."""
 _ALL = Selection()
+_VISIBLE = ("excluded", "part")
+"""Kinds of notes that are in sight although they are not severe."""
 
 
 @cached_query(entries=32)
@@ -70,6 +72,11 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
                     link(page, *_WAYS[page])
-    for note in listed:
-        if note.severity != "high":
+    others = [note for note in listed if note.severity != "high"]
+    for note in others:
+        if note.kind in _VISIBLE:
             st.caption(plain(note.text))
+    if folded := [note for note in others if note.kind not in _VISIBLE]:
+        with st.expander(f"More notes: {len(folded)}", icon=":material/info:"):
+            for note in folded:
+                st.caption(plain(note.text))

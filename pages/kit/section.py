@@ -78,7 +78,11 @@ def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool
 
 @cached_query("Computing…", entries=64)
 def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...]) -> Result:
-    return result_of(metrics()[name], Asked(Store(), selection), **dict(options))
+    names = unique_names(condition.name for condition in basis(selection).conditions)
+    asked = Asked(Store(), selection)
+    return result_of(
+        metrics()[name], asked, dict(options), name=lambda model: names.get(model, model), data_set_name=dataset_name
+    )
 
 
 def _ask_options(section: Section) -> dict[str, Any]:
