@@ -131,7 +131,8 @@ def _ask_two(known: Mapping[Who, str]) -> Asked | None:
 
 def _swap() -> None:
     state = st.session_state
-    state["cmp_first"], state["cmp_second"] = state["cmp_second"], state["cmp_first"]
+    if "cmp_first" in state and "cmp_second" in state:  # a message that no browser sent may name the button alone
+        state["cmp_first"], state["cmp_second"] = state["cmp_second"], state["cmp_first"]
 
 
 def _ask_arms(known: Mapping[Who, str]) -> Asked | None:
