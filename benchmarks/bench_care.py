@@ -63,6 +63,8 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
         "local",
         1.0,
         "",
+        "",
+        0,
     )
     rows: dict[str, list[Row]] = {"runs": [header]}
     for item in range(ITEMS):

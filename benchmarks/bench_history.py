@@ -82,7 +82,10 @@ def _shown(figure: object) -> str:
     from core.frameworks.consultation.measures.summary import Figure
 
     assert isinstance(figure, Figure)
-    return "–" if figure.mean is None else f"{figure.mean:.3f} [{figure.ci_low:.3f}, {figure.ci_high:.3f}]"
+    if figure.mean is None:
+        return "–"
+    bounds = "–" if figure.ci_low is None else f"{figure.ci_low:.3f}, {figure.ci_high:.3f}"
+    return f"{figure.mean:.3f} [{bounds}]"
 
 
 def _beside_rouge_score() -> None:
