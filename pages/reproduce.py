@@ -157,11 +157,7 @@ def draw_beside() -> None:
     notes = notes_on(basis(Selection()), own, published=True, compared=False)
     draw_notes(notes)
     draw_figure(
-        lambda dark: beside_chart(rows, view.names, dark=dark),
-        "published_beside_ours",
-        "Published and ours",
-        words,
-        notes=notes,
+        lambda dark: beside_chart(rows, view.names, dark=dark), "published_beside_ours", "Published and ours", words
     )
     st.caption(words)
     table = pd.DataFrame(
@@ -184,7 +180,7 @@ def draw_beside() -> None:
         for row in rows
     ).astype({"Cases": "Int64", **dict.fromkeys(("Published, low", "Published, high", "Value", "Low", "High"), float)})
     signed = st.column_config.NumberColumn(format="%+.3f", help="Ours minus published.")
-    draw_table(table, "published_beside_ours", {"Difference": signed}, notes=notes)
+    draw_table(table, "published_beside_ours", {"Difference": signed})
 
 
 @cached_query("Computing our figures…")

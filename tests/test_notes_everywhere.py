@@ -10,10 +10,15 @@ import csv
 import io
 import re
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+import streamlit as st
 
 from tests.pages.conftest import _awaited_at_rest, _scanned_once  # noqa: F401 (pages are looked at here, too)
 from tests.support.careless import Page, Step, done, look, outside, perform
@@ -86,7 +91,7 @@ NOTED = (
             f"{STAGED} --doctor openai/gout-a --staff reference {BY_RULE}",
             f"{STAGED} --doctor openai/gout-b --staff openai/nurse {BY_RULE}",
         ),
-        "Different staffs?: .*openai/nurse",
+        "Different staff: .*openai/nurse",
         ("accuracy", "care"),
         (ACCURACY, CARE),
     ),
@@ -128,10 +133,10 @@ NOTED = (
     ),
     Noted(
         "a doctor that grades itself",
-        (IMPORT, f"-{FREE} --doctor openai/gout --grader openai/gout"),
-        "openai/gout grades its own answers",
-        ("accuracy",),
-        (),  # no answer could be graded, so that pages show none
+        (IMPORT, f"{FREE} --doctor openai/both --grader openai/both"),
+        "openai/both grades its own answers",
+        ("accuracy", "repeatability"),
+        (ACCURACY, FAILURES),
     ),
     Noted(
         "questions of several kinds next to published figures",
@@ -174,5 +179,24 @@ def test_the_note_stands_wherever_the_figure_stands(situation: Noted, tmp_path: 
                     written = written.replace(escaped, plain)
                 assert re.search(situation.note, written), f"{report} {how}"
     for page in situation.pages:
-        seen = look(page, store)
+        with files_offered() as offered:
+            seen = look(page, store)
         assert re.search(situation.note, seen.text), f"{page.name}:\n{seen.text}"
+        files = [made().decode() for made in offered]
+        assert files or page == FAILURES, "only Failures offers no file before causes are looked for"
+        assert not files or any(re.search(situation.note, file) for file in files), page.name
+
+
+@contextmanager
+def files_offered() -> Iterator[list[Callable[[], bytes]]]:
+    """Yield a list that fills with what makes the CSV files that pages offer."""
+    offered: list[Callable[[], bytes]] = []
+    button = st.download_button
+
+    def offer(label: str, data: Any, file_name: str, *given: Any, **more: Any) -> Any:
+        if str(file_name).endswith(".csv") and callable(data):
+            offered.append(data)
+        return button(label, data, file_name, *given, **more)
+
+    with mock.patch.object(st, "download_button", offer):
+        yield offered

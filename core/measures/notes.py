@@ -30,7 +30,14 @@ NEARLY_ALL = 0.95
 """Conditions that share at least this part of their cases differ by chance rather than by choice: a low note."""
 MOST_NAMES = 4
 """Conditions that a note names; it counts the others."""
-_ROLES = ("patient", "staff", "summariser", "solver", "grader")
+_ROLES = {
+    "patient": "patients",
+    "staff": "staff",
+    "summariser": "summarisers",
+    "solver": "solvers",
+    "grader": "graders",
+}
+"""Role → several of it."""
 _COMPARED: Mapping[Part, str] = {
     "doctor_prompt": "the doctor's prompt",
     "prompts": "prompts",
@@ -171,7 +178,7 @@ def excluded_note(excluded: Mapping[str, Mapping[str, int]], name: NameOf = str)
 def _seats(behind: Sequence[Condition], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
     """Yield a note for each role that conditions on the same data set, under one framework, fill differently."""
     for group in _comparable(behind):
-        for role in _ROLES:
+        for role, several in _ROLES.items():
             if not _has_part(role, arms):
                 continue
             by_seat: dict[str, list[str]] = defaultdict(list)
@@ -180,7 +187,7 @@ def _seats(behind: Sequence[Condition], arms: Collection[Arm] | None, name: Name
             by_seat.pop("", None)  # a condition whose own arms give the seat nothing to do
             if len(by_seat) > 1:
                 parts = "; ".join(f"{seat} ({_names(models, name)})" for seat, models in by_seat.items())
-                yield Note("seats", f"Different {role}s: {parts}.", "high", "compare", _all(by_seat.values()))
+                yield Note("seats", f"Different {several}: {parts}.", "high", "compare", _all(by_seat.values()))
 
 
 def _comparable(behind: Sequence[Condition]) -> list[list[Condition]]:

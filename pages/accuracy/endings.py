@@ -13,7 +13,7 @@ from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.measures.base import Note, Row
+from core.measures.base import Row
 from core.measures.endings import END_REASONS, RULES, STANDARD, Arm, Rule, chosen_rows, endings, rescore, turn_rows
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from core.store.selection import Selection
@@ -56,14 +56,13 @@ def draw_endings() -> None:
         return
     notes = notes_on(basis(Selection()), {row["model"]: view.names[row["model"]] for row in rows})
     draw_notes(notes, "accuracy")
-    _draw_reasons(rows, view, notes)
+    _draw_reasons(rows, view)
     st.subheader("How long the doctor asked", anchor=False)
     draw_figure(
         lambda dark: turns_chart(turns, rows, view.names, dark=dark),
         "endings_turns",
         "Doctor’s turns",
         _rests_on(rows, view),
-        notes=notes,
     )
     shares = pd.DataFrame(
         [
@@ -102,7 +101,7 @@ def _rests_on(rows: Sequence[Row], view: View) -> str:
     return f"{', '.join(parts)}. Conversations: {n}."
 
 
-def _draw_reasons(rows: Sequence[Row], view: View, notes: Sequence[Note]) -> None:
+def _draw_reasons(rows: Sequence[Row], view: View) -> None:
     """Draw why conversations stopped, with the numbers, and what else differs between the models."""
     st.subheader("Why conversations stopped", anchor=False)
 
@@ -124,7 +123,6 @@ def _draw_reasons(rows: Sequence[Row], view: View, notes: Sequence[Note]) -> Non
         _rests_on(rows, view),
         on_point=lambda point: read(*point[1:]),
         titled=False,
-        notes=notes,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
     held = [reason for reason in END_REASONS if any(row["reasons"].get(reason) for row in rows)]
@@ -159,7 +157,7 @@ def _draw_reasons(rows: Sequence[Row], view: View, notes: Sequence[Note]) -> Non
         "Mean turns": number(help="The doctor’s messages after the greeting."),
         "No conversation": number(help="Trials that held none; they are in no other number."),
     }
-    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]), notes=notes)
+    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]))
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "

@@ -12,7 +12,6 @@ from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import Axis
 from core.measures.accuracy import Cell
-from core.measures.base import Note
 from core.measures.choice_rules import rules_in_words
 from core.measures.compare import FormatPair
 from core.stats.corrections import LABELS
@@ -85,9 +84,7 @@ def formats_figure(
     return dots(marks, names, colours, _DOTS, places=groups or formats, panels=panels, legend=True, dark=dark)
 
 
-def draw_formats(
-    view: View, cells: Sequence[Cell], stars: Mapping[CellKey, str], split: str, drawn: str, notes: Sequence[Note]
-) -> None:
+def draw_formats(view: View, cells: Sequence[Cell], stars: Mapping[CellKey, str], split: str, drawn: str) -> None:
     """Draw the cells, a figure for each question type; ``drawn`` is a key of ``DRAWN``."""
     as_bars = drawn == "bars" or (drawn == "auto" and len({(cell.model, cell.format) for cell in cells}) <= _FIT)
     types = [one for one in QUESTION_TYPES if any(cell.question_type == one for cell in cells)]
@@ -102,7 +99,7 @@ def draw_formats(
         title = QUESTION_TYPE[question_type] + (f" · {split}" if any(cell.group for cell in members) else "")
         with columns[number % len(columns)]:
             rests = rests_on(view, members)
-            draw_figure(make, f"accuracy_{question_type}", title, rests, on_point=take_bar, notes=notes)
+            draw_figure(make, f"accuracy_{question_type}", title, rests, on_point=take_bar)
 
 
 def static_figure(

@@ -70,9 +70,9 @@ def draw_accuracy() -> None:
     adjusted = adjusted_p([pair.result for pair in held], view.correction)
     notes = _notes(view, cells)
     draw_notes(notes, "accuracy")
-    draw_formats(view, cells, _stars(held, adjusted), SPLIT[split].lower(), drawn, notes)
+    draw_formats(view, cells, _stars(held, adjusted), SPLIT[split].lower(), drawn)
     _draw_captions(view, cells, len(held))
-    _draw_tables(view, cells, held, adjusted, "accuracy", notes)
+    _draw_tables(view, cells, held, adjusted, "accuracy")
     draw_cases(view, split, cells)
 
 
@@ -106,10 +106,9 @@ def draw_static() -> None:
         f"Static and conversational accuracy · {QUESTION_TYPE[question]}",
         rests_on(view, cells),
         on_point=take_bar,
-        notes=notes,
     )
     _draw_captions(view, cells, len(held))
-    _draw_tables(view, cells, held, adjusted, "accuracy_static", notes)
+    _draw_tables(view, cells, held, adjusted, "accuracy_static")
     draw_cases(view, "dataset", cells)
 
 
@@ -257,12 +256,7 @@ def _draw_captions(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
 
 
 def _draw_tables(
-    view: View,
-    cells: Sequence[Cell],
-    pairs: Sequence[FormatPair],
-    adjusted: Sequence[float],
-    name: str,
-    notes: Sequence[Note],
+    view: View, cells: Sequence[Cell], pairs: Sequence[FormatPair], adjusted: Sequence[float], name: str
 ) -> None:
     left, right = st.columns(2)
     with left, st.expander(f"The {len(cells)} figures as a table", icon=":material/table:"):
@@ -286,7 +280,7 @@ def _draw_tables(
             }
             for c in cells
         ).astype(dict.fromkeys(("Cases", "Trials", "Refused in words", "Blank", "Excluded"), "Int64"))
-        draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))), notes=notes)
+        draw_table(listed, name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):
         if pairs:

@@ -40,7 +40,6 @@ def draw_overview(
     heads: tuple[str, str],
     row: str,
     on_row: Callable[[str], None],
-    notes: Sequence[Note],
 ) -> None:
     """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``.
 
@@ -58,7 +57,6 @@ def draw_overview(
         f"{where}, {min(n, default=0):,} to {max(n, default=0):,} cases a row, paired by case; 95 % intervals: "
         f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}){by}.",
         on_point=lambda data: on_row(data[1]),
-        notes=notes,
     )
     table = pd.DataFrame(
         [
@@ -81,7 +79,7 @@ def draw_overview(
             for (name, result), p in zip(found.items(), adjusted, strict=True)
         ]
     )
-    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]), notes=notes)
+    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]))
     st.caption(
         f"Paired by case; p by the sign-flip test, corrected by {LABELS[view.correction]} over the {len(found)} "
         f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "

@@ -98,7 +98,7 @@ def draw_comparison() -> None:
     draw_notes(notes, "compare")
     if unshared:
         st.caption(f"Left out, because no case counts on both sides: {plain(', '.join(unshared))}.")
-    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_, notes)
+    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_)
     st.subheader("One persona, case by case" if what == "personas" else "One arm, case by case", anchor=False)
     row = choose(_PILLS[what], list(found), "cmp_arm", shape="pills")
     first, second = pairs[row]

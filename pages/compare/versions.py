@@ -90,7 +90,6 @@ def draw_versions() -> None:
         "monitoring_accuracy",
         "Accuracy of each version by format and question",
         f"{rests} Hatched: published. {printed_twice(cells)}" if published else rests,
-        notes=notes,
     )
     if published:
         st.info(
@@ -134,9 +133,9 @@ def draw_versions() -> None:
         for step in found
     )
     if split:  # the part Two sides compares whole conditions
-        draw_table(stepped, "monitoring", notes=notes)
+        draw_table(stepped, "monitoring")
     else:
-        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set), notes=notes)
+        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
         st.caption("Choose a row to see the cases behind it.")
     apart = apart_from_bars(found, cells)
     st.caption(

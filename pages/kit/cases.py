@@ -93,6 +93,7 @@ def choose_case(
         on_row=lambda row: st.query_params.update({key: named[row]}),
         height=290 if len(table) > _FEW else "content",
         download=download,
+        noted=False,
     )
     wanted = st.query_params.get(key)
     return wanted if wanted in named else None

@@ -20,14 +20,13 @@ from core.errors import AnamnesisError
 from core.figures.narrow import under_one_another
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
-from core.measures.base import Note
-from core.measures.notes import sentences
 from core.measures.provenance import differing, side_by_side, side_of
 from core.store.conditions import PARTS, Condition, Part
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name
+from pages.kit.notes import warnings_shown
 from pages.kit.stored import run_casts
 
 _PICTURES = {
@@ -83,19 +82,18 @@ def draw_figure(
     *,
     on_point: Callable[[Sequence[Any]], None] | None = None,
     titled: bool = True,
-    notes: Sequence[Note] = (),
 ) -> None:
     """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
 
     ``make`` draws it on a dark (``True``) or light ground, from what it closes over and nothing else: for equal inputs
     it is called once in each state of the store, whoever looks. ``name`` is its key and the name of its files.
     ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption,
-    which ends with the severe ones among the ``notes``. ``on_point`` is given the custom data of the mark that was
+    which ends with the severe notes that the page shows. ``on_point`` is given the custom data of the mark that was
     clicked. If the page says the title itself, it is not ``titled``.
     """
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
         st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
-        _offer_pictures(make, name, title, " ".join(filter(None, [rests, sentences(notes, "high")])))
+        _offer_pictures(make, name, title, " ".join(filter(None, [rests, warnings_shown()])))
     config: dict[str, Any] = {"displaylogo": False, "showSendToCloud": False}
     if find_browser():  # the menu saves what print needs
         config["modeBarButtonsToRemove"] = ["toImage"]

@@ -23,6 +23,7 @@ _WAYS = {
 }
 """Page that a note names → the words and the icon of the link to it."""
 _ALL = Selection()
+_SHOWN = "_notes_shown"
 _VISIBLE = ("excluded", "part")
 """Kinds of notes that are in sight although they are not severe."""
 
@@ -55,6 +56,16 @@ def notes_on(
     return in_order([*more, *found])
 
 
+def forget_notes() -> None:
+    """Begin a page, on which no note is shown yet."""
+    st.session_state[_SHOWN] = []
+
+
+def warnings_shown() -> str:
+    """Return the severe notes that the page shows so far: saved pictures and files carry them."""
+    return " ".join(st.session_state.get(_SHOWN, ()))
+
+
 def draw_view_notes(names: Mapping[str, str], shown: Collection[str] = (), selection: Selection = _ALL) -> None:
     """Draw the notes on the conditions that a page shows: those in ``shown``, or all in ``names``."""
     draw_notes(notes_on(basis(selection), {name: words for name, words in names.items() if name in (shown or names)}))
@@ -63,6 +74,8 @@ def draw_view_notes(names: Mapping[str, str], shown: Collection[str] = (), selec
 def draw_notes(notes: Iterable[Note], here: str = "") -> None:
     """Draw notes, the severe ones in a box with links to the pages that show more; no link to the page ``here``."""
     listed = list(notes)
+    shown = st.session_state.setdefault(_SHOWN, [])
+    shown += [note.text for note in listed if note.severity == "high" and note.text not in shown]
     severe = [note for note in listed if note.severity == "high"]
     if severe:
         with st.container(border=True, gap="xsmall"):

@@ -16,6 +16,7 @@ from pages.kit.controls import choose
 from pages.kit.look import draw_refused, duration, faults_said, plain
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
+from pages.kit.notes import forget_notes
 from pages.kit.sessions import running_sessions
 
 _LOOKS_EVERY_S = 2.0
@@ -25,6 +26,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title, on what the journals hold by now; a fault of ours is said in its sentence."""
     require_app()
     follow()
+    forget_notes()
     draw_running()
     st.title(title, anchor=False)
     if caption:

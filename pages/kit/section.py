@@ -140,7 +140,6 @@ def _draw_chart(section: Section, result: Result, names: Mapping[str, str]) -> N
         section.title,
         caption_of(rows),
         titled=False,
-        notes=result.warnings,
     )
 
 
@@ -158,7 +157,7 @@ def _draw_table(
         lead_to("transcripts", **in_transcripts(behind[row]))
 
     opens = read if any(behind) else None
-    draw_table(table, f"section_{section.metric.name}", on_row=opens, notes=result.warnings)
+    draw_table(table, f"section_{section.metric.name}", on_row=opens)
     if opens:
         st.caption("Choose a row to read the conversations behind it.")
 

@@ -12,9 +12,8 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
-from core.measures.base import Note
-from core.measures.notes import sentences
 from core.spreadsheets import csv_of
+from pages.kit.notes import warnings_shown
 
 MOST_ROWS = 5_000
 """Rows of one table that are sent to a browser at most; the download holds all."""
@@ -36,14 +35,14 @@ def draw_table(
     height: int | Literal["auto", "content"] | None = None,
     download: str = "Download as CSV",
     alt: str | None = None,
-    notes: Sequence[Note] = (),
+    noted: bool = True,
 ) -> None:
     """Draw a table with its download; ``name`` is its key and the name of its file.
 
     ``columns`` are settings of columns that say more than that fractions have three decimals. A click anywhere on a row
     opens what it stands for: ``on_row`` is given its place, counted from 0. ``marked`` is the row of what is shown
     already. ``ids`` tell the rows from others where their words change by themselves. ``styled`` colours the rows that
-    are shown. Without a word for its ``download`` there is none. The file's last column holds the severe ``notes``.
+    are shown. Without a word for its ``download`` there is none; ``noted`` files end with a column of severe notes.
     """
     # fractions line up
     decimals = dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
@@ -81,7 +80,7 @@ def draw_table(
     if len(table) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download holds all.")
     if download:
-        offer_csv(table, name, download, notes=notes)
+        offer_csv(table, name, download, noted=noted)
 
 
 def offer_csv(
@@ -90,12 +89,15 @@ def offer_csv(
     label: str = "Download as CSV",
     *,
     key: str = "",
-    notes: Sequence[Note] = (),
+    noted: bool = True,
 ) -> None:
     """Offer a table, or what makes one, as CSV, which is written when it is asked for.
 
+    Its last column holds the severe notes that the page shows, unless it is a list and not ``noted``.
+
     A ``key`` is needed where a page has several of one name.
     """
+    notes = warnings_shown() if noted else ""  # read now: the file is made in another thread
     st.download_button(
         label,
         lambda: csv_of(_with_notes(table() if callable(table) else table, notes)),
@@ -107,9 +109,8 @@ def offer_csv(
     )
 
 
-def _with_notes(table: pd.DataFrame, notes: Sequence[Note]) -> pd.DataFrame:
-    words = sentences(notes, "high")
-    return table.assign(Notes=words) if words else table
+def _with_notes(table: pd.DataFrame, notes: str) -> pd.DataFrame:
+    return table.assign(Notes=notes) if notes else table
 
 
 def draw_as_table(
@@ -117,11 +118,10 @@ def draw_as_table(
     name: str,
     columns: Mapping[str, Any] | None = None,
     on_row: Callable[[int], object] | None = None,
-    notes: Sequence[Note] = (),
 ) -> None:
-    """Draw the figures of a chart, folded up; ``on_row`` and ``notes`` as in ``draw_table``."""
+    """Draw the figures of a chart, folded up; ``on_row`` as in ``draw_table``."""
     with st.expander("The figures as a table", icon=":material/table:"):
-        draw_table(table, name, columns, on_row=on_row, notes=notes)
+        draw_table(table, name, columns, on_row=on_row)
 
 
 def percents(*names: str) -> dict[str, Any]:

@@ -41,6 +41,8 @@ from tests.support.stores import NAME, copy_of
 RIGHT, WRONG = "Gout", "Bunion"
 _REFUSAL = "I am not able to offer medical advice. Please see a physician."
 _AGE = re.compile(r"\b(\d+)-year-old")
+_GRADING = re.compile(r"doctor wrote|(?:\\n|^)1: ")
+"""What only a grader is asked."""
 _YOUNGEST = 20
 """The age of the patient of case 0; each case's patient is a year older than the one before."""
 
@@ -52,7 +54,8 @@ class Models:
     ``slips`` errs in the first answer to a command; ``lists`` names all choices in every second case; ``fifth`` gets no
     reply in every fifth case and ``broken`` in none; ``blank`` says nothing; ``declines`` refuses; ``drifts`` is served
     by two versions. Graders: ``fair`` goes by the name, ``strict`` says no, ``lenient`` yes, ``echo`` repeats
-    refusals. ``summary`` and ``cut-summary`` write summaries. Anybody else speaks as a patient.
+    refusals; ``both`` is a doctor who says gout, and a fair grader. ``summary`` and ``cut-summary`` write summaries.
+    Anybody else speaks as a patient.
     """
 
     def __init__(self) -> None:
@@ -63,6 +66,8 @@ class Models:
 
     def __call__(self, body: dict[str, Any]) -> Reply | str:
         name = str(body["model"])
+        if name == "both":  # answers as a doctor and judges as a grader
+            name = "fair" if _GRADING.search(str(body["messages"])) else "gout"
         age = _AGE.search(str(body["messages"]))
         case = int(age[1]) - _YOUNGEST if age else 0
         self.answers[name] += 1

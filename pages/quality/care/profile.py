@@ -179,10 +179,10 @@ def draw_profile(view: View) -> None:
                 held.append(Row(dataset_name(headed)))
             one = profile.part(part)
             held.append(Row(names[profile.seat], one, colours[profile.seat], note=f"{one.n:,} cases"))
-    draw_parts(rows, printed, f"{rests(view)}; 95 % intervals, cases resampled", notes=notes)
+    draw_parts(rows, printed, f"{rests(view)}; 95 % intervals, cases resampled")
     if how == "all":
         draw_radar(found, names, colours, printed, rests(view))
-    draw_table_of(found, names, printed, bounds=bounds, notes=notes)
+    draw_table_of(found, names, printed, bounds=bounds)
 
     excluded, static = (
         "; ".join(
@@ -216,12 +216,7 @@ def draw_published() -> None:
 
 
 def draw_parts(
-    ours: Mapping[Part, Sequence[Row]],
-    printed: Sequence[PublishedProfile],
-    rested: str,
-    *,
-    unit: str = "",
-    notes: Sequence[Note] = (),
+    ours: Mapping[Part, Sequence[Row]], printed: Sequence[PublishedProfile], rested: str, *, unit: str = ""
 ) -> None:
     """Draw a panel for each part: ours, then what is published under a heading; with how each is computed.
 
@@ -242,7 +237,6 @@ def draw_parts(
                     f"care_{part}",
                     name,
                     f"{rested}{source}" if unit else f"{words} {rested}{source}",
-                    notes=notes,
                 )
                 if not unit:
                     st.caption(words)
@@ -292,12 +286,7 @@ def draw_radar(
 
 
 def draw_table_of(
-    found: Sequence[CareProfile],
-    names: Mapping[str, str],
-    printed: Sequence[PublishedProfile],
-    *,
-    bounds: bool,
-    notes: Sequence[Note] = (),
+    found: Sequence[CareProfile], names: Mapping[str, str], printed: Sequence[PublishedProfile], *, bounds: bool
 ) -> None:
     """Draw the table of the parts, both accuracies beside them."""
     told = {
@@ -324,9 +313,9 @@ def draw_table_of(
     )
     columns["Model"] = st.column_config.TextColumn(pinned=True)
     columns["Data set"] = st.column_config.TextColumn(width=170)
-    draw_table(profile_table(found, names, printed, bounds=bounds), "care", columns, height="content", notes=notes)
+    draw_table(profile_table(found, names, printed, bounds=bounds), "care", columns, height="content")
     if found:
-        offer_csv(intervals_table(found, names), "care-intervals", "CSV with intervals", notes=notes)
+        offer_csv(intervals_table(found, names), "care-intervals", "CSV with intervals")
     whiskers = "Whiskers: 95 %, cases resampled. " if found else ""
     source = f" Open circles and rows marked so: {_printed_words(printed)}" if printed else ""
     st.caption(f"{whiskers}{FORMULA_NOTE}{source}")
