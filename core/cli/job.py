@@ -21,6 +21,7 @@ from core.cli.options import (
     Runs,
     SampleSeed,
     folded_store,
+    option_of,
     print_estimate,
     print_use,
     progress_bar,
@@ -29,7 +30,6 @@ from core.cli.options import (
     with_options,
 )
 from core.datasets.select import SAMPLE_SEED, select
-from core.errors import UsageError
 from core.jobs.ask_job import AskJob, Outcome, estimate_job, jobs, run_job
 from core.jobs.engine import Options
 from core.models.registry import load_registry
@@ -71,21 +71,26 @@ def command_of(
         if (status := instead(given)) is not None:
             return status
         store = folded_store()
-        values = {name: _value(store, field, given) for name, field in fields.items()}
+        values = {name: _value(store, field, given) for name, field in fields.items() if name not in left_out}
         return carry_out(kind(**values), store, given)
 
+    left_out = () if kind.asks_models else ("base_url", "concurrency", "budget_usd", "batch")
+    last = {name: option for name, option in _LAST.items() if name not in left_out}
     taken: Given = {}
     for name, field in fields.items():
+        if name in left_out:
+            continue
         taken |= _CHOSEN.get(name) or {name: (_option(field), _default(field))}
     words = inspect.cleandoc(kind.__doc__ or "")
     if old_name:
         words = f"{words}\n\n`{old_name}` is the old name of `job {kind.name}`, for this version only."
-    return with_options(command, options | {n: o for n, o in (taken | _LAST).items() if n not in options}, words)
+    return with_options(command, options | {n: o for n, o in (taken | last).items() if n not in options}, words)
 
 
 def carry_out(job: AskJob[Any], store: Store, given: dict[str, Any]) -> int:
     """Print what a job will take, do it unless it is a dry run, and print what came of it; return the exit status."""
-    registry, options = load_registry(batch=given["batch"]), Options(given["concurrency"], given["budget_usd"])
+    registry = load_registry(batch=given.get("batch", False))
+    options = Options(given.get("concurrency"), given.get("budget_usd"))
     print_estimate(estimate_job(job, store, registry, options.concurrency), dry_run=given["dry_run"])
     if given["dry_run"]:
         return 0
@@ -127,15 +132,13 @@ def _value(store: Store, field: inspect.Parameter, given: dict[str, Any]) -> Any
 
 
 def _option(field: inspect.Parameter) -> Any:
-    """Return the option of a field, ``Annotated[type, "help"]``; a list is named with commas."""
-    if get_origin(field.annotation) is not Annotated:
-        raise UsageError(f"The option {field.name!r} of a job lacks its help: write Annotated[type, 'help'].")
-    kind, words = get_args(field.annotation)[:2]
-    name = f"--{field.name.strip('_').replace('_', '-')}"
+    """Return the option of a field; a list is named with commas."""
     if _is_list(field):
-        return Annotated[str | None, typer.Option(name, help=f"{words} Several with commas.")]
+        _, words = get_args(field.annotation)[:2]
+        field = field.replace(annotation=Annotated[str | None, f"{words} Several with commas."])
+        return option_of(field, "job")
     least = 1 if field.name == "limit" else None
-    return Annotated[kind, typer.Option(name, help=words, min=least, show_default=field.default not in (None, ""))]
+    return option_of(field, "job", min=least, show_default=field.default not in (None, ""))
 
 
 def _default(field: inspect.Parameter) -> Any:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from rich.cells import cell_len
@@ -26,6 +26,7 @@ from rich.table import Table
 from core.errors import AnamnesisError, UsageError
 from core.jobs.estimate import Estimate
 from core.jobs.progress import Progress
+from core.measures.base import Positional
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.spreadsheets import inert
@@ -68,6 +69,16 @@ def with_options(command: Callable[..., int], given: Given, words: str) -> Calla
     command.__annotations__ = {name: annotation for name, (annotation, _) in given.items()}
     command.__doc__ = words
     return command
+
+
+def option_of(parameter: inspect.Parameter, of: str, **more: Any) -> Any:
+    """Return the option that ``Annotated[type, "help"]`` describes; ``of`` says whose it is, ``more`` is for typer."""
+    if get_origin(parameter.annotation) is not Annotated:
+        raise UsageError(f"The option {parameter.name!r} of a {of} lacks its help: write Annotated[type, 'help'].")
+    kind, words = get_args(parameter.annotation)[:2]
+    if isinstance(words, Positional):
+        return Annotated[kind, typer.Argument(help=words)]
+    return Annotated[kind, typer.Option(f"--{parameter.name.strip('_').replace('_', '-')}", help=words, **more)]
 
 
 def model_names(models: str | None) -> list[str] | None:

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TextIO, get_args, get_origin
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -20,12 +20,13 @@ from core.cli.options import (
     counting,
     folded_store,
     new_file,
+    option_of,
     print_rows,
     selected,
     with_options,
 )
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Filter, Metric, Positional, Result
+from core.measures.base import Asked, Filter, Metric, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.questions import ASKS_FOR
@@ -74,7 +75,7 @@ _LAST: Given = {
 
 def _command(metric: Metric) -> Any:
     """Return the command of a metric: its filters, its own options, and how to print."""
-    own: Given = {one.name: (_option(one), one.default) for one in metric.options()}
+    own: Given = {option.name: (_option(option), option.default) for option in metric.options()}
     taken: Given = {name: _FILTERS[name] for name in metric.filters}
 
     def command(**given: Any) -> int:
@@ -135,16 +136,8 @@ def _picture(result: Result, path: Path) -> bytes:
     return picture_of(figure, suffix, name=path.stem)
 
 
-def _option(one: inspect.Parameter) -> Any:
-    """Return the option that a metric's parameter describes: ``Annotated[type, "help"]``."""
-    if get_origin(one.annotation) is not Annotated:
-        raise UsageError(f"The option {one.name!r} of a metric lacks its help: write Annotated[type, 'help'].")
-    kind, words = get_args(one.annotation)[:2]
-    if isinstance(words, Positional):
-        return Annotated[kind, typer.Argument(help=words)]
-    name = f"--{one.name.strip('_').replace('_', '-')}"
-    required = one.default is inspect.Parameter.empty
-    return Annotated[kind, typer.Option(name, help=words, show_default=not required)]
+def _option(option: inspect.Parameter) -> Any:
+    return option_of(option, "metric", show_default=option.default is not inspect.Parameter.empty)
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:

@@ -146,6 +146,8 @@ class AskJob(ABC, Generic[Item]):
     """What is said of failed items."""
     report: ClassVar[str] = ""
     """What of ``report`` shows the results."""
+    asks_models: ClassVar[bool] = True
+    """Whether a model may be asked: a job by rules has no address, budget, batches or number of calls at once."""
     shared: ClassVar[bool] = False
     """Whether a grader's reply to one item holds for another that asks the same."""
     seconds_by_rule: ClassVar[float] = SECONDS_BY_RULE

@@ -56,6 +56,7 @@ class Rereading(AskJob[ToRead]):
     items = "trials"
     verb, participle = "read", "read"
     lack = "keep their verdicts"
+    asks_models = False
 
     run_ids: tuple[str, ...] = ()
 
