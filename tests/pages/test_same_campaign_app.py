@@ -75,31 +75,12 @@ def test_page_and_command_mean_the_same_campaign(
     app.number_input(key="runs_limit_library").set_value(3)
     app.number_input(key="runs_trials").set_value(2).run()
     page = of_page(monkeypatch, app)
-    command = of_command(
-        monkeypatch,
-        f"--{base.tested_seat(known).role}",
-        page.doctor,
-        "--protocol",
-        protocol,
-        "--sample",
-        "3",
-        "--trials",
-        "2",
-    )
+    same = (f"--{base.tested_seat(known).role}", page.doctor, "--protocol", protocol, "--sample", "3")
+    command = of_command(monkeypatch, *same, "--trials", "2")
     differing = [name for name, value in page if value != getattr(command, name)]
     assert set(differing) <= {"run_id", "created_at"}
     assert page.fingerprint == command.fingerprint
-    other = of_command(
-        monkeypatch,
-        f"--{base.tested_seat(known).role}",
-        page.doctor,
-        "--protocol",
-        protocol,
-        "--sample",
-        "3",
-        "--trials",
-        "3",
-    )
+    other = of_command(monkeypatch, *same, "--trials", "3")
     assert other.fingerprint != page.fingerprint
 
 

@@ -151,8 +151,7 @@ FACTS_HASH = "md5(held.facts)"
 HELD = f"""held AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
-            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
-            length(vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(vignette)) AS characters
+            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
         JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
         LEFT JOIN {newest("fact_sets")} AS newest_facts ON newest_facts.case_key = chosen.case_key
@@ -183,13 +182,12 @@ class JudgeKept:
 
 
 class TalkToJudge(NamedTuple):
-    """A conversation that can be judged: what is sent of it in characters, and whether this judge has judged it."""
+    """A conversation that can be judged, and whether this judge has judged it."""
 
     trial_id: str
     case_key: str
     content_hash: str
     facts_hash: str
-    characters: int
     judged: bool
 
 
@@ -301,17 +299,17 @@ _SUMS = f"""
     GROUP BY held.model, held.place, held.case_key ORDER BY held.place, held.case_key"""
 _TO_JUDGE = f"""
     WITH {_PRESENT}, wanted AS (
-        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash, characters FROM held
+        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM held
         WHERE $every OR trial_id IN (
             SELECT trial_id FROM verdicts
             WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict))
     ), replied AS (
-        SELECT trial_id, sum(length(text)) AS said FROM utterances GROUP BY trial_id
+        SELECT trial_id FROM utterances GROUP BY trial_id
         HAVING count(*) FILTER (role = 'patient') > 0
     ), drawn AS (
-        SELECT wanted.*, said FROM wanted JOIN replied USING (trial_id) ORDER BY md5(trial_id), trial_id LIMIT $limit
+        SELECT wanted.* FROM wanted JOIN replied USING (trial_id) ORDER BY md5(trial_id), trial_id LIMIT $limit
     ), done AS (SELECT trial_id FROM present WHERE {_ONE})
-    SELECT trial_id, case_key, content_hash, facts_hash, (characters + said)::BIGINT, done.trial_id IS NOT NULL
+    SELECT trial_id, case_key, content_hash, facts_hash, done.trial_id IS NOT NULL
     FROM drawn LEFT JOIN done USING (trial_id) ORDER BY md5(trial_id), trial_id"""
 _PEOPLE = f"""
     WITH {_PRESENT}, said AS (

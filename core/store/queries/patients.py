@@ -156,10 +156,9 @@ class JudgedTerm(NamedTuple):
 
 
 class ToJudge(NamedTuple):
-    """A conversation under a filter: the characters of its messages, and whether this model has judged it already."""
+    """A conversation under a filter, and whether this model has judged it already."""
 
     trial_id: str
-    characters: int
     judged: bool
 
 
@@ -218,9 +217,9 @@ _TO_JUDGE = f"""
         SELECT DISTINCT trial_id FROM patient_judgements
         WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
     )
-    SELECT trial_id, sum(length(text))::BIGINT, any_value(done.trial_id) IS NOT NULL
-    FROM drawn JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
-    GROUP BY trial_id ORDER BY md5(trial_id), trial_id"""
+    SELECT trial_id, done.trial_id IS NOT NULL
+    FROM drawn SEMI JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
+    ORDER BY md5(trial_id), trial_id"""
 _JUDGEMENTS = f"""
     WITH {TALKS}, counting AS (
         SELECT * FROM patient_judgements
