@@ -127,7 +127,7 @@ NOTED = (
     Noted(
         "duplicate cases",
         ("import cases {files}/doubled.jsonl", f"{CHOICES.replace('toes', 'doubled')} --trials 1 --doctor openai/gout"),
-        "doubled has 6 cases with the vignette of another",
+        "Of the 13 cases of doubled: 6 cases with the vignette of another",
         ("accuracy", "repeatability"),
         (ACCURACY, FAILURES),
     ),

@@ -85,20 +85,21 @@ def _arms(scores: Iterable[CaseScore]) -> dict[tuple[str, Format, QuestionType],
 
 
 def gaps_in_words(gaps: Sequence[RuleGap], names: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each condition that has gaps; ``names`` are how conditions are shown."""
-    by_model: dict[str, list[RuleGap]] = {}
+    """Return a sentence for each condition and rule that have gaps; ``names`` are how conditions are shown."""
+    grouped: dict[tuple[str, str], list[RuleGap]] = {}
     for gap in gaps:
-        by_model.setdefault(gap.model, []).append(gap)
-    return [
-        f"{names.get(model, model) if names else model}: the rules for choices differ by "
-        + "; ".join(
-            f"{abs(gap.difference):.3f} in {arm(gap.format, gap.question_type)} ({gap.by_substring:.3f} by "
-            f"{RULE_WORDS['mcq_loose']}, {gap.by_other:.3f} by {RULE_WORDS.get(gap.other_rule, gap.other_rule)})"
+        grouped.setdefault((gap.model, gap.other_rule), []).append(gap)
+    sentences = []
+    for (model, other), members in grouped.items():
+        name = names.get(model, model) if names else model
+        parts = [
+            f"{abs(gap.difference):.3f} in {arm(gap.format, gap.question_type)} ({gap.by_substring:.3f} and "
+            f"{gap.by_other:.3f})"
             for gap in members
-        )
-        + "."
-        for model, members in by_model.items()
-    ]
+        ]
+        rules = f"accuracy by {RULE_WORDS['mcq_loose']} and by {RULE_WORDS.get(other, other)}"
+        sentences.append(f"{name}: the rules for choices differ by {'; '.join(parts)}: {rules}.")
+    return sentences
 
 
 def rules_in_words(rules: Iterable[tuple[str, str]]) -> str:

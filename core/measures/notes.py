@@ -28,8 +28,10 @@ Arm = tuple[Format, QuestionType]
 NameOf = Callable[[str], str]
 NEARLY_ALL = 0.95
 """Conditions that share at least this part of their cases differ by chance rather than by choice: a low note."""
+FEW_FAULTY = 0.01
+"""At most this part of the cases is faulty: no figure moves by more than that, and the note is a low one."""
 MOST_NAMES = 4
-"""Conditions that a note names; it counts the others."""
+"""Conditions, or cases, that a note names; it counts the others."""
 _ROLES = {
     "patient": "patients",
     "staff": "staff",
@@ -50,7 +52,6 @@ _COMPARED: Mapping[Part, str] = {
     "version": "code version",
 }
 """Parts of a condition other than its seats and cases, as a note names them."""
-_FAULTS = {"duplicate": "with the vignette of another", "no_choice": "whose answer is no choice"}
 
 
 def result_of(
@@ -256,24 +257,27 @@ def _graded_by_themselves(behind: Sequence[Condition], arms: Collection[Arm] | N
 
 def _faulty_cases(found: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf) -> Iterator[Note]:
     for data_set, members in by_data_set(found).items():
-        faults = Counter(
-            fault for key in frozenset.union(*(m.cases for m in members)) for fault in _faults(traits.get(key))
-        )
+        keys = frozenset.union(*(extent.cases for extent in members))
+        asked = {key: traits[key] for key in sorted(keys) if key in traits}
+        faulty = {
+            "with the vignette of another": [key for key, case in asked.items() if case.duplicate],
+            "whose answer is no choice": [key for key, case in asked.items() if case.answer_is_no_choice],
+        }
         parts = [
-            f"{count:,} case{'s' if count != 1 else ''} {words}"
-            for fault, words in _FAULTS.items()
-            if (count := faults[fault])
+            f"{len(named):,} {'case' if len(named) == 1 else 'cases'} {words} ({_listed(named)})"
+            for words, named in faulty.items()
+            if named
         ]
         if parts:
-            text = f"{data_set_name(data_set)} has {' and '.join(parts)}: `python -m core check cases` lists them."
-            yield Note("faulty_cases", text, "high", "data", tuple(extent.model for extent in members))
+            many = len(set().union(*faulty.values())) > FEW_FAULTY * len(keys)
+            text = f"Of the {len(keys):,} cases of {data_set_name(data_set)}: {' and '.join(parts)}."
+            models = tuple(extent.model for extent in members)
+            yield Note("faulty_cases", text, "high" if many else "low", "data", models)
 
 
-def _faults(traits: CaseTraits | None) -> Iterator[str]:
-    if traits and traits.duplicate:
-        yield "duplicate"
-    if traits and traits.answer_is_no_choice:
-        yield "no_choice"
+def _listed(keys: Sequence[str]) -> str:
+    listed = ", ".join(key.partition("/")[2] for key in keys[:MOST_NAMES])
+    return f"{listed} and {len(keys) - MOST_NAMES} more" if len(keys) > MOST_NAMES else listed
 
 
 def _mixed_questions(

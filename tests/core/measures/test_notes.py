@@ -136,17 +136,18 @@ def test_the_same_part_of_a_data_set_is_a_part_and_all_of_it_is_none() -> None:
     assert notes_of(Basis(behind[:1], [extent("a", range(60))])) == ()
 
 
-def test_faulty_cases_are_those_that_were_asked() -> None:
-    traits = {
-        "ours/1": CaseTraits("diagnosis", False, True),
-        "ours/2": CaseTraits("diagnosis", False, True),
-        "ours/3": CaseTraits("diagnosis", True, False),
-        "ours/50": CaseTraits("diagnosis", True, True),
-    }
+def test_faulty_cases_are_those_that_were_asked_and_few_of_many_matter_little() -> None:
+    traits = {f"ours/{n}": CaseTraits("diagnosis", n in (3, 50), n in (1, 2, 50)) for n in range(300)}
     (note,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(20))], traits)))
     assert note.severity == "high"
-    assert "2 cases with the vignette of another and 1 case whose answer is no choice" in note.text
+    assert note.text == (
+        "Of the 20 cases of ours: 2 cases with the vignette of another (1, 2) and 1 case whose answer is no choice (3)."
+    )
     assert not of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(10, 20))], traits)))
+    (few,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(3, 103))], traits)))
+    assert few.severity == "high", "2 of 100 are more than 1 %"
+    (few,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(3, 203))], traits)))
+    assert few.severity == "low", "2 of 200"
 
 
 def test_mixed_questions_matter_next_to_published_figures_unless_the_cases_are_the_published_ones() -> None:
