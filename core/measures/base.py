@@ -19,7 +19,9 @@ import core.measures
 from core.agents.base import Dialogue
 from core.case import Case
 from core.paths import extensions
+from core.stats.differences import PairedCounts
 from core.stats.intervals import Interval
+from core.stats.power import PairedComponents, detectable_difference
 from core.store.database import Store
 from core.store.scores import Evidence as Evidence
 from core.store.scores import Lists, Part, Trials
@@ -110,6 +112,54 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
+_LARGEST_EFFECT = 50.0
+"""Standard deviations up to which a detectable difference is looked for: two cases need that many."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A second figure against a first one, on the ``n`` cases that count on both sides.
+
+    ``difference`` is the second mean minus the first, in the unit of the scores, with its 95 % interval; ``p`` is
+    two-sided, ``adjusted_p`` the same corrected over all comparisons shown together. Means, bounds and p are NaN where
+    there are too few cases. ``spread`` is the standard deviation of the cases' changes. ``improved``, ``regressed``
+    and ``equal`` count cases by the sign of their change; ``counts`` are cases right on both sides, the first alone,
+    the second alone and on neither. ``first_alone`` and ``second_alone`` count on one side only and are left out.
+    ``rules`` are those by which answers count, one where both sides count by the same.
+    """
+
+    n: int
+    first_mean: float
+    second_mean: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    improved: int
+    regressed: int
+    equal: int
+    first_alone: int = 0
+    second_alone: int = 0
+    spread: float | None = None
+    adjusted_p: float | None = None
+    counts: PairedCounts | None = None
+    rules: tuple[str, ...] = ()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the same kind of answer counts by another rule on each side, which may make the difference."""
+        return {"mcq_loose", "mcq_strict"} <= set(self.rules)
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true difference that so many cases find with a power of 80 % at the 5 % level, if any is known.
+
+        From the spread of the changes and the t-test's power; more than 1 for shares means that none is found.
+        """
+        if self.spread is None:
+            return None
+        unit = max(1.0, _LARGEST_EFFECT * self.spread)
+        return unit * detectable_difference(PairedComponents((self.spread / unit) ** 2, 0.0), self.n, trials=1)
 
 
 @dataclass(frozen=True)
@@ -117,7 +167,9 @@ class Row:
     """One figure: what it is of, the estimate with its 95 % interval, and what it rests on.
 
     ``label`` begins with the condition where there is one. ``n`` counts ``unit``; ``excluded`` says why so many others
-    are not in it; ``more`` is what else belongs to the figure.
+    are not in it; ``more`` is what else belongs to the figure. ``comparison`` sets it against another row, such as the
+    same model's vignettes or the version before. ``source`` names the table of a publication that prints the figure;
+    without one it is computed here.
     """
 
     label: Mapping[str, Any]
@@ -130,6 +182,8 @@ class Row:
     unit: str = "cases"
     columns: Columns = MEAN
     by: str = ""
+    comparison: Comparison | None = None
+    source: str = ""
 
     def __post_init__(self) -> None:
         """Let bounds that do not exist be ``None``, however the statistics say so."""

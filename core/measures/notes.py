@@ -15,7 +15,7 @@ from typing import Any
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
-from core.measures.base import Asked, Metric, Note, Result, Row, Severity
+from core.measures.base import Asked, Listed, Metric, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.store.conditions import DOCTOR, Condition, Part
 from core.store.database import Store
@@ -70,8 +70,29 @@ def result_of(
     basis = read_basis(asked.store, asked.basis or asked.selection) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
     shown = names if asked.shown is None else set(asked.shown)
-    notes = notes_of(basis, shown, arms, compared=metric.compared, name=name, data_set_name=data_set_name)
-    return Result(metric.title, rows, in_order([*asked.notes, *notes]))
+    published = any(row.source for row in rows if isinstance(row, Row))
+    notes = notes_of(
+        basis, shown, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
+    )
+    return Result(metric.title, rows, in_order([*asked.notes, *notes, *_detectable(rows)]))
+
+
+def _detectable(rows: Iterable[Listed]) -> Iterator[Note]:
+    """Yield a note on how small a difference the comparisons in rows can find."""
+    comparisons = [row.comparison for row in rows if isinstance(row, Row) and row.comparison is not None]
+    sizes = [(detectable, one.n) for one in comparisons if (detectable := one.detectable) is not None]
+    if sizes:
+        (least, most_cases), (most, fewest_cases) = min(sizes), max(sizes)
+        largest = f" (with {most_cases:,} cases) to {_size(most)} (with {fewest_cases:,})" if most > least else ""
+        text = (
+            f"Smallest true difference that a comparison here finds with a power of 80 %: {_size(least)}{largest}. "
+            "A smaller one may be there and not be found."
+        )
+        yield Note("detectable", text, page="measures")
+
+
+def _size(difference: float) -> str:
+    return f"{difference:.3f}" if difference < 1 else f"{difference:.3g}"
 
 
 @dataclass(frozen=True)
