@@ -47,7 +47,7 @@ def report_of(store: Store, run_id: str) -> str:
         "cast": {ROLE.get(name, name): who for name, who in cast.items() if who},
         "settings": {name: value for name, value in run.settings.items() if value not in (None, "", False)},
         "remarks": remarks_of(run) if known is not None else (),
-        "rows": [row for row in rows if row.model == rows[0].model],
+        "rows": [row for row in rows if row["model"] == rows[0]["model"]],
         "FORMAT": FORMAT,
         "QUESTION_TYPE": QUESTION_TYPE,
         "VERDICT": VERDICT,

@@ -1,69 +1,56 @@
 """Accuracy of an arm: the mean over a case's counted trials, then over cases (Johri et al. 2025, Methods).
 
 Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why. Scores,
-one row for each case in one arm of one model, are what every comparison and test is made of. Cells are those of the
-accuracy page: what this database holds, and what is published where it holds nothing; a published cell is marked by its
-table and never mixed into a computed one.
+one row for each case in one arm of one model, are what every comparison and test is made of. Published figures are rows
+with a ``source``: they stand next to computed ones and are never mixed into one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import cache
 from itertools import chain, product
 from typing import Annotated, Literal
 
 import numpy as np
 
 from core.agents.mcq import STRICT_VERSION
-from core.datasets.published import RELEASE_DATASETS, Printed, figures_by_cell
+from core.datasets.published import (
+    RELEASE_DATASETS,
+    AccuracyFigure,
+    Printed,
+    accuracy_figures,
+    figures_by_cell,
+    inferred_single_diagnosis,
+    printed_sets,
+)
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Asked, Columns, Row, metric
+from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.base import released
+from core.measures.base import Asked, Columns, NameOf, Note, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
+from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
+from core.measures.notes import excluded_note
+from core.measures.paired import BASELINE, Group, format_pairs, group_of_score, read_scores
+from core.models.registry import load_registry
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
+from core.stats.corrections import Correction
 from core.stats.intervals import Interval, t_interval
 from core.stats.smoothed import mean_interval
+from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import single_diagnosis_keys
 from core.store.queries.regrading import count_read_before
 from core.store.selection import McqRule, Selection
+from core.words import arm as arm_in_words
 
-CaseGroup = Literal["specialty", "dataset"]
-Group = Literal["specialty", "dataset", "served"]
-"""By what scores are split: properties of cases, or the name under which the doctor's model was served in a trial."""
+Split = Literal["specialty", "dataset", "served", "dermatology", "single"]
+"""A group, or dermatology's cases alone by data set, all of them or those with one single diagnosis."""
 IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
-
-
-@dataclass(frozen=True)
-class AccuracyRow:
-    """A mean between 0 and 1 with its interval, and what it rests on.
-
-    Mean and bounds are ``None`` where no case counts; the normal theory gives one case no interval.
-    ``n_trials`` counted; ``n_excluded`` did not, by verdict in ``excluded_by_reason`` (``ungraded``: no grade yet).
-    ``n_cases_excluded`` cases had no counted trial. ``n_refused`` of the counted ones were refused in words,
-    ``n_blank`` were blank. ``n_repeats`` trials were left out because their cases were played with the same seed
-    before. ``rule`` is the one by which answers count.
-    """
-
-    model: str
-    format: Format
-    question_type: QuestionType
-    group: str | None
-    mean: float | None
-    ci_low: float | None
-    ci_high: float | None
-    n_cases: int
-    n_trials: int
-    n_excluded: int
-    n_cases_excluded: int = 0
-    excluded_by_reason: dict[str, int] = field(default_factory=dict)
-    n_refused: int = 0
-    n_repeats: int = 0
-    n_blank: int = 0
-    rule: str = ""
 
 
 def accuracy(
@@ -73,8 +60,13 @@ def accuracy(
     *,
     interval: IntervalKind = "smoothed",
     mcq_rule: McqRule = "usual",
-) -> list[AccuracyRow]:
+) -> list[Row]:
     """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
+
+    Estimates lie between 0 and 1; estimate and bounds are ``None`` where no case counts, and the normal theory gives
+    one case no interval. ``excluded`` counts trials by verdict (``ungraded``: no grade yet), ``n_cases_excluded`` cases
+    without a counted trial. Of the ``n_trials`` counted ones, ``n_refused_in_words`` were refusals and ``n_blank`` were
+    blank. ``n_repeats`` trials were left out because their cases were played with the same seed before.
 
     ``interval``: ``smoothed`` (``core.stats.smoothed``) holds near 0 and 1 as well; ``bootstrap``, percentiles over
     resampled cases, is exact if it can be, else by random numbers; ``exact`` refuses these, ``resampled`` always
@@ -85,7 +77,7 @@ def accuracy(
 
 def accuracy_of(
     scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "smoothed"
-) -> list[AccuracyRow]:
+) -> list[Row]:
     """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
     place: dict[str, int] = {}
     groups: dict[tuple[int, int, int, str], list[CaseScore]] = {}
@@ -115,149 +107,135 @@ _INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
 }
 
 
-def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> AccuracyRow:
+def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind) -> Row:
     first = scores[0]
     values = [s.score for s in scores if s.score is not None]
     reasons: Counter[str] = Counter()
     for reason, n in chain.from_iterable(score.excluded.items() for score in scores):
         reasons[str(reason)] += n
-    low, high = (None if np.isnan(bound) else bound for bound in interval_of(values, kind))
-    return AccuracyRow(
-        model=first.model,
-        format=first.format,
-        question_type=first.question_type,
-        group=group_of_score(first, by),
-        mean=float(np.mean(values)) if values else None,
-        ci_low=low,
-        ci_high=high,
-        n_cases=len(values),
-        n_trials=sum(s.counted for s in scores),
-        n_excluded=reasons.total(),
-        n_cases_excluded=len(scores) - len(values),
-        excluded_by_reason=dict(sorted(reasons.items())),
-        n_refused=sum(s.refused_in_words for s in scores),
-        n_repeats=sum(s.repeats for s in scores),
-        n_blank=sum(s.blank for s in scores),
-        rule=" + ".join(sorted({s.rule for s in scores if s.rule})),
+    low, high = interval_of(values, kind)
+    return Row(
+        {
+            "model": first.model,
+            "format": first.format,
+            "question_type": first.question_type,
+            **({"group": group_of_score(first, by) or "?"} if by else {}),
+            "rule": " + ".join(sorted({s.rule for s in scores if s.rule})),
+        },
+        float(np.mean(values)) if values else None,
+        low,
+        high,
+        len(values),
+        dict(sorted(reasons.items())),
+        {
+            "n_trials": sum(s.counted for s in scores),
+            "n_refused_in_words": sum(s.refused_in_words for s in scores),
+            "n_blank": sum(s.blank for s in scores),
+            "n_excluded": reasons.total(),
+            "n_cases_excluded": len(scores) - len(values),
+            "n_repeats": sum(s.repeats for s in scores),
+        },
+        columns=_COLUMNS,
+        by=by or "",
     )
 
 
-def group_of_score(score: CaseScore, by: Group | None) -> str | None:
-    """Return the group that a score falls into; ``None`` where nothing is split, or the case has none."""
-    return getattr(score, by) if by else None
-
-
-def read_scores(
-    store: Store, selection: Selection | None = None, mcq_rule: McqRule = "usual", *, by_served: bool = False
-) -> list[CaseScore]:
-    """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
-    with store.read() as cursor:
-        return case_scores(cursor, selection, mcq_rule, by_served=by_served)
-
-
-Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
-_SCOPES: dict[Split, tuple[str, ...]] = {
-    "all": ("overall", "monitoring", "multimodal"),
+_SCOPES: Mapping[Split | None, tuple[str, ...]] = {
+    None: ("overall", "monitoring", "multimodal"),
     "specialty": ("specialty",),
-    "dataset": (),
     "dermatology": ("dataset",),
     "single": ("dataset_single_dx",),
 }
 """What is published for each way of splitting the cases; by data set, only for dermatology."""
+_LESS_CASES = ("gpt_4v", "gpt_4v_without_image")
+"""Published on 74 cases with images, not on the 2,004: shown if they are named."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Accuracy (0 to 1) of an arm of a model in a group of cases, with its 95 % interval where there is one.
-
-    ``own`` is what it was computed from; ``printed`` what the paper's supplementary tables print of it, the figure that
-    is shown first. Exactly one of them is set. Of a published cell ``model`` is the papers' label.
-    """
-
-    model: str
-    format: Format
-    question_type: QuestionType
-    group: str | None
-    mean: float
-    ci_low: float | None
-    ci_high: float | None
-    own: AccuracyRow | None = None
-    printed: Printed = ()
-
-    @property
-    def source(self) -> str:
-        """Which table a published figure is from, and what others print of the same cell; empty for one's own."""
-        if not self.printed:
-            return ""
-        others = (f"; {one.source}, prints {one.mean:.3f}" for one in self.differing)
-        return f"supplementary {self.printed[0].source}{''.join(others)}"
-
-    @property
-    def differing(self) -> Printed:
-        """What other tables print of the same cell, if it is another number."""
-        return tuple(one for one in self.printed[1:] if one.mean != self.printed[0].mean)
-
-
-def case_sets(scores: Iterable[CaseScore]) -> dict[str, int]:
-    """Return case set → how many of its cases have a score, the largest first."""
-    keys: dict[str, set[str]] = {}
-    for score in scores:
-        keys.setdefault(score.case_key.partition("/")[0], set()).add(score.case_key)
-    return {name: len(found) for name, found in sorted(keys.items(), key=lambda item: -len(item[1]))}
-
-
-def group_of(split: Split) -> Group | None:
+def group_of(split: Split | None) -> Group | None:
     """Return by what a split groups the scores it leaves."""
-    return None if split == "all" else ("specialty" if split == "specialty" else "dataset")
+    return "dataset" if split in ("dermatology", "single") else split  # type: ignore[return-value]
 
 
 def scores_of(
-    scores: Iterable[CaseScore], case_set: str, split: Split, single_diagnosis: Set[str] = frozenset()
+    scores: Iterable[CaseScore], split: Split | None, single_diagnosis: Set[str] = frozenset()
 ) -> list[CaseScore]:
-    """Return the scores of a case set that a split is about.
+    """Return the scores that a split is about.
 
     ``dermatology``: its cases only. ``single``: those of them with one single most likely diagnosis, by key.
     """
-    prefix = f"{case_set}/"
-    found = [score for score in scores if score.case_key.startswith(prefix)]
-    if split in ("dermatology", "single"):
-        found = [score for score in found if score.specialty == "Dermatology"]
-    return [s for s in found if s.case_key in single_diagnosis] if split == "single" else found
+    if split not in ("dermatology", "single"):
+        return list(scores)
+    of_skin = [score for score in scores if score.specialty == "Dermatology"]
+    return [s for s in of_skin if s.case_key in single_diagnosis] if split == "single" else of_skin
 
 
-def own_cells(scores: Iterable[CaseScore], split: Split, interval: IntervalKind) -> list[Cell]:
-    """Return the computed cells; an arm of which nothing counts has none."""
-    rows = accuracy_of(scores, group_of(split), interval=interval)
-    return [
-        Cell(r.model, r.format, r.question_type, r.group, r.mean, r.ci_low, r.ci_high, own=r)
-        for r in rows
-        if r.mean is not None
-    ]
-
-
-def published_cells(case_set: str, split: Split) -> list[Cell]:
-    """Return what is published of a case set and a split, a cell once, whichever tables print it."""
-    cells = []
-    for printed in figures_by_cell(case_set, _SCOPES[split]):
+def published_rows(case_set: str, split: Split | None = None) -> list[Row]:
+    """Return what is published of a case set and a split, a figure once, whichever tables print it."""
+    rows = []
+    for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
         figure = printed[0]
         # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
         sound = figure.ci_low <= figure.mean <= figure.ci_high
         low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
-        group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
-        cells.append(
-            Cell(figure.model, figure.format, figure.question_type, group, figure.mean, low, high, printed=printed)
+        arm = {"model": figure.model, "format": figure.format, "question_type": figure.question_type}
+        others = (f"; {one.source}, prints {one.mean:.3f}" for one in _differing(printed))
+        rows.append(
+            Row(
+                {**arm, **({"group": _group_printed(figure)} if split else {}), "rule": ""},
+                figure.mean,
+                low,
+                high,
+                columns=_COLUMNS,
+                by=split or "",
+                source=f"supplementary {figure.source}{''.join(others)}",
+            )
         )
-    return cells
+    return rows
 
 
-def with_published(own: Sequence[Cell], published: Sequence[Cell], label_of: Callable[[str], str]) -> list[Cell]:
-    """Return the computed cells, then the published ones of arms that no model of that label covers."""
-    covered = {(label_of(c.model), c.format, c.question_type, c.group) for c in own}
-    return [*own, *(c for c in published if (c.model, c.format, c.question_type, c.group) not in covered)]
+def printed_twice(rows: Iterable[Row], case_set: str, split: Split | None = None, name: NameOf = str) -> str:
+    """Return a sentence on the published rows of which two tables print different numbers; empty if there is none."""
+    shown = {_place(row) for row in rows if row.source}
+    words = []
+    for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
+        figure, differing = printed[0], _differing(printed)
+        if differing and (figure.model, figure.format, figure.question_type, _group_printed(figure)) in shown:
+            numbers = ", ".join(f"{one.mean:.3f} in {one.source}" for one in (figure, *differing))
+            words.append(f"{name(figure.model)}, {arm_in_words(figure.format, figure.question_type)}: {numbers}")
+    return f"Printed with two numbers, the first of which is shown: {'; '.join(words)}." if words else ""
 
 
-By = Annotated[Group | None, "Split by specialty, dataset, or served: the name by which the provider called the model."]
-CaseBy = Annotated[CaseGroup | None, "Split by specialty or dataset."]
+def _differing(printed: Printed) -> Printed:
+    """Return what other tables print of the same figure, if it is another number."""
+    return tuple(one for one in printed[1:] if one.mean != printed[0].mean)
+
+
+def _group_printed(figure: AccuracyFigure) -> str | None:
+    return figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
+
+
+def _place(row: Row) -> tuple[str, str, str, str | None]:
+    return row.label["model"], row.label["format"], row.label["question_type"], row.label.get("group")
+
+
+def published_label(model: str) -> str:
+    """Return the publication's label of a model or of a condition's doctor, or its full name."""
+    doctor = doctor_of(model)
+    return _published_labels().get(doctor, doctor)
+
+
+@cache
+def _published_labels() -> dict[str, str]:
+    printed = {figure.model for figure in accuracy_figures()}
+    return {full: alias for alias, full in load_registry().aliases.items() if alias in printed}
+
+
+def with_published(own: Sequence[Row], published: Sequence[Row]) -> list[Row]:
+    """Return the computed rows, then the published ones of arms that no model of that label covers."""
+    covered = {(published_label(row.label["model"]), *_place(row)[1:]) for row in own}
+    return [*own, *(row for row in published if _place(row) not in covered)]
+
+
 _COLUMNS = Columns(excluded="excluded_by_reason")
 
 
@@ -275,9 +253,16 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
 )
 def report(
     asked: Asked,
-    by: By = None,
+    by: Annotated[
+        Split | None,
+        "Split by specialty, dataset, or served: the name by which the provider called the model. dermatology and "
+        "single: its cases by data set, all or those with one single diagnosis.",
+    ] = None,
     interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
     shared_cases: Annotated[bool, "Only cases that all conditions in the table were asked, arm by arm."] = False,
+    versus_vignette: Annotated[bool, "Compare each format with the same model's vignettes, paired by case."] = False,
+    published: Annotated[bool, "Add published figures of what no condition here covers."] = False,
+    correction: Annotated[Correction, "Correction of p over all comparisons in the table."] = "holm",
 ) -> Iterator[Row]:
     """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
 
@@ -285,45 +270,119 @@ def report(
     by what differs, the newest first.
     """
     wanted = asked.selection
-    scores = read_scores(asked.store, wanted, wanted.mcq_rule, by_served=by == "served")
-    rows = accuracy_of(on_shared_cases(scores) if shared_cases else scores, by, interval=interval)
-    if scores and not rows:
+    formats = wanted.formats
+    if versus_vignette and formats is not None and BASELINE not in formats:
+        wanted = replace(wanted, formats=(*formats, BASELINE))
+    every_score = asked.read(read_scores, wanted, wanted.mcq_rule, by_served=by == "served")
+    scores = scores_of(every_score, by, _single_diagnosis(asked) if by == "single" else frozenset())
+    if shared_cases:
+        scores = on_shared_cases(scores)
+    group = group_of(by)
+    rows = accuracy_of(scores, group, interval=interval)
+    if versus_vignette:
+        rows = _with_comparisons(rows, scores, group, interval)
+    rows = [row for row in rows if formats is None or row.label["format"] in formats]
+    if every_score and not rows and shared_cases:
         raise AnamnesisError("No case was asked of all these conditions: leave --shared-cases out, or name --models.")
-    if not rows and wanted.asks_for and accuracy(asked.store, by, replace(wanted, asks_for=None)):
+    if not rows and not published and wanted.asks_for and accuracy(asked.store, None, replace(wanted, asks_for=None)):
         raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
-    for row in rows:
-        yield Row(
-            {
-                "model": row.model,
-                "format": row.format,
-                "question_type": row.question_type,
-                **({"group": row.group or "?"} if by else {}),
-                "rule": row.rule,
-            },
-            row.mean,
-            row.ci_low,
-            row.ci_high,
-            row.n_cases,
-            row.excluded_by_reason,
-            {
-                "n_trials": row.n_trials,
-                "n_refused_in_words": row.n_refused,
-                "n_blank": row.n_blank,
-                "n_excluded": row.n_excluded,
-                "n_cases_excluded": row.n_cases_excluded,
-                "n_repeats": row.n_repeats,
-            },
-            columns=_COLUMNS,
-            by=by or "",
-        )
-    if any(row.question_type.startswith("mcq") for row in rows):
-        for sentence in gaps_in_words(rule_gaps(asked.store, wanted)):
-            asked.note(sentence, "high", kind="choice_rules")
-    if any("mcq_strict" in row.rule for row in rows):
+    if published:
+        rows = with_published([row for row in rows if row.estimate is not None], _published(wanted, formats, by))
+    rows = corrected(rows, correction)
+    yield from (_printed(row) for row in rows) if versus_vignette else rows
+    own = [row for row in rows if not row.source]
+    _note_rules(asked, own)
+    asked.notes += _notes_on_counts(own, asked.name)
+
+
+def _single_diagnosis(asked: Asked) -> frozenset[str]:
+    """Return the keys of cases with one single most likely diagnosis, as stored or as the publication's figures say."""
+    inferred = {f"{released('accuracy').name}/{case}" for case, single in inferred_single_diagnosis().items() if single}
+    with asked.store.read() as cursor:
+        return frozenset(single_diagnosis_keys(cursor) | inferred)
+
+
+def _published(wanted: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
+    """Return the published rows of a selection; none if only some kinds of questions are asked for: they are on all."""
+    if wanted.asks_for:
+        return []
+    sets = [name for name in printed_sets() if wanted.case_sets is None or name in wanted.case_sets]
+    filters: dict[str, Collection[str] | None] = {
+        "model": wanted.models,
+        "format": formats,
+        "question_type": wanted.question_types,
+    }
+    if split == "specialty":
+        filters["group"] = wanted.specialties
+    return [
+        row
+        for name in sets
+        for row in published_rows(name, split)
+        if all(chosen is None or row.label[part] in chosen for part, chosen in filters.items())
+        and (wanted.models is not None or row.label["model"] not in _LESS_CASES)
+    ]
+
+
+def _with_comparisons(
+    rows: Sequence[Row], scores: Iterable[CaseScore], group: Group | None, interval: IntervalKind
+) -> list[Row]:
+    kind: DifferenceInterval = interval if interval in ("smoothed", "normal") else "bootstrap"
+    compared = {
+        (*place[:3], place[3] or ("?" if group else None)): comparison
+        for place, comparison in format_pairs(scores, group, kind).items()
+    }
+    return [replace(row, comparison=compared.get(_place(row))) for row in rows]
+
+
+def _printed(row: Row) -> Row:
+    """Return a row with its comparison among the columns."""
+    against = row.comparison
+    if against is None:
+        return replace(row, more={**row.more, "difference": None, "p_adjusted": None, "n_pairs": None})
+    shown = {"difference": against.difference, "p_adjusted": against.adjusted_p, "n_pairs": against.n}
+    return replace(row, more={**row.more, **shown})
+
+
+def _note_rules(asked: Asked, rows: Sequence[Row]) -> None:
+    """Note where rules for choices are far apart, and which answers an earlier version of a rule read."""
+    wanted = asked.selection
+    if any(row.label["question_type"].startswith("mcq") for row in rows):
+        shown = {_place(row)[:3] for row in rows}
+        gaps = [g for g in asked.read(rule_gaps, wanted) if (g.model, g.format, g.question_type) in shown]
+        for sentence in gaps_in_words(gaps, asked.name):
+            asked.note(sentence, "high", kind="choice_rules", page="accuracy")
+    if any("mcq_strict" in row.label["rule"] for row in rows):
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)
         if outdated:
             asked.note(
                 f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-                "`python -m core job reread` reads them again, at no cost."
+                "`python -m core job reread` reads them again, at no cost.",
+                kind="rule_version",
             )
+
+
+def _notes_on_counts(rows: Sequence[Row], name: NameOf) -> Iterator[Note]:
+    """Yield a note on what is excluded, and one for each kind of answer that counts as not correct."""
+    by_model: dict[str, list[Row]] = {}
+    for row in rows:
+        by_model.setdefault(row.label["model"], []).append(row)
+    if not by_model:
+        return
+    yield excluded_note(
+        {model: sum((Counter(row.excluded) for row in of), Counter()) for model, of in by_model.items()}, name
+    )
+    for column, kind in _COUNTED_AS_WRONG.items():
+        words = [
+            f"{name(model)} {n:,} of {sum(row.more['n_trials'] for row in of):,} answers"
+            for model, of in by_model.items()
+            if (n := sum(row.more[column] for row in of))
+        ]
+        if words:
+            yield Note("counted_as_wrong", f"{kind}: {'; '.join(words)}. `report endings` has the accuracy without.")
+
+
+_COUNTED_AS_WRONG = {
+    "n_refused_in_words": "Refused in words, and counted as not correct as in the papers",
+    "n_blank": "Blank, and counted as not correct",
+}

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 import core.measures
 from core.agents.base import Dialogue
@@ -29,6 +29,8 @@ from core.store.scores import Score as Score
 from core.store.selection import Selection
 from core.work import Progress, Stop
 
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
 Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
 """What of a ``Selection`` a metric lets one choose."""
 
@@ -82,6 +84,8 @@ class Measure(ABC):
         return True
 
 
+NameOf = Callable[[str], str]
+"""How a condition, a model or a data set is called where rows and notes are read."""
 Severity = Literal["high", "low"]
 """How much a note matters: a ``high`` one is shown without a click wherever its figure is."""
 
@@ -268,7 +272,8 @@ class Asked:
     """What a metric is asked for: of which trials, where to show progress; ``notes`` collects what it says of its rows.
 
     ``basis`` is the selection that the conditions in its rows were found in, if that is not ``selection`` itself;
-    ``shown`` are the names of these conditions, if the rows' labels do not say them.
+    ``shown`` are the names of these conditions, if the rows' labels do not say them. ``name`` is how a condition is
+    called in notes.
     """
 
     store: Store
@@ -279,6 +284,15 @@ class Asked:
     """Whether long words may be cut, as a table needs it."""
     basis: Selection | None = None
     shown: Iterable[str] | None = None
+    name: NameOf = str
+    query: Callable[..., Any] | None = None
+    """How ``read`` calls a query, where something else than the query itself answers, such as a cache."""
+
+    def read(
+        self, query: Callable[Concatenate[Store, _Given], _Answer], *args: _Given.args, **kw: _Given.kwargs
+    ) -> _Answer:
+        """Return what a query of the store answers."""
+        return query(self.store, *args, **kw) if self.query is None else self.query(query, *args, **kw)
 
     def note(self, text: str, severity: Severity = "low", *, kind: str = "metric", page: str = "") -> None:
         """Add a note that only the metric knows."""

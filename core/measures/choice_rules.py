@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from core.events import Format, QuestionType
+from core.measures.base import NameOf
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.selection import Selection
@@ -84,21 +85,20 @@ def _arms(scores: Iterable[CaseScore]) -> dict[tuple[str, Format, QuestionType],
     return found
 
 
-def gaps_in_words(gaps: Sequence[RuleGap], names: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each condition and rule that have gaps; ``names`` are how conditions are shown."""
+def gaps_in_words(gaps: Sequence[RuleGap], name: NameOf = str) -> list[str]:
+    """Return a sentence for each condition and rule that have gaps; ``name`` is how one is shown."""
     grouped: dict[tuple[str, str], list[RuleGap]] = {}
     for gap in gaps:
         grouped.setdefault((gap.model, gap.other_rule), []).append(gap)
     sentences = []
     for (model, other), members in grouped.items():
-        name = names.get(model, model) if names else model
         parts = [
             f"{abs(gap.difference):.3f} in {arm(gap.format, gap.question_type)} ({gap.by_substring:.3f} and "
             f"{gap.by_other:.3f})"
             for gap in members
         ]
         rules = f"accuracy by {RULE_WORDS['mcq_loose']} and by {RULE_WORDS.get(other, other)}"
-        sentences.append(f"{name}: the rules for choices differ by {'; '.join(parts)}: {rules}.")
+        sentences.append(f"{name(model)}: the rules for choices differ by {'; '.join(parts)}: {rules}.")
     return sentences
 
 

@@ -8,215 +8,57 @@ next is such a comparison (Johri et al. 2025, monitoring of model versions).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple
-
-import numpy as np
+from typing import Annotated, Any, Literal
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import By, Group, group_of_score, read_scores
-from core.measures.base import Asked, Columns, Row, metric
+from core.measures.base import Asked, Columns, Comparison, Row, metric
+from core.measures.comparison import corrected
+from core.measures.paired import (
+    BASELINE,
+    ArmOf,
+    By,
+    Group,
+    by_arm,
+    compare,
+    format_pairs,
+    group_of_score,
+    paired_cases,
+    read_scores,
+)
 from core.measures.provenance import differing, graders, side_by_side, side_of
 from core.models.registry import load_registry
-from core.stats.corrections import Correction, adjusted
-from core.stats.differences import PairedCounts, bootstrap_difference, paired_difference
-from core.stats.intervals import t_interval
+from core.stats.corrections import Correction
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.served import served_since
 from core.store.runs import run_records
 from core.store.selection import conditions
 
-Cases = Mapping[str, CaseScore]
-"""The scores of one arm of one model, by the key of the case."""
-ArmOf = tuple[str, Format, QuestionType]
-Outcome = Literal["both", "first_only", "second_only", "neither"]
-OUTCOMES: tuple[Outcome, ...] = ("both", "first_only", "second_only", "neither")
-DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
-BASELINE: Format = "vignette"
-"""What every other format is compared with, declared before looking at any figure."""
-
-
-class PairedCase(NamedTuple):
-    """A case with its scores (0 to 1) on both sides; ``change`` is 1, 0 or −1 as it improved, stayed or regressed."""
-
-    case_key: str
-    dataset: str | None
-    specialty: str | None
-    first: float
-    second: float
-    change: int
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What became of the cases that both sides count.
-
-    ``difference`` is second mean − first mean with its 95 % interval; p is two-sided, by sign flips; NaN
-    with fewer than two cases. ``counts`` are cases right on both sides, the first alone, the second alone, neither.
-    ``first_alone`` and ``second_alone`` count the cases left out because the other side has no counted trial.
-    """
-
-    n: int
-    first_mean: float
-    second_mean: float
-    difference: float
-    ci_low: float
-    ci_high: float
-    p: float
-    counts: PairedCounts
-    improved: int
-    regressed: int
-    equal: int
-    first_alone: int
-    second_alone: int
-    rules: tuple[str, ...] = ()
-    """By which the answers of both sides count; one where both count by the same."""
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the same kind of answer counts by another rule on each side, so that the difference may be theirs."""
-        return {"mcq_loose", "mcq_strict"} <= set(self.rules)
-
-
-@dataclass(frozen=True)
-class FormatPair:
-    """A format against the vignette of the same model, question type and group of cases."""
-
-    model: str
-    question_type: QuestionType
-    group: str | None
-    format: Format
-    result: Comparison
-
-
-def is_right(score: CaseScore) -> bool:
-    """Say whether a case counts as right as a whole: in at least half of its counted trials."""
-    return score.counted > 0 and 2 * score.correct >= score.counted
-
-
-def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
-    """Return (model, format, question type) → case key → score."""
-    arms: dict[ArmOf, dict[str, CaseScore]] = {}
-    for score in scores:
-        arms.setdefault((score.model, score.format, score.question_type), {})[score.case_key] = score
-    return arms
-
-
-def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
-    """Return the cases that count on both sides, in the order of the first."""
-    found = []
-    for a, b in ((a, second.get(key)) for key, a in first.items()):
-        if b is not None and a.counted and b.counted:
-            # whole numbers, so that two thirds here and two thirds there are never a change
-            gain = b.correct * a.counted - a.correct * b.counted
-            outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
-            means = (a.correct / a.counted, b.correct / b.counted)
-            found.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
-    return found
-
-
-def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothed") -> Comparison:
-    """Compare two sides by case; ``interval`` is that of the difference: smoothed, percentiles or normal theory (t)."""
-    pairs = paired_cases(first, second)
-    a, b = (np.array([getattr(pair, side) for pair in pairs], dtype=np.float64) for side in ("first", "second"))
-    found = paired_difference(b, a)
-    if interval == "smoothed":
-        bounds = found.interval
-    else:
-        bounds = bootstrap_difference(b, a).interval if interval == "bootstrap" else t_interval(b - a)
-    outcomes = [pair.outcome for pair in pairs]
-    changes = [pair.change for pair in pairs]
-    return Comparison(
-        n=len(pairs),
-        first_mean=float(a.mean()) if pairs else float("nan"),
-        second_mean=float(b.mean()) if pairs else float("nan"),
-        difference=found.mean,
-        ci_low=bounds.low,
-        ci_high=bounds.high,
-        p=found.p,
-        counts=PairedCounts(*(outcomes.count(outcome) for outcome in OUTCOMES)),
-        improved=changes.count(1),
-        regressed=changes.count(-1),
-        equal=changes.count(0),
-        first_alone=sum(score.counted > 0 for score in first.values()) - len(pairs),
-        second_alone=sum(score.counted > 0 for score in second.values()) - len(pairs),
-        rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
-    )
-
-
-def adjusted_p(results: Sequence[Comparison], correction: Correction) -> list[float]:
-    """Return the p-values of comparisons shown together, corrected over all of them."""
-    return adjusted([result.p for result in results], correction)
-
-
-def format_pairs(
-    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "smoothed"
-) -> list[FormatPair]:
-    """Compare each format with the vignette of the same model, question type and group, paired by case.
-
-    In the order of model, question type, group and format. Nothing if a model has no vignette answers, or if no case
-    counts in both formats.
-    """
-    cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
-    place: dict[str, int] = {}
-    for score in scores:
-        place.setdefault(score.model, len(place))
-        group = group_of_score(score, by)
-        formats = cells.setdefault((score.model, score.question_type, group), {})
-        formats.setdefault(score.format, {})[score.case_key] = score
-    ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
-    return [
-        FormatPair(*cell, format_, result)
-        for cell in ordered
-        if BASELINE in cells[cell]
-        for format_ in FORMATS
-        if format_ != BASELINE
-        and format_ in cells[cell]
-        and (result := compare(cells[cell][BASELINE], cells[cell][format_], interval)).n
-    ]
-
-
 Verdict = Literal["rose", "fell", "unclear"]
 LEVEL = 0.05
 """A step counts as risen or fallen where its adjusted p-value is at most this."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """From one version to the next in one arm (and group): accuracy before and after, difference, adjusted p."""
-
-    before: str
-    after: str
-    format: Format
-    question_type: QuestionType
-    group: str | None
-    result: Comparison
-    adjusted_p: float
-    invalid_before: int
-    invalid_after: int
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether accuracy rose or fell beyond chance."""
-        if not self.adjusted_p <= LEVEL:
-            return "unclear"
-        return "rose" if self.result.difference > 0 else "fell"
+Compared = tuple[dict[str, Any], Comparison, dict[str, Any]]
+"""What is compared (a label with ``first`` and ``second``), how it came out, and what else belongs to it."""
 
 
-def steps(
-    scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None = None, correction: Correction = "holm"
-) -> list[Step]:
-    """Return every step between neighbouring versions, corrected over all that are returned.
+def verdict(comparison: Comparison) -> Verdict:
+    """Say whether accuracy rose or fell beyond chance."""
+    if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
+        return "unclear"
+    return "rose" if comparison.difference > 0 else "fell"
+
+
+def steps(scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None = None) -> list[Compared]:
+    """Return every step between neighbouring versions.
 
     In the order of group, format, question type and step; an arm that either version lacks is left out. So is an arm in
     which the two share no case that counts: there is nothing to compare (``without_shared_cases``).
     """
-    found: list[Step] = []
+    compared: list[Compared] = []
     groups: dict[str | None, list[CaseScore]] = {}
     for score in scores:
         groups.setdefault((group_of_score(score, by) or "unknown") if by else None, []).append(score)
@@ -225,9 +67,44 @@ def steps(
         for format_, question_type, (before, after) in product(FORMATS, QUESTION_TYPES, pairwise(versions)):
             first, second = (arms.get((version, format_, question_type)) for version in (before, after))
             if first and second and (result := compare(first, second)).n:
+                label = {"first": before, "second": after, "format": format_, "question_type": question_type}
                 invalid = (sum(sum(score.excluded.values()) for score in side.values()) for side in (first, second))
-                found.append(Step(before, after, format_, question_type, group, result, 1.0, *invalid))
-    return recorrected(found, correction)
+                counts = dict(zip(("invalid_first", "invalid_second"), invalid, strict=True))
+                compared.append(({**label, **({by: group} if by else {})}, result, counts))
+    return compared
+
+
+def difference_rows(compared: Sequence[Compared], correction: Correction, *, judged: bool = False) -> list[Row]:
+    """Return a row for each difference, with p corrected over all; ``judged``: with the ``verdict`` on it."""
+    rows = corrected([Row(label, None, comparison=result, more=more) for label, result, more in compared], correction)
+    return [_difference(row, judged=judged) for row in rows]
+
+
+def _difference(row: Row, *, judged: bool) -> Row:
+    result = row.comparison
+    assert result is not None
+    return Row(
+        {**row.label, "first_mean": result.first_mean, "second_mean": result.second_mean},
+        result.difference,
+        result.low,
+        result.high,
+        result.n,
+        more={
+            "p": result.p,
+            "p_adjusted": result.adjusted_p,
+            "n_cases": result.n,
+            "n_first_only": result.first_alone,
+            "n_second_only": result.second_alone,
+            "improved": result.improved,
+            "regressed": result.regressed,
+            "equal": result.equal,
+            **({"change": verdict(result)} if judged else {}),
+            **row.more,
+            "rule": " and ".join(result.rules),
+        },
+        columns=_DIFFERENCE,
+        comparison=result,
+    )
 
 
 def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -> list[tuple[ArmOf, ArmOf]]:
@@ -243,12 +120,6 @@ def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -
         for first, second in pairs
         if first in arms and second in arms and not paired_cases(arms[first], arms[second])
     ]
-
-
-def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
-    """Return the same steps with their p-values corrected another way: the comparisons are not done again."""
-    p_values = adjusted_p([step.result for step in found], correction)
-    return [replace(step, adjusted_p=p) for step, p in zip(found, p_values, strict=True)]
 
 
 _CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]
@@ -274,11 +145,11 @@ def report_pairs(
     if models is not None:
         named = {name for one in models.split(",") for name in _held(one, scores)}
         scores = [score for score in scores if score.model in named]
-    pairs = format_pairs(scores, by)
-    for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
-        arm: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type}
-        group: dict[str, Any] = {by: pair.group} if by else {}
-        yield _difference({**arm, **group, "first": "vignette", "second": pair.format}, pair.result, p)
+    compared: list[Compared] = []
+    for (model, format_, question_type, group), result in format_pairs(scores, by).items():
+        label: dict[str, Any] = {"model": model, "question_type": question_type, **({by: group} if by else {})}
+        compared.append(({**label, "first": BASELINE, "second": format_}, result, {}))
+    yield from difference_rows(compared, correction)
 
 
 @metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare")
@@ -317,17 +188,12 @@ def report_monitor(
         f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
         for (before, after), arms in apart.items()
     ]
-    found_steps = steps(scores, order, by, correction)
-    if sentences and not found_steps:
+    compared_steps = steps(scores, order, by)
+    if sentences and not compared_steps:
         raise AnamnesisError(" ".join(sentences))
     for sentence in sentences:
         asked.note(sentence)
-    for step in found_steps:
-        sides = {"first": step.before, "second": step.after}
-        arm: dict[str, Any] = {**sides, "format": step.format, "question_type": step.question_type}
-        invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
-        change = {"change": step.verdict, **invalid}
-        yield _difference({**arm, **({by: step.group} if by else {})}, step.result, step.adjusted_p, change)
+    yield from difference_rows(compared_steps, correction, judged=True)
     _note_what_differs(asked, list(dict.fromkeys(compared)))
 
 
@@ -404,26 +270,3 @@ def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
     if not found:
         raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
     return found
-
-
-def _difference(
-    label: dict[str, Any], found: Comparison, p: float, more: Mapping[str, Any] = MappingProxyType({})
-) -> Row:
-    means = {"first_mean": found.first_mean, "second_mean": found.second_mean}
-    counts = {
-        "n_cases": found.n,
-        "n_first_only": found.first_alone,
-        "n_second_only": found.second_alone,
-        "improved": found.improved,
-        "regressed": found.regressed,
-        "equal": found.equal,
-    }
-    return Row(
-        {**label, **means},
-        found.difference,
-        found.ci_low,
-        found.ci_high,
-        found.n,
-        more={"p": found.p, "p_adjusted": p, **counts, **more, "rule": " and ".join(found.rules)},
-        columns=_DIFFERENCE,
-    )

@@ -131,9 +131,18 @@ def printed_figures(publication: Publication) -> list[Printed]:
 def own_accuracies(scores: Iterable[CaseScore]) -> list[Own]:
     """Return the accuracy of every condition in every arm."""
     return [
-        Own(r.model, "accuracy", r.mean, r.ci_low, r.ci_high, r.n_cases, r.format, r.question_type)
-        for r in accuracy_of(scores)
-        if r.mean is not None
+        Own(
+            row.label["model"],
+            "accuracy",
+            row.estimate,
+            row.low,
+            row.high,
+            row.n or 0,
+            row.label["format"],
+            row.label["question_type"],
+        )
+        for row in accuracy_of(scores)
+        if row.estimate is not None
     ]
 
 

@@ -22,10 +22,10 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.belief import trajectory
-from core.measures.compare import ArmOf, by_arm
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import LEDGER, Facts
 from core.measures.missing import measure_missing
+from core.measures.paired import ArmOf, by_arm
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval

@@ -23,7 +23,7 @@ from rapidfuzz.distance import Levenshtein
 
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
-from core.measures.compare import by_arm
+from core.measures.paired import by_arm
 from core.prompts import PromptPack, load_pack
 from core.stats.intervals import wilson
 from core.stats.smoothed import mean_interval

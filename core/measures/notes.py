@@ -8,14 +8,14 @@ what only it knows (``Asked.note``).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
-from core.measures.base import Asked, Listed, Metric, Note, Result, Row, Severity
+from core.measures.base import Asked, Listed, Metric, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.store.conditions import DOCTOR, Condition, Part
 from core.store.database import Store
@@ -25,7 +25,6 @@ from core.store.selection import Selection, conditions
 from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
-NameOf = Callable[[str], str]
 NEARLY_ALL = 0.95
 """Conditions that share at least this part of their cases differ by chance rather than by choice: a low note."""
 FEW_FAULTY = 0.01
@@ -66,6 +65,7 @@ def result_of(
 
     ``name`` and ``data_set_name`` are those of ``notes_of``.
     """
+    asked.name = name
     rows = tuple(metric.rows(asked, **(options or {})))
     basis = read_basis(asked.store, asked.basis or asked.selection) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})

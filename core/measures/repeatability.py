@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.measures.accuracy import read_scores
 from core.measures.base import Asked, Columns, Listed, Row, metric
-from core.measures.compare import ArmOf, Cases, by_arm
+from core.measures.paired import ArmOf, Cases, by_arm, read_scores
 from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
 from core.store.conditions import doctor_of

@@ -95,9 +95,9 @@ def _baseline(asked: Asked, state: ReviewState | None) -> Iterator[Row]:
         orders = {one.name: one.parts["order"] for one in select(cursor, selection)}
         scores = case_scores(cursor, selection, "mcq_strict")
     for row in accuracy_of(score for score in scores if score.model.startswith("human/")):
-        expert = doctor_of(row.model).removeprefix("human/")
-        label = {"expert": expert, "asked": orders[row.model], "question_type": row.question_type}
-        yield Row(label, row.mean, row.ci_low, row.ci_high, row.n_cases, row.excluded_by_reason, columns=_VALUE)
+        expert = doctor_of(row["model"]).removeprefix("human/")
+        label = {"expert": expert, "asked": orders[row["model"]], "question_type": row["question_type"]}
+        yield Row(label, row.estimate, row.low, row.high, row.n, row.excluded, columns=_VALUE)
 
 
 def _release_grader(asked: Asked) -> Iterator[Row]:

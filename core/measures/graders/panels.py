@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Format, Verdict
-from core.measures.accuracy import AccuracyRow, accuracy_of
+from core.measures.accuracy import accuracy_of
 from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
 from core.measures.experts.adjudication import (
     Corrected,
@@ -46,7 +46,7 @@ class JudgeAccuracy:
     """
 
     judge: str
-    row: AccuracyRow
+    row: Row
     ties: int = 0
 
 
@@ -78,7 +78,9 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
         elsewhere = set[tuple[str, str, str]]().union(*versions) - arms_of[grader]
         rows = accuracy_of(judge_scores(judged, _newest_of(place, common)))
         found += [
-            JudgeAccuracy(grader, row) for row in rows if (row.model, row.format, row.question_type) not in elsewhere
+            JudgeAccuracy(grader, row)
+            for row in rows
+            if (row["model"], row["format"], row["question_type"]) not in elsewhere
         ]
     if panel:
         _check(panel)
@@ -88,7 +90,7 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
             tied = one.invalid is None and _all_judged(one.verdicts) and majority(one.verdicts) is None
             ties[one.model, one.format, one.question_type] += one.n * tied
         for row in accuracy_of(judge_scores(of_panel, majority)):
-            found.append(JudgeAccuracy(PANEL, row, ties[row.model, row.format, row.question_type]))
+            found.append(JudgeAccuracy(PANEL, row, ties[row["model"], row["format"], row["question_type"]]))
     return found
 
 
@@ -347,7 +349,7 @@ def _accuracy_rows(asked: Asked, named: Sequence[str], common: bool) -> Iterator
         asked.note(NEEDED)
     for one in found:
         row = one.row
-        held = known.get((one.judge, row.model, row.format)) if row.question_type == "frq" else None
+        held = known.get((one.judge, row["model"], row["format"])) if row["question_type"] == "frq" else None
         beside = {
             "corrected": held.found.value if held else None,
             "corrected_low": held.found.interval.low if held else None,
@@ -355,16 +357,16 @@ def _accuracy_rows(asked: Asked, named: Sequence[str], common: bool) -> Iterator
             "review": held.review if held else None,
         }
         yield Row(
-            {"judge": one.judge, "model": row.model, "format": row.format, "question_type": row.question_type},
-            row.mean,
-            row.ci_low,
-            row.ci_high,
-            row.n_cases,
+            {"judge": one.judge, "model": row["model"], "format": row["format"], "question_type": row["question_type"]},
+            row.estimate,
+            row.low,
+            row.high,
+            row.n,
             more={
-                "n_trials": row.n_trials,
-                "n_excluded": row.n_excluded,
+                "n_trials": row["n_trials"],
+                "n_excluded": row["n_excluded"],
                 "ties": one.ties,
-                "excluded_by_reason": counts_in_words(row.excluded_by_reason),
+                "excluded_by_reason": counts_in_words(row.excluded),
                 **(beside if known else {}),
             },
         )

@@ -203,7 +203,7 @@ def draw_profile(view: View) -> None:
 def _notes(view: View, found: Sequence[CareProfile]) -> tuple[Note, ...]:
     named = {seat: name for seat, name in view.names.items() if any(profile.seat == seat for profile in found)}
     gaps = [gap for gap in _gaps() if gap.model in named] if view.questions == ("mcq",) else []
-    more = [Note("choice_rules", sentence, "high") for sentence in gaps_in_words(gaps, view.names)]
+    more = [Note("choice_rules", sentence, "high") for sentence in gaps_in_words(gaps, view.names.__getitem__)]
     return notes_on(basis(Selection(frameworks=staffed())), named, more=more)
 
 

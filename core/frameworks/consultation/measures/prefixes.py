@@ -23,8 +23,8 @@ from core.events import COUNTED, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import Figure, figures_of
 from core.frameworks.consultation.queries import Solver, prefix_answers, solvable
-from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
+from core.measures.paired import CaseBy
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 

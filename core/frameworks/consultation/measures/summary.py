@@ -24,9 +24,9 @@ from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
-from core.measures.accuracy import CaseBy
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.missing import measure_missing
+from core.measures.paired import CaseBy
 from core.stats.bootstrap import Floats, column_intervals
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference

@@ -1,0 +1,126 @@
+"""Scores of cases, and two arms, models or versions compared on the cases that count on both sides.
+
+A difference is always the second side minus the first. Test and interval: ``core.stats.differences``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, Literal, NamedTuple
+
+from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.base import Comparison
+from core.measures.comparison import DifferenceInterval, compare_cases
+from core.stats.differences import PairedCounts
+from core.store.database import Store
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.selection import McqRule, Selection
+
+CaseGroup = Literal["specialty", "dataset"]
+Group = Literal["specialty", "dataset", "served"]
+"""By what scores are split: properties of cases, or the name under which the doctor's model was served in a trial."""
+By = Annotated[Group | None, "Split by specialty, dataset, or served: the name by which the provider called the model."]
+CaseBy = Annotated[CaseGroup | None, "Split by specialty or dataset."]
+Cases = Mapping[str, CaseScore]
+"""The scores of one arm of one model, by the key of the case."""
+ArmOf = tuple[str, Format, QuestionType]
+Outcome = Literal["both", "first_only", "second_only", "neither"]
+OUTCOMES: tuple[Outcome, ...] = ("both", "first_only", "second_only", "neither")
+BASELINE: Format = "vignette"
+"""What every other format is compared with, declared before looking at any figure."""
+Place = tuple[str, str, str, str | None]
+"""Model, format, question type and group."""
+
+
+class PairedCase(NamedTuple):
+    """A case with its scores (0 to 1) on both sides; ``change`` is 1, 0 or −1 as it improved, stayed or regressed."""
+
+    case_key: str
+    dataset: str | None
+    specialty: str | None
+    first: float
+    second: float
+    change: int
+    outcome: Outcome
+
+
+def group_of_score(score: CaseScore, by: Group | None) -> str | None:
+    """Return the group that a score falls into; ``None`` where nothing is split, or the case has none."""
+    return getattr(score, by) if by else None
+
+
+def read_scores(
+    store: Store, selection: Selection | None = None, mcq_rule: McqRule = "usual", *, by_served: bool = False
+) -> list[CaseScore]:
+    """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
+    with store.read() as cursor:
+        return case_scores(cursor, selection, mcq_rule, by_served=by_served)
+
+
+def is_right(score: CaseScore) -> bool:
+    """Say whether a case counts as right as a whole: in at least half of its counted trials."""
+    return score.counted > 0 and 2 * score.correct >= score.counted
+
+
+def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
+    """Return (model, format, question type) → case key → score."""
+    arms: dict[ArmOf, dict[str, CaseScore]] = {}
+    for score in scores:
+        arms.setdefault((score.model, score.format, score.question_type), {})[score.case_key] = score
+    return arms
+
+
+def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
+    """Return the cases that count on both sides, in the order of the first."""
+    found = []
+    for a, b in ((a, second.get(key)) for key, a in first.items()):
+        if b is not None and a.counted and b.counted:
+            # whole numbers, so that two thirds here and two thirds there are never a change
+            gain = b.correct * a.counted - a.correct * b.counted
+            outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
+            means = (a.correct / a.counted, b.correct / b.counted)
+            found.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
+    return found
+
+
+def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothed") -> Comparison:
+    """Compare two sides by case; ``interval`` is that of the difference: smoothed, percentiles or normal theory (t)."""
+    pairs = paired_cases(first, second)
+    a, b = ({key: s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second))
+    outcomes = [pair.outcome for pair in pairs]
+    changes = [pair.change for pair in pairs]
+    return replace(
+        compare_cases(a, b, interval),
+        counts=PairedCounts(*(outcomes.count(outcome) for outcome in OUTCOMES)),
+        improved=changes.count(1),
+        regressed=changes.count(-1),
+        equal=changes.count(0),
+        rules=tuple(dict.fromkeys(score.rule for side in (first, second) for score in side.values() if score.rule)),
+    )
+
+
+def format_pairs(
+    scores: Iterable[CaseScore], by: Group | None = None, interval: DifferenceInterval = "smoothed"
+) -> dict[Place, Comparison]:
+    """Compare each format with the vignette of the same model, question type and group, paired by case.
+
+    In the order of model, question type, group and format. Nothing if a model has no vignette answers, or if no case
+    counts in both formats.
+    """
+    cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
+    place: dict[str, int] = {}
+    for score in scores:
+        place.setdefault(score.model, len(place))
+        formats = cells.setdefault((score.model, score.question_type, group_of_score(score, by)), {})
+        formats.setdefault(score.format, {})[score.case_key] = score
+    ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
+    return {
+        (model, format_, question_type, group): result
+        for model, question_type, group in ordered
+        if BASELINE in (formats := cells[model, question_type, group])
+        for format_ in FORMATS
+        if format_ != BASELINE
+        and format_ in formats
+        and (result := compare(formats[BASELINE], formats[format_], interval)).n
+    }
