@@ -1,14 +1,14 @@
 """Where one begins: ways in while nothing is stored; then what goes on, what came of it, and what to do next."""
 
+from typing import Any
+
 import streamlit as st
 
 from core import access
-from core.events import QUESTION_TYPES
-from core.figures.marks import Mark, bars
-from core.figures.style import Axis
+from core.figures.report import chart_of
 from core.frameworks.base import title_of
 from core.jobs.progress import ask_to_stop
-from core.measures.accuracy import published_cells
+from core.measures.accuracy import printed_twice, published_rows
 from core.measures.missing import begin_all, count_missing, measuring_all, seconds_for
 from core.measures.registry import measures
 from core.store.database import Store
@@ -31,8 +31,8 @@ from pages.kit.campaigns import (
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
-from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, in_callback, plain, printed_twice, when
-from pages.kit.names import RELEASED, model_colours, model_name
+from pages.kit.look import STATE_ICON, duration, in_callback, plain, when
+from pages.kit.names import RELEASED, model_colours, model_name, unique_names
 from pages.kit.navigation import go_to, link
 from pages.kit.page import show, under_way
 from pages.kit.visitor import only
@@ -111,40 +111,22 @@ def draw_sample() -> None:
 
 def draw_field() -> None:
     """Draw what is published: accuracy of models on the same cases, on paper and in conversation."""
-    cells = [cell for cell in published_cells(RELEASED.name, "all") if cell.question_type in ("mcq", "frq")]
-    models = {cell.model: model_name(cell.model) for cell in cells if not cell.model.startswith("gpt_4v")}
-    st.subheader("The field, as published", anchor=False)
-    marks = [
-        Mark(
-            FORMAT[cell.format],
-            cell.mean,
-            cell.ci_low,
-            cell.ci_high,
-            cell.model,
-            cell.question_type,
-            words=cell.source,
-            published=True,
-        )
-        for cell in cells
-        if cell.model in models
+    rows = [
+        row
+        for row in published_rows(RELEASED.name)
+        if row.label["question_type"] in ("mcq", "frq") and not row.label["model"].startswith("gpt_4v")
     ]
-    panels = {one: QUESTION_TYPE[one] for one in QUESTION_TYPES if any(mark.panel == one for mark in marks)}
+    models = unique_names(row.label["model"] for row in rows)
+    st.subheader("The field, as published", anchor=False)
+    layout: Any = {"series": "model", "place": "format", "panel": "question_type", "axis": "Accuracy"}
     draw_figure(
-        lambda dark: bars(
-            marks,
-            models,
-            model_colours(models),
-            Axis("Accuracy", (0, 1.02), ".1f", 0.2),
-            places=list(FORMAT.values()),
-            panels=panels,
-            height=300,
-            dark=dark,
-        ),
+        lambda dark: chart_of(rows, kind="bars", names=models, colours=model_colours(models), dark=dark, **layout),
         "home_field",
         "Accuracy falls when the case has to be asked for",
         f"{RELEASED.title}: {RELEASED.publication.source}, supplementary tables; means of cases with 95 % intervals.",
     )
-    st.caption(f"{printed_twice(cells)} Run your own model on cases of this kind, and it stands beside these.".strip())
+    twice = printed_twice(rows, RELEASED.name, name=model_name)
+    st.caption(f"{twice} Run your own model on cases of this kind, and it stands beside these.".strip())
     with st.container(horizontal=True):
         link("accuracy", "All published figures", "bar_chart")
         link("data", "Bring in cases or a release", "upload_file")
@@ -211,7 +193,7 @@ def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
     st.subheader("Latest result", anchor=False)
     if rows := accuracy_rows(run.run_id):
-        n = max(row.n_cases for row in rows)
+        n = max(row.n or 0 for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),
             f"home_{run.run_id}",

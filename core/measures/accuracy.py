@@ -7,12 +7,13 @@ with a ``source``: they stand next to computed ones and are never mixed into one
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from itertools import chain, product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -20,16 +21,18 @@ from core.agents.mcq import STRICT_VERSION
 from core.datasets.published import (
     RELEASE_DATASETS,
     AccuracyFigure,
+    LeaderboardRow,
     Printed,
     accuracy_figures,
     figures_by_cell,
     inferred_single_diagnosis,
+    leaderboard,
     printed_sets,
 )
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES
+from core.events import FORMATS, QUESTION_TYPES, Format
 from core.frameworks.base import released
-from core.measures.base import Asked, Columns, NameOf, Note, Row, metric
+from core.measures.base import MEAN, Asked, Columns, NameOf, Note, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
@@ -260,6 +263,7 @@ def report(
     ] = None,
     interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
     shared_cases: Annotated[bool, "Only cases that all conditions in the table were asked, arm by arm."] = False,
+    whole: Annotated[bool, "With a split: all cases together, too."] = False,
     versus_vignette: Annotated[bool, "Compare each format with the same model's vignettes, paired by case."] = False,
     published: Annotated[bool, "Add published figures of what no condition here covers."] = False,
     correction: Annotated[Correction, "Correction of p over all comparisons in the table."] = "holm",
@@ -273,26 +277,35 @@ def report(
     formats = wanted.formats
     if versus_vignette and formats is not None and BASELINE not in formats:
         wanted = replace(wanted, formats=(*formats, BASELINE))
-    every_score = asked.read(read_scores, wanted, wanted.mcq_rule, by_served=by == "served")
-    scores = scores_of(every_score, by, _single_diagnosis(asked) if by == "single" else frozenset())
-    if shared_cases:
-        scores = on_shared_cases(scores)
-    group = group_of(by)
-    rows = accuracy_of(scores, group, interval=interval)
-    if versus_vignette:
-        rows = _with_comparisons(rows, scores, group, interval)
+    scores = scores_behind(replace(asked, selection=wanted), by, shared_cases=shared_cases)
+    groups = [None, group_of(by)] if whole and by else [group_of(by)]
+    rows = []
+    for group in groups:
+        found = accuracy_of(scores, group, interval=interval)
+        rows += _with_comparisons(found, scores, group, interval) if versus_vignette else found
+    if len(groups) > 1:
+        rows = [replace(row, label=_in_groups(row.label), by=by or "") for row in rows]
     rows = [row for row in rows if formats is None or row.label["format"] in formats]
-    if every_score and not rows and shared_cases:
+    if shared_cases and not rows and scores_behind(asked, by):
         raise AnamnesisError("No case was asked of all these conditions: leave --shared-cases out, or name --models.")
     if not rows and not published and wanted.asks_for and accuracy(asked.store, None, replace(wanted, asks_for=None)):
         raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
     if published:
         rows = with_published([row for row in rows if row.estimate is not None], _published(wanted, formats, by))
+        _note_published(asked, rows, by)
     rows = corrected(rows, correction)
     yield from (_printed(row) for row in rows) if versus_vignette else rows
     own = [row for row in rows if not row.source]
     _note_rules(asked, own)
     asked.notes += _notes_on_counts(own, asked.name)
+
+
+def scores_behind(asked: Asked, split: Split | None = None, *, shared_cases: bool = False) -> list[CaseScore]:
+    """Return the scores that the rows of ``report`` are means of."""
+    selection = asked.selection
+    scores = asked.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
+    scores = scores_of(scores, split, _single_diagnosis(asked) if split == "single" else frozenset())
+    return on_shared_cases(scores) if shared_cases else scores
 
 
 def _single_diagnosis(asked: Asked) -> frozenset[str]:
@@ -303,8 +316,8 @@ def _single_diagnosis(asked: Asked) -> frozenset[str]:
 
 
 def _published(wanted: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
-    """Return the published rows of a selection; none if only some kinds of questions are asked for: they are on all."""
-    if wanted.asks_for:
+    """Return the published rows of a selection; none if it leaves cases out that they are on."""
+    if wanted.asks_for or wanted.datasets or (wanted.specialties and split != "specialty"):
         return []
     sets = [name for name in printed_sets() if wanted.case_sets is None or name in wanted.case_sets]
     filters: dict[str, Collection[str] | None] = {
@@ -323,6 +336,35 @@ def _published(wanted: Selection, formats: Collection[str] | None, split: Split 
     ]
 
 
+def _note_published(asked: Asked, rows: Sequence[Row], split: Split | None) -> None:
+    """Note where published rows are from, and what is special about them."""
+    tables = {int(found[1]) for row in rows if (found := re.search(r"table (\d+)", row.source))}
+    if not tables:
+        return
+    listed = f"table{'s' * (len(tables) > 1)} {', '.join(map(str, sorted(tables)))}"
+    sentences = [f"Published figures: Johri et al. 2025, supplementary {listed}."]
+    sentences += [words for table, words in _ABOUT_TABLES.items() if table in tables]
+    sentences += [printed_twice(rows, name, split, asked.name) for name in printed_sets()]
+    asked.note(" ".join(filter(None, sentences)), kind="published", page="reproduce")
+
+
+_ABOUT_TABLES = {
+    4: "Table 4 repeats table 1's intervals by mistake, so its figures have none.",
+    22: "Table 22's free responses come from an unnamed part of the cases.",
+    19: "GPT-4V was asked 74 cases with images, not the 2,004.",
+    1: "The GPT models had an older doctor's prompt and no cap of messages; the open ones had a cap.",
+}
+
+
+def _in_groups(label: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a label with a group: all cases, where it has none."""
+    *arm, rule = label.items()
+    return dict([*arm, *([] if "group" in label else [("group", _WHOLE)]), rule])
+
+
+_WHOLE = "All cases"
+
+
 def _with_comparisons(
     rows: Sequence[Row], scores: Iterable[CaseScore], group: Group | None, interval: IntervalKind
 ) -> list[Row]:
@@ -337,9 +379,14 @@ def _with_comparisons(
 def _printed(row: Row) -> Row:
     """Return a row with its comparison among the columns."""
     against = row.comparison
-    if against is None:
-        return replace(row, more={**row.more, "difference": None, "p_adjusted": None, "n_pairs": None})
-    shown = {"difference": against.difference, "p_adjusted": against.adjusted_p, "n_pairs": against.n}
+    shown = {
+        "difference": against and against.difference,
+        "difference_low": against and against.low,
+        "difference_high": against and against.high,
+        "p": against and against.p,
+        "p_adjusted": against and against.adjusted_p,
+        "n_pairs": against and against.n,
+    }
     return replace(row, more={**row.more, **shown})
 
 
@@ -386,3 +433,39 @@ _COUNTED_AS_WRONG = {
     "n_refused_in_words": "Refused in words, and counted as not correct as in the papers",
     "n_blank": "Blank, and counted as not correct",
 }
+
+
+@metric(
+    "leaderboard",
+    "models",
+    "cases",
+    "mcq_rule",
+    decimals=".6f",
+    empty="No leaderboard is published.",
+    compared=False,
+    page="accuracy",
+)
+def report_leaderboard(
+    asked: Asked, interval: Annotated[IntervalKind, "Interval of the mean of what was tested here."] = "smoothed"
+) -> Iterator[Row]:
+    """Show the authors' public leaderboard of 2 January 2025 (2,004 cases, no intervals) and the models tested here."""
+    wanted = replace(asked.selection, formats=LEADERBOARD_FORMATS)
+    scores = asked.read(read_scores, wanted, wanted.mcq_rule)
+    for row in accuracy_of(scores, interval=interval):
+        label = {part: row.label[part] for part in ("model", "format", "question_type")}
+        if row.estimate is not None:
+            yield replace(row, label=label, more=_ranked(None), columns=MEAN)
+    if scores and (asked.selection.asks_for or not set(asked.selection.case_sets or ()) & set(printed_sets())):
+        asked.note("What was tested here is on other cases than the leaderboard's.", "high", kind="cases", page="data")
+    for entry in leaderboard():
+        for format_, mean in entry.means.items():
+            label = {"model": entry.model, "format": format_, "question_type": entry.question_type}
+            yield Row(label, mean, n=_LEADERBOARD_CASES, more=_ranked(entry), source="public leaderboard")
+
+
+def _ranked(entry: LeaderboardRow | None) -> dict[str, Any]:
+    return {name: entry and getattr(entry, name) for name in ("rank", "organisation", "year")}
+
+
+LEADERBOARD_FORMATS: tuple[Format, ...] = ("vignette", "multi_turn", "single_turn", "summarized")
+_LEADERBOARD_CASES = 2004

@@ -349,23 +349,30 @@ def metric(
 
 @dataclass(frozen=True)
 class Section:
-    """What of a metric a page shows, and how: figure, notes, table, download and the conversations behind a row.
+    """What of a metric a page shows, and how: notes, figure, table, download and the conversations behind a row.
 
-    ``options`` are the metric's, fixed here; ``controls`` are those that the page asks for. ``series``, ``place`` and
-    ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses.
-    ``columns`` are those of the table, in their order; empty, all. A module of measures lists its sections as
-    ``SECTIONS``; ``page`` is where they are shown.
+    ``options`` are the metric's, fixed here; ``controls`` are those that the page asks for. ``kind`` is that of
+    ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place`` and
+    ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses;
+    ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
+    head of its column. ``caption`` is what else a figure rests on. ``columns`` are those of the table, in their order;
+    empty, all; ``folded``: the table opens on a click. A module of measures lists its sections as ``SECTIONS``;
+    ``page`` is where they are shown.
     """
 
     title: str
     metric: Metric
     options: Mapping[str, Any] = field(default_factory=dict)
     controls: tuple[str, ...] = ()
-    kind: Literal["auto", "bars", "dots", "table"] = "auto"
+    kind: str = "auto"
     series: str = ""
     place: str = ""
     panel: str = ""
+    figure: str = ""
+    axis: str = ""
+    caption: str = ""
     columns: tuple[str, ...] = ()
+    folded: bool = False
     help: str = ""
     page: str = "measures"
 

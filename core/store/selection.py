@@ -373,6 +373,12 @@ def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(cursor.execute(_PLAYED, {"sources": list(CAMPAIGNS)}).fetchall())
 
 
+def case_groups_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[list[str], list[str]]]:
+    """Return data set → the sources and the specialties of its cases that campaigns and releases have played."""
+    rows = cursor.execute(_GROUPS_PLAYED, {"sources": list(CAMPAIGNS)}).fetchall()
+    return {data_set: (sources, specialties) for data_set, sources, specialties in rows}
+
+
 def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[Judge]]]:
     """Return run → rule → who counts. Judgements are counted only where several judged under one rule."""
     of = {run.run_id: run for run in runs}
@@ -470,6 +476,11 @@ _PLAYED = """
     SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)
     FROM trials JOIN runs USING (run_id) WHERE list_contains($sources, source)
     GROUP BY data_set ORDER BY 2 DESC, 1"""
+_GROUPS_PLAYED = f"""
+    SELECT split_part(trials.case_key, '/', 1) AS data_set,
+        coalesce(list_sort(list(DISTINCT cases.dataset) FILTER (cases.dataset IS NOT NULL)), []),
+        coalesce(list_sort(list(DISTINCT cases.specialty) FILTER (cases.specialty IS NOT NULL)), [])
+    {TRIALS} WHERE list_contains($sources, runs.source) GROUP BY data_set"""
 
 UNANSWERED = """broken AS (
         SELECT trial_id, string_split(unnest(arms), ':') AS arm,

@@ -1,23 +1,33 @@
 """What is behind a bar of the Accuracy page: its cases with their scores, then the trials of one."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import Cell, Split
+from core.measures.accuracy import Split, group_of, scores_behind
+from core.measures.base import Asked, Result, Row
+from core.measures.paired import group_of_score
+from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
-from pages.accuracy.data import group_name, viewed_scores
+from core.store.selection import Selection
+from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, draw_trials, excluded_in_words, forget, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, dataset_name, natural
+from pages.kit.section import words_of
 from pages.kit.stored import case_conversations, conditions, runs_behind
-from pages.kit.view import View, in_order
+from pages.kit.view import in_order
 
-_KEYS = ("acc_bar_model", "acc_bar_format", "acc_bar_question", "acc_bar_group")
+_KEYS = {
+    "model": "acc_bar_model",
+    "format": "acc_bar_format",
+    "question_type": "acc_bar_question",
+    "group": "acc_bar_group",
+}
+"""Part of a row's label → the key of the choice in the address."""
 _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
     "All": lambda s: True,
     "Always right": lambda s: 0 < s.counted == s.correct,
@@ -27,80 +37,84 @@ _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
 }
 
 
-def take_bar(data: Sequence[Any]) -> None:
+def take_bar(row: Row) -> None:
     """Choose the bar that was clicked, and open the cases behind it."""
-    for key, value in zip(_KEYS, data[1:5], strict=True):
-        st.session_state[key] = value or None
+    for part, key in _KEYS.items():
+        st.session_state[key] = row.label.get(part)
     forget("acc_case")
     open_behind()
 
 
-def draw_cases(view: View, split: Split, cells: Sequence[Cell]) -> None:
-    """Draw the cases of the chosen one of the cells that are shown, and the trials of the chosen case."""
+def draw_cases(result: Result, selection: Selection, split: Split | None, *, shared_cases: bool) -> None:
+    """Draw the cases of the chosen row of those that are shown, and the trials of the chosen case."""
     hint = "Click a bar or a dot, or choose one here; then choose a case to open its transcripts."
+    names = words_of(result, selection)
     with behind("The cases behind a bar", hint):
-        _draw_cell(_ask_cell(cells, view), view, split)
+        row = _ask_row(result.figures, names)
+        if row.source:
+            st.info(
+                f"{plain(names[row.label['model']])} is published here ({row.source}): a figure without "
+                f"cases. To read its answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
+                icon=":material/menu_book:",
+            )
+            return
+        _draw_scores(row, selection, split, shared_cases=shared_cases)
 
 
-def _draw_cell(cell: Cell, view: View, split: Split) -> None:
-    if cell.own is None:
-        st.info(
-            f"{plain(view.names[cell.model])} is published here ({cell.source}): a figure without "
-            f"cases. To read its answers and transcripts, import the authors’ release: `{IMPORT_COMMAND}`.",
-            icon=":material/menu_book:",
-        )
-        return
-    found = [
+def _draw_scores(row: Row, selection: Selection, split: Split | None, *, shared_cases: bool) -> None:
+    format_, question_type = row.label["format"], row.label["question_type"]
+    scores = [
         score
-        for score in viewed_scores(view, split)
-        if (score.model, score.format, score.question_type) == (cell.model, cell.format, cell.question_type)
-        and cell.group in (None, score.specialty if split == "specialty" else score.dataset)
+        for score in scores_behind(Asked(Store(), selection, query=read), split, shared_cases=shared_cases)
+        if (score.model, score.format, score.question_type) == (row.label["model"], format_, question_type)
+        and row.label.get("group") in (None, "All cases", group_of_score(score, group_of(split)) or "?")
     ]
     outcome = choose("Show", list(_OUTCOMES), "acc_outcome", shape="segments", hidden=True)
-    listed = sorted((score for score in found if _OUTCOMES[outcome](score)), key=lambda s: natural(s.case_key))
-    st.caption(f"{len(listed):,} of {len(found):,} cases.")
+    listed = sorted((score for score in scores if _OUTCOMES[outcome](score)), key=lambda s: natural(s.case_key))
+    st.caption(f"{len(listed):,} of {len(scores):,} cases.")
     if not listed:
         return
-    score = st.column_config.ProgressColumn(
+    progress = st.column_config.ProgressColumn(
         min_value=0, max_value=1, format="%.2f", help="Share of counted trials that were right."
     )
     table = pd.DataFrame(
         {
-            "Case": s.case_key,
-            "Specialty": s.specialty,
-            "Data set": dataset_name(s.dataset),
-            "Score": s.score,
-            "Right": s.correct,
-            "Counted": s.counted,
-            "Excluded": sum(s.excluded.values()),
-            "Why": excluded_in_words(s.excluded),
+            "Case": score.case_key,
+            "Specialty": score.specialty,
+            "Data set": dataset_name(score.dataset),
+            "Score": score.score,
+            "Right": score.correct,
+            "Counted": score.counted,
+            "Excluded": sum(score.excluded.values()),
+            "Why": excluded_in_words(score.excluded),
         }
-        for s in listed
+        for score in listed
     )
-    case_key = choose_case(table, "accuracy_cases", "acc_case", {"Score": score})
+    case_key = choose_case(table, "accuracy_cases", "acc_case", {"Score": progress})
     if case_key is None:
         return
-    talks = case_conversations(runs_behind(conditions(view.case_set, pooled=view.pooled), cell.model), case_key)
+    (case_set,) = selection.case_sets or (None,)
+    runs = runs_behind(conditions(case_set, pooled=selection.pooled), row.label["model"])
+    talks = case_conversations(runs, case_key)
     right = f" The right answer is **{plain(talks[0].answer)}**." if talks and talks[0].answer else ""
-    st.markdown(f"**{plain(case_key)}** under {arm(cell.format, cell.question_type)}.{right}")
-    draw_trials(talks, f"{cell.format}:{cell.question_type}")
+    st.markdown(f"**{plain(case_key)}** under {arm(format_, question_type)}.{right}")
+    draw_trials(talks, f"{format_}:{question_type}")
 
 
-def _ask_cell(cells: Sequence[Cell], view: View) -> Cell:
-    """Ask for one of the cells; each part has what goes with the parts before it, what has cases to show first."""
-    held = sorted(cells, key=lambda cell: cell.own is None)
-    orders: Sequence[Sequence[str | None]] = (
-        list(dict.fromkeys(cell.model for cell in held)),
-        FORMATS,
-        QUESTION_TYPES,
-        [None, *in_order(cell.group for cell in cells if cell.group)],
-    )
-    labels = ("Model", "Format", "Question", "Group")
-    names = (view.names, FORMAT, QUESTION_TYPE, group_name)
-    parts = ("model", "format", "question_type", "group")
-    columns = st.columns(4 if any(cell.group for cell in cells) else 3)
-    for column, label, part, key, order, words in zip(columns, labels, parts, _KEYS, orders, names, strict=False):
-        options = [one for one in order if any(getattr(cell, part) == one for cell in held)]
-        chosen = choose(label, options, key, names=words, where=column)
-        held = [cell for cell in held if getattr(cell, part) == chosen]
-    return held[0]
+def _ask_row(rows: Sequence[Row], names: dict[str, str]) -> Row:
+    """Ask for one of the rows; each part has what goes with the parts before it, what has cases to show first."""
+    left = sorted(rows, key=lambda row: bool(row.source))
+    groups = list(dict.fromkeys(row.label["group"] for row in rows if "group" in row.label))
+    orders = {
+        "model": list(dict.fromkeys(row.label["model"] for row in left)),
+        "format": FORMATS,
+        "question_type": QUESTION_TYPES,
+        **({"group": in_order(groups)} if groups else {}),
+    }
+    labels = {"model": "Model", "format": "Format", "question_type": "Question", "group": "Group"}
+    words = {"model": names, "format": FORMAT, "question_type": QUESTION_TYPE, "group": names}
+    for column, (part, order) in zip(st.columns(len(orders)), orders.items(), strict=True):
+        options = [value for value in order if any(row.label.get(part) == value for row in left)]
+        chosen = choose(labels[part], options, _KEYS[part], names=words[part], where=column)  # type: ignore[arg-type]
+        left = [row for row in left if row.label.get(part) == chosen]
+    return left[0]

@@ -53,6 +53,19 @@ def _state(store: Store) -> str:
     return f"{store.version} {access.sees()}"
 
 
+def read(query: Callable[..., _Found], *args: Any, **kwargs: Any) -> _Found:
+    """Return what a query that takes the store finds for these arguments, read once for each state of the store."""
+    store = Store()
+    name = f"{query.__module__}.{query.__qualname__}"
+    found: _Found = _read_store(str(store.path), _state(store), name, args, kwargs, query)
+    return found
+
+
+@st.cache_resource(max_entries=12, show_spinner="Reading the answers…")
+def _read_store(path: str, version: str, name: str, args: Any, kwargs: Any, _query: Callable[..., Any]) -> Any:
+    return _query(Store(), *args, **kwargs)
+
+
 def ask(query: Callable[Concatenate[Cursor, _Asked], _Found], *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
     """Return what a query of the store finds for these arguments, read once for each state of the store."""
     store = Store()

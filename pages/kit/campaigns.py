@@ -1,16 +1,17 @@
 """Campaigns as more than one page shows them: how far they are, and how accurate each arm was."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.marks import Mark, bars
+from core.figures.report import chart_of
 from core.frameworks.casting import is_model
 from core.jobs.plan import HUMAN
 from core.jobs.progress import is_running
-from core.measures.accuracy import AccuracyRow, accuracy
+from core.measures.accuracy import accuracy
+from core.measures.base import Row
 from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
@@ -20,7 +21,7 @@ from core.store.queries.labels import Label, label_run, labels
 from core.store.runs import WATCHED, RunProgress, runs
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
+from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.visitor import only
 
@@ -100,30 +101,20 @@ def draw_label(run_id: str, usual: str) -> None:
 
 
 @cached_query(entries=32)
-def accuracy_rows(run_id: str) -> list[AccuracyRow]:
+def accuracy_rows(run_id: str) -> list[Row]:
     """Return the accuracy of every arm of a run, choices by its framework's rule."""
     rows = accuracy(Store(), selection=Selection(runs=[run_id]))
     # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
-    return [row for row in rows if row.model == rows[0].model]
+    return [row for row in rows if row.label["model"] == rows[0].label["model"]]
 
 
-def choices_by(rows: Iterable[AccuracyRow]) -> str:
+def choices_by(rows: Iterable[Row]) -> str:
     """Return by which rule the choices of a run are counted, to follow what its figure rests on; empty without any."""
-    words = rules_in_words((QUESTION_TYPE[row.question_type].lower(), row.rule) for row in rows)
+    words = rules_in_words((QUESTION_TYPE[row.label["question_type"]].lower(), row.label["rule"]) for row in rows)
     return f"; choices by {words}" if words else ""
 
 
-def accuracy_chart(rows: list[AccuracyRow], *, dark: bool = False) -> go.Figure:
+def accuracy_chart(rows: Sequence[Row], *, dark: bool = False) -> go.Figure:
     """Return the accuracy of a run by format, one colour for each question type."""
-    marks = [
-        Mark(
-            FORMAT[row.format],
-            row.mean,
-            row.ci_low,
-            row.ci_high,
-            row.question_type,
-            words=f"{row.n_cases:,} cases, {row.n_trials:,} trials, {row.n_excluded:,} excluded",
-        )
-        for row in rows
-    ]
-    return bars(marks, QUESTION_TYPE, QUESTION_COLOUR, places=list(FORMAT.values()), dark=dark)
+    layout: Any = {"axis": "Accuracy", "names": QUESTION_TYPE, "colours": QUESTION_COLOUR}
+    return chart_of(rows, kind="bars", series="question_type", place="format", dark=dark, **layout)

@@ -7,8 +7,9 @@ import functools
 import hashlib
 import io
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -22,12 +23,14 @@ from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, wi
 from core.figures.report import with_caption
 from core.measures.provenance import differing, side_by_side, side_of
 from core.store.conditions import PARTS, Condition, Part
+from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.names import dataset_name, model_name
-from pages.kit.notes import warnings_shown
+from pages.kit.notes import basis, warnings_shown
 from pages.kit.stored import run_casts
+from pages.kit.view import names_on
 
 _PICTURES = {
     ".svg": ("SVG", "image/svg+xml"),
@@ -196,6 +199,14 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             )
         if name in failed:
             st.caption(plain(failed[name]))
+
+
+def draw_what_stands_behind(models: Collection[str], selection: Selection, what: str) -> None:
+    """Draw, folded, in what the conditions of a selection differ that are shown, and what each of them is."""
+    shown = {name: words for name, words in names_on(selection).items() if name in models}
+    behind = basis(replace(selection, models=None)).conditions
+    draw_what_differs(shown, behind, what)
+    draw_conditions(shown, behind)
 
 
 def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> None:

@@ -12,7 +12,6 @@ from core import words
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
 from core.export.visible import in_order
-from core.measures.accuracy import Cell
 from core.sections import VignetteSection
 from core.text.profiles import FIELDS, OWN, Field, State
 from pages.kit.names import model_name
@@ -114,19 +113,6 @@ PARTS: dict[str, tuple[str, str, str]] = {
 FIELD: dict[Field, str] = {field: field.capitalize() for field in FIELDS}
 STATE: dict[State, str] = {"present": "Present", "imputed": "Present by imputation", "absent": "Absent"}
 CAME = "Came with the case"
-
-
-def printed_twice(cells: Iterable[Cell]) -> str:
-    """Return a sentence on the cells of which two tables print different numbers; empty if there is none."""
-    twice = [cell for cell in cells if cell.differing]
-    if not twice:
-        return ""
-    listed = "; ".join(
-        f"{model_name(cell.model)}, {arm(cell.format, cell.question_type)}: "
-        + ", ".join(f"{one.mean:.3f} in {one.source}" for one in (cell.printed[0], *cell.differing))
-        for cell in twice
-    )
-    return f"Printed with two numbers, the first of which is shown: {listed}."
 
 
 def arm_in_words(name: str) -> str:

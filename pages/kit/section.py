@@ -1,10 +1,10 @@
 """A section of a page: one metric as controls, notes, figure, table, download and the way to the conversations."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
@@ -13,52 +13,121 @@ from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, 
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
 from core.measures.registry import metrics
+from core.stats.corrections import LABELS, format_p, stars
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.selection import Selection
-from pages.kit.cached import cached_query
+from pages.kit.cached import cached_query, read
 from pages.kit.campaigns import in_transcripts
+from pages.kit.cases import excluded_in_words
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_missing
-from pages.kit.look import FORMAT, QUESTION_TYPE, plain
-from pages.kit.names import dataset_name, unique_names
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
+from pages.kit.names import dataset_name, model_colours, unique_names
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes
-from pages.kit.tables import draw_table
+from pages.kit.tables import draw_as_table, draw_table
+from pages.kit.view import names_on
 
+Chart = Callable[[Sequence[Row], Mapping[str, str], bool], go.Figure]
+"""Draws rows with the names of their values, on a dark or light ground."""
 _ALL = "–"
 """The choice of an option that is left out."""
 _WIDTH = 224
 _MOST_PANELS = 12
 _FEW = 500
 """Conversations that are measured while one waits, in seconds; more are a job."""
+_HEADS = {
+    "mean": "Mean", "ci_low": "Low", "ci_high": "High", "question_type": "Question", "difference": "Δ",
+    "difference_low": "Δ low", "difference_high": "Δ high", "p_adjusted": "Adjusted p", "p": "p",
+    "excluded_by_reason": "Why", "n_refused_in_words": "Refused in words",
+}  # fmt: skip
+"""Column of a report → its head on a page, where that is not the name in words."""
+_P = ("p", "p_adjusted")
+_WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE, "rule": RULE}
+"""Part of a label → its values in words."""
 
 
-def draw_section(section: Section, selection: Selection, *, titled: bool = True) -> None:
-    """Draw a section on the trials of a selection; the chosen options stand in the address under its metric's name."""
+def draw_section(
+    section: Section,
+    selection: Selection,
+    *,
+    options: Mapping[str, Any] | None = None,
+    charts: Mapping[str, Chart] | None = None,
+    on_row: Callable[[Row], None] | None = None,
+    name: str = "",
+    empty: str = "",
+    titled: bool = True,
+) -> Result | None:
+    """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
+
+    The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
+    metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
+    the line that was clicked; without it the conversations of the row's condition are opened. ``name`` is the key of
+    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows.
+    """
     metric = section.metric
     if titled:
         st.subheader(section.title, anchor=False)
     if section.help:
         st.caption(plain(section.help.partition("\n\n")[0]))
-    options = {**section.options, **_ask_options(section)}
+    chosen = {**section.options, **(options or {}), **_ask_options(section)}
     if metric.measure is not None and not _is_measured(metric.measure, metric, selection):
-        return
+        return None
     try:
-        result = _result(metric.name, selection, tuple(sorted(options.items())))
+        result = section_result(section, selection, chosen)
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/info:")
-        return
+        return None
     if not result.rows:
-        st.info(plain(metric.empty), icon=":material/info:")
-        return
-    conditions = {condition.name: condition for condition in basis(selection).conditions}
-    names = unique_names(conditions)
-    draw_notes(result.notes)
+        st.info(plain(empty or metric.empty), icon=":material/info:")
+        return None
+    key = name or f"section_{metric.name}"
+    names = words_of(result, selection)
+    behind = {condition.name: condition for condition in basis(selection).conditions}
+    draw_notes(result.notes, metric.page)
     if section.kind != "table":
-        _draw_chart(section, result, names)
-    _draw_table(section, result, names, conditions)
+        _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, key, titled=titled)
+        _say_what_stars_mean(result, str(chosen.get("correction", "holm")))
+    _draw_table(section, result, names, behind, on_row, key)
+    return result
+
+
+def draw_sections(sections: Iterable[Section], selection: Selection, **shown: Any) -> None:
+    """Draw sections under one another; see ``draw_section``."""
+    for section in sections:
+        draw_section(section, selection, **shown)
+
+
+def section_result(section: Section, selection: Selection, options: Mapping[str, Any] | None = None) -> Result:
+    """Return what a section's metric says of a selection, computed once for each state of the store.
+
+    Raises ``AnamnesisError`` if the metric cannot be computed with these options.
+    """
+    return _result(section.metric.name, selection, tuple(sorted((options or section.options).items())))
+
+
+@cached_query("Computing…", entries=64)
+def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...]) -> Result:
+    names = names_on(selection)
+    asked = Asked(Store(), selection, query=read)
+    return result_of(
+        metrics()[name], asked, dict(options), name=lambda model: names.get(model, model), data_set_name=dataset_name
+    )
+
+
+def words_of(result: Result, selection: Selection) -> dict[str, str]:
+    """Return value → words, of the conditions, published models and data sets in the rows of a result."""
+    labels = [row.label if isinstance(row, Row) else row for row in result.rows]
+    known = names_on(selection)
+    models = {str(label["model"]): None for label in labels if isinstance(label.get("model"), str)}
+    case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
+    words = {**unique_names([*known, *(model for model in models if model not in known)], case_set)}
+    for part in ("dataset", "data_set", "cases", "group"):
+        values = {label[part] for label in labels if isinstance(label.get(part), str)}
+        words |= {value: dataset_name(value) for value in values}
+    return words
 
 
 def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool:
@@ -76,19 +145,12 @@ def _is_measured(measure: Measure, metric: Metric, selection: Selection) -> bool
     return False
 
 
-@cached_query("Computing…", entries=64)
-def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...]) -> Result:
-    names = unique_names(condition.name for condition in basis(selection).conditions)
-    asked = Asked(Store(), selection)
-    return result_of(
-        metrics()[name], asked, dict(options), name=lambda model: names.get(model, model), data_set_name=dataset_name
-    )
-
-
 def _ask_options(section: Section) -> dict[str, Any]:
     """Ask for the options of a section's metric that it leaves open."""
     parameters = {option.name: option for option in section.metric.options()}
-    chosen = {}
+    chosen = dict[str, Any]()
+    if not section.controls:
+        return chosen
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         for name in section.controls:
             option = parameters[name]
@@ -124,62 +186,155 @@ def _choices(kind: Any) -> list[str]:
     return [choice for part in get_args(kind) for choice in _choices(part)]
 
 
-def _draw_chart(section: Section, result: Result, names: Mapping[str, str]) -> None:
-    rows = [replace(row, label=_named(row.label, names)) for row in result.figures]
-    layout = {"kind": section.kind, "series": section.series, "place": section.place, "panel": section.panel}
+def _draw_charts(
+    section: Section,
+    result: Result,
+    names: Mapping[str, str],
+    own_chart: Chart | None,
+    on_row: Callable[[Row], None] | None,
+    key: str,
+    *,
+    titled: bool,
+) -> None:
+    """Draw the rows in a figure, or in one for each value of the section's ``figure``, two next to one another."""
+    by_value: dict[Any, list[Row]] = {}
+    for row in result.figures:
+        by_value.setdefault(row.label.get(section.figure) if section.figure else None, []).append(row)
+    several_panels = section.panel and len({row.label.get(section.panel) for row in result.figures}) > 1
+    side_by_side = len(by_value) > 1 and not several_panels
+    columns = st.columns(2) if side_by_side else [st.container()]
+    for number, (value, rows) in enumerate(by_value.items()):
+        with columns[number % len(columns)]:
+            title = section.title if value is None else f"{_word(section.figure, value, names)}"
+            place = key if value is None else f"{key}_{value}"
+            own_title = value is not None or not titled
+            _draw_chart(section, rows, title, names, own_chart, on_row, place, titled=own_title)
+
+
+def _say_what_stars_mean(result: Result, correction: str) -> None:
+    compared = sum(row.comparison is not None for row in result.figures)
+    if compared:
+        pairs = f"{compared} pair{'s' * (compared > 1)}"
+        st.caption(
+            f"Stars (on bars, and in the table): each format against the same model’s vignette, paired by case "
+            f"(sign-flip test), p corrected by {LABELS[correction]} over the {pairs} shown; {STARS}. "  # type: ignore[index]
+            "Published figures carry none."
+        )
+
+
+def _draw_chart(
+    section: Section,
+    rows: Sequence[Row],
+    title: str,
+    names: Mapping[str, str],
+    own_chart: Chart | None,
+    on_row: Callable[[Row], None] | None,
+    key: str,
+    *,
+    titled: bool,
+) -> None:
+    colours = model_colours([value for value in names if any(row.label.get("model") == value for row in rows)])
+    layout: dict[str, Any] = {
+        "kind": section.kind,
+        "series": section.series,
+        "place": section.place,
+        "panel": section.panel,
+        "axis": section.axis,
+        "names": dict(names),
+        "colours": colours,
+    }
+
+    def make(dark: bool) -> go.Figure:
+        return chart_of(rows, dark=dark, **layout) if own_chart is None else own_chart(rows, names, dark)
+
     try:
-        chart = chart_of(rows, **layout)  # type: ignore[arg-type]
+        if own_chart is None and len(make(False).layout.annotations) > _MOST_PANELS:
+            st.caption("Too many panels to draw: the table has all figures.")
+            return
     except UsageError:  # a list, or rows of several quantities
         return
-    if len(chart.layout.annotations) > _MOST_PANELS:
-        st.caption("Too many panels to draw: the table has all figures.")
-        return
-    draw_figure(
-        lambda dark: chart_of(rows, dark=dark, **layout),  # type: ignore[arg-type]
-        f"section_{section.metric.name}",
-        section.title,
-        caption_of(rows),
-        titled=False,
-    )
+
+    def take(data: Sequence[Any]) -> None:
+        if on_row is not None and len(data) > 1:
+            on_row(rows[int(data[1])])
+
+    rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
+    draw_figure(make, key, title, rests, on_point=take if on_row else None, titled=titled)
 
 
 def _draw_table(
-    section: Section, result: Result, names: Mapping[str, str], conditions: Mapping[str, Condition]
+    section: Section,
+    result: Result,
+    names: Mapping[str, str],
+    behind: Mapping[str, Condition],
+    on_row: Callable[[Row], None] | None,
+    key: str,
 ) -> None:
-    cells = [_named(row, names) for row in result.cells()]
-    table = pd.DataFrame(cells).drop(columns="notes", errors="ignore")
-    if section.columns:
-        table = table[[name for name in section.columns if name in table]]
-    table.columns = [str(name).replace("_", " ").capitalize() for name in table.columns]
-    behind = [_runs(row, conditions) for row in result.rows]
+    table = table_of(result, names, section)
+    runs = [_runs(row, behind) for row in result.rows]
 
-    def read(row: int) -> None:
-        lead_to("transcripts", **in_transcripts(behind[row]))
+    def read_runs(place: int) -> None:
+        row = result.rows[place]
+        if on_row is not None and isinstance(row, Row):
+            on_row(row)
+        else:
+            lead_to("transcripts", **in_transcripts(runs[place]))
 
-    opens = read if any(behind) else None
-    draw_table(table, f"section_{section.metric.name}", on_row=opens)
-    if opens:
+    opens = read_runs if on_row is not None or any(runs) else None
+    draw = draw_as_table if section.folded else draw_table
+    draw(table, key, on_row=opens)
+    if opens and not section.folded:
         st.caption("Choose a row to read the conversations behind it.")
 
 
-def _runs(row: Any, conditions: Mapping[str, Condition]) -> tuple[str, ...]:
+def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.DataFrame:
+    """Return the rows of a result under heads in words, those of comparisons and sources included."""
+    lines = []
+    published = any(row.source for row in result.figures)
+    for row in result.rows:
+        cells = row.cells(plain=True) if isinstance(row, Row) else dict(row)
+        line = {}
+        for name in section.columns or cells:
+            if name not in cells or name == "notes":
+                continue
+            value = cells[name]
+            head = section.axis if isinstance(row, Row) and name == row.columns.estimate and section.axis else ""
+            line[head or _head(name)] = _shown(name, value, names)
+            if name == "p_adjusted":
+                line["Stars"] = "" if value is None else stars(value)
+        if published and isinstance(row, Row):
+            line["From"] = f"published, {row.source}" if row.source else "this database"
+        lines.append(line)
+    table = pd.DataFrame(lines)
+    counts = [name for name in table if table[name].map(lambda value: isinstance(value, int) or pd.isna(value)).all()]
+    whole = [name for name in counts if table[name].notna().any() and not table[name].map(_is_bool).any()]
+    return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _head(name: str) -> str:
+    return _HEADS.get(name) or name.removeprefix("n_").replace("_", " ").capitalize()
+
+
+def _shown(name: str, value: Any, names: Mapping[str, str]) -> Any:
+    """Return the value of a column as a page shows it."""
+    if name in _P:
+        return None if value is None else format_p(value)
+    if isinstance(value, Mapping):
+        return excluded_in_words(value)
+    return _word(name, value, names) if isinstance(value, str) else value
+
+
+def _word(part: str, value: Any, names: Mapping[str, str]) -> str:
+    """Return the value of a part of a label as pages call it."""
+    return str(_WORDS.get(part, {}).get(value) or names.get(value, value))
+
+
+def _runs(row: Any, behind: Mapping[str, Condition]) -> tuple[str, ...]:
     """Return the runs of the first condition that a row names."""
     label = row.label if isinstance(row, Row) else row
-    named = [value for value in label.values() if isinstance(value, str) and value in conditions]
-    return conditions[named[0]].runs if named else ()
-
-
-def _named(label: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a label with its conditions, formats, question types and data sets as pages call them."""
-    shown = {}
-    for part, value in label.items():
-        if part == "format":
-            value = FORMAT.get(value, value)
-        elif part == "question_type":
-            value = QUESTION_TYPE.get(value, value)
-        elif part in ("dataset", "data_set", "cases") and isinstance(value, str):
-            value = dataset_name(value)
-        elif isinstance(value, str):
-            value = names.get(value, value)
-        shown[part] = value
-    return shown
+    named = [value for value in label.values() if isinstance(value, str) and value in behind]
+    return behind[named[0]].runs if named else ()

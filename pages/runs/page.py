@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.csv
 import streamlit as st
 
+from core.events import QuestionType
 from core.export.run_report import report_of
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
 from core.frameworks.base import frameworks, role_title, seats_at_work, tested_seat, title_of
@@ -24,7 +25,8 @@ from core.jobs.plan import HUMAN, names_of, remarks_of
 from core.jobs.progress import ask_to_stop, status
 from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
-from core.measures.accuracy import AccuracyRow
+from core.measures.accuracy import report as accuracy
+from core.measures.base import Result, Row, Section
 from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
@@ -52,7 +54,6 @@ from pages.kit.cases import excluded_in_words
 from pages.kit.figures import draw_figure
 from pages.kit.look import (
     END_SHORT,
-    FORMAT,
     QUESTION_TYPE,
     RULE,
     STATE_ICON,
@@ -66,6 +67,7 @@ from pages.kit.look import (
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import follow, lead_to, link
 from pages.kit.page import show
+from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.visitor import only
@@ -79,6 +81,23 @@ _LISTED = 8
 """Runs and conversations seen at once; more are reached by scrolling."""
 _FEW = 4
 """Arms of a framework whose figures are read as numbers and not off a chart."""
+_ACCURACY = Section(
+    "Accuracy",
+    accuracy,
+    axis="Accuracy",
+    columns=(
+        "format",
+        "question_type",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n_cases",
+        "n_trials",
+        "n_excluded",
+        "excluded_by_reason",
+        "rule",
+    ),
+)
 _SHOWN: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
 
 
@@ -350,7 +369,7 @@ def _draw_accuracy(run: RunProgress) -> None:
     if known is not None and len(known.arms) <= _FEW:
         _draw_few(run, rows)
     else:
-        cases = max(row.n_cases for row in rows)
+        cases = max(row.n or 0 for row in rows)
         draw_figure(
             lambda dark: accuracy_chart(rows, dark=dark),
             f"accuracy_{run.run_id}",
@@ -358,46 +377,27 @@ def _draw_accuracy(run: RunProgress) -> None:
             f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % "
             f"intervals{choices_by(rows)}; run {run.run_id}.",
         )
-    if reasons := sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]()):
+    if reasons := sum((Counter(row.excluded) for row in rows), Counter[str]()):
         st.caption(f":material/block: Not counted in any figure: {excluded_in_words(reasons)}.")
-    draw_as_table(accuracy_table(rows), f"accuracy-{run.run_id}")
+    draw_as_table(table_of(Result("", tuple(rows)), {}, _ACCURACY), f"accuracy-{run.run_id}")
 
 
-def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
-    """Return the figures with plain heads."""
-    return pd.DataFrame(
-        [
-            {
-                "Format": FORMAT[row.format],
-                "Question": QUESTION_TYPE[row.question_type],
-                "Accuracy": row.mean,
-                "Low": row.ci_low,
-                "High": row.ci_high,
-                "Cases": row.n_cases,
-                "Trials": row.n_trials,
-                "Excluded": row.n_excluded,
-                "Rule": RULE.get(row.rule, row.rule),
-            }
-            for row in rows
-        ]
-    ).round(3)
-
-
-def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
+def _draw_few(run: RunProgress, rows: list[Row]) -> None:
     """Draw the few figures of a framework with few arms, with the way to its own measures."""
     on_paper = any(format_ == "vignette" for format_, _ in run.arms)
     cases = dataset_name(run.data_set)
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
-            when = " on paper" if row.format == "vignette" else " after the conversation" if on_paper else ""
-            what = RULE.get(row.rule, "Judged by the grader") if row.question_type == "mcq" else "Judged by the grader"
-            rests_on = f"{row.n_cases} cases, {row.n_trials} trials, {row.n_excluded} excluded"
-            if row.ci_low is not None and row.ci_high is not None:
-                rests_on = f"95 % interval {row.ci_low:.3f}–{row.ci_high:.3f}  \n{rests_on}"
+            question: QuestionType = row.label["question_type"]
+            when = " on paper" if row.label["format"] == "vignette" else " after the conversation" if on_paper else ""
+            what = RULE.get(row.label["rule"], "Judged by the grader") if question == "mcq" else "Judged by the grader"
+            rests_on = f"{row.n} cases, {row['n_trials']} trials, {row['n_excluded']} excluded"
+            if row.low is not None and row.high is not None:
+                rests_on = f"95 % interval {row.low:.3f}–{row.high:.3f}  \n{rests_on}"
             with st.container(width="content", gap="xxsmall"):
                 st.metric(
-                    f"Accuracy{when}, {QUESTION_TYPE[row.question_type].lower()}",
-                    "–" if row.mean is None else f"{row.mean:.3f}",
+                    f"Accuracy{when}, {QUESTION_TYPE[question].lower()}",
+                    "–" if row.estimate is None else f"{row.estimate:.3f}",
                     help=f"{what}: the mean over a case’s trials, then over cases.",
                 )
                 st.caption(rests_on)

@@ -38,6 +38,12 @@ def frame(app: AppTest, column: str) -> Any:
     return found
 
 
+def compared(app: AppTest) -> Any:
+    """The lines of the table that are set against the vignettes."""
+    table = frame(app, "Adjusted p")
+    return table[table["Δ"].notna()]
+
+
 def store_answers(store: Store) -> None:
     """Eight cases, two trials: all vignettes right, in conversation case 0 alone; one answer of case 1 is refused."""
     for model, run in (("openai/a", "run-a"), ("gpt_4", "run-g")):
@@ -99,12 +105,12 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     assert trouble(app) == []
     assert not any("published" in name for name in traces(app))
     assert "Only cases whose question asks for: diagnosis. Published figures are about all questions" in words(app)
-    assert set(frame(app, "From")["Cases"]) == {CASES}
+    assert set(frame(app, "Accuracy")["Cases"]) == {CASES}
     assert app.query_params["asks_for"] in ("Diagnosis", ["Diagnosis"])
 
     app.multiselect(key="asks_for").set_value(["treatment"]).run()
     assert trouble(app) == []
-    assert set(frame(app, "From")["Cases"]) == {1}
+    assert set(frame(app, "Accuracy")["Cases"]) == {1}
 
 
 def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page: Open) -> None:
@@ -158,24 +164,20 @@ def test_vignettes_stand_beside_conversations(open_page: Open) -> None:
     app = open_page("accuracy", acc_tab="Static and conversational")
     assert trouble(app) == []
     (figure,) = charts(app)
-    static, talked = (
-        next(t for t in figure["data"] if t["name"] == name)
-        for name in ("Static (vignette)", "Conversational (multi-turn)")
-    )
+    static, talked = (next(t for t in figure["data"] if t["name"] == name) for name in ("Vignette", "Multi-turn"))
     assert dict(zip(static["x"], static["y"], strict=True)) == {"GPT-4": 1.0, "openai/a": 1.0}
     assert dict(zip(talked["x"], talked["y"], strict=True)) == {"GPT-4": 0.125, "openai/a": 0.125}
     assert talked["error_y"]["array"][0] > 0
-    assert set(frame(app, "Adjusted p")["Format"]) == {"Multi-turn"}
-    assert set(frame(app, "From")["Format"]) == {"Vignette", "Multi-turn"}
+    assert set(compared(app)["Format"]) == {"Multi-turn"}
+    assert set(frame(app, "Accuracy")["Format"]) == {"Vignette", "Multi-turn"}
 
 
 def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
     app = open_page("accuracy", acc_tab="Published leaderboard")
     assert trouble(app) == []
-    assert "**Published**" in words(app)
     table = frame(app, "Rank")
-    assert len(table) == 24
-    assert set(table["From"]) == {"published leaderboard"}
+    assert len(table) == 24 * 4, "a line for each model, question and format"
+    assert set(table["From"]) == {"published, public leaderboard"}
     assert len(charts(app)) == 2
 
 
@@ -184,8 +186,10 @@ def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
     app = open_page("accuracy", acc_tab="Published leaderboard")
     assert trouble(app) == []
     table = frame(app, "Rank")
-    own = table[table["From"] == "this database"].set_index("Model")
-    assert own.loc["openai/a", ["Vignette", "Multi-turn", "Cases"]].to_list() == [1.0, 0.125, "8"]
+    own = table[table["From"] == "this database"]
+    of_a = own[own["Model"] == "openai/a"].set_index("Format")
+    assert of_a["Accuracy"].to_dict() == {"Vignette": 1.0, "Multi-turn": 0.125}
+    assert set(of_a["Cases"]) == {8}
     assert own["Rank"].isna().all()
     figure = charts(app)[0]
     axis = figure["layout"]["yaxis"]
@@ -209,15 +213,15 @@ def test_our_figures_with_their_pairs_replace_published_ones_where_they_cover_th
     assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
     settings = frame(app, "openai/a")
     assert dict(zip(settings[""], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
-    table = frame(app, "Adjusted p")
+    table = compared(app)
     assert list(table["Model"]) == ["GPT-4", "openai/a"]
     assert list(table["Format"]) == ["Multi-turn", "Multi-turn"]
-    assert list(table["Δ to vignette"]) == [-0.875, -0.875]
+    assert list(table["Δ"]) == [-0.875, -0.875]
     assert "Holm–Bonferroni over the 2 pairs shown" in words(app)
     starred = [trace for trace in charts(app)[0]["data"] if trace.get("text")]
     assert [trace["text"] for trace in starred] == [["", stars] for stars in table["Stars"]]
     app.multiselect(key="models").set_value(["openai/a"]).run()
-    alone = frame(app, "Adjusted p")
+    alone = compared(app)
     assert list(alone["Adjusted p"]) == list(alone["p"])
     assert "over the 1 pairs shown" in words(app).replace("1 pair ", "1 pairs ")
 
@@ -274,7 +278,7 @@ def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None
     app.selectbox(key="acc_bar_format").set_value("multi_turn").run()
     app.multiselect(key="formats").set_value(["vignette"]).run()
     assert app.selectbox(key="acc_bar_format").value == "vignette"
-    assert set(frame(app, "From")["Format"]) == {"Vignette"}
+    assert set(frame(app, "Accuracy")["Format"]) == {"Vignette"}
 
 
 @pytest.mark.usefixtures("answered_cases")

@@ -6,30 +6,24 @@ import time
 
 import pytest
 
-from core.measures.accuracy import AccuracyRow
+from core.measures.base import Columns, Result, Row
 from core.store.queries.conversations import Conversation
 from pages.kit.campaigns import accuracy_chart
 from pages.kit.look import QUESTION_COLOUR
+from pages.kit.section import table_of
 from pages.live import recent_table
 from pages.runs import page as run_view
 
 
-def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **more) -> AccuracyRow:
+def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **excluded: int) -> Row:
     low, high = ci or (None, None)
-    return AccuracyRow(
-        model="reference/bayes",
-        format=format_,
-        question_type=question_type,
-        group=None,
-        mean=mean,
-        ci_low=low,
-        ci_high=high,
-        **{"n_cases": 10, "n_trials": 50, "n_excluded": 0, **more},
-    )
+    label = {"model": "reference/bayes", "format": format_, "question_type": question_type, "rule": ""}
+    more = {"n_trials": 50, "n_excluded": sum(excluded.values())}
+    return Row(label, mean, low, high, 10, excluded, more, columns=Columns(excluded="excluded_by_reason"))
 
 
 ROWS = [
-    row("multi_turn", "frq", 0.5, (0.3, 0.8), n_excluded=2, excluded_by_reason={"refused": 2}),
+    row("multi_turn", "frq", 0.5, (0.3, 0.8), refused=2),
     row("vignette", "frq", 0.9, (0.7, 1.0)),
     row("vignette", "mcq", 1.0, (1.0, 1.0)),
     row("multi_turn", "mcq", None),
@@ -47,14 +41,14 @@ def test_bars_carry_the_intervals_of_their_rows() -> None:
     assert list(free.error_y.arrayminus) == pytest.approx([0.2, 0.2])
     assert free.error_y.symmetric is False
     assert [point[0] for point in free.customdata] == [
-        "Free response<br>Vignette<br>0.900 (0.700 – 1.000)<br>10 cases, 50 trials, 0 excluded",
-        "Free response<br>Multi-turn<br>0.500 (0.300 – 0.800)<br>10 cases, 50 trials, 2 excluded",
+        "Free response<br>Vignette<br>0.900 (0.700 – 1.000)<br>10 cases",
+        "Free response<br>Multi-turn<br>0.500 (0.300 – 0.800)<br>10 cases, excluded: refused=2",
     ]
     assert list(bars["Multiple choice"].x) == ["Vignette"]  # an arm without a figure has no bar of height 0
 
 
 def test_a_bar_without_an_interval_has_no_error_bar() -> None:
-    (bar,) = accuracy_chart([row("vignette", "frq", 0.5, n_cases=1)]).data
+    (bar,) = accuracy_chart([row("vignette", "frq", 0.5)]).data
     assert bar.error_y.array is None
 
 
@@ -72,8 +66,8 @@ def test_error_bars_stand_out_from_a_dark_page() -> None:
 
 
 def test_the_table_has_plain_heads_and_every_row() -> None:
-    table = run_view.accuracy_table(ROWS)
-    heads = ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded", "Rule"]
+    table = table_of(Result("", tuple(ROWS)), {}, run_view._ACCURACY)
+    heads = ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded", "Why", "Rule"]
     assert list(table.columns) == heads
     assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]
     assert list(table["Excluded"]) == [2, 0, 0, 0]

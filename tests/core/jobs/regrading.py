@@ -105,4 +105,4 @@ def grades() -> list[tuple[str, str, int]]:
 
 
 def means() -> dict[str, float | None]:
-    return {row.question_type: row.mean for row in accuracy(Store())}
+    return {row["question_type"]: row.estimate for row in accuracy(Store())}

@@ -63,7 +63,7 @@ def by_names(run_id: str = RUN, **changes: object) -> Outcome:
 
 def means() -> dict[str, float | None]:
     rows = accuracy(Store(), selection=Selection(runs=[RUN], question_types=["frq"]))
-    return {row.format: row.mean for row in rows}
+    return {row["format"]: row.estimate for row in rows}
 
 
 RIGHT = {"vignette": 1.0, "multi_turn": 1.0, "single_turn": 1.0, "summarized": 1.0}

@@ -100,7 +100,7 @@ def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
         ("no_diagnosis", None),
     ]
     (row,) = accuracy(Store(), mcq_rule="mcq_strict")
-    assert row.mean == 2 / 4
+    assert row.estimate == 2 / 4
     with Store().read() as cursor:
         history = grade_history(cursor, trials_of(header)[0].trial_id)
     strict = [(grade.verdict, grade.rule_version) for grade in history if grade.rule == "mcq_strict"]

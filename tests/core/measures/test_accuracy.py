@@ -10,7 +10,8 @@ import pytest
 from core.errors import UsageError
 from core.events import Event, Finished, Verdict
 from core.journal import TrialLine
-from core.measures.accuracy import AccuracyRow, accuracy, interval_of
+from core.measures.accuracy import accuracy, interval_of
+from core.measures.base import Row
 from core.stats.bootstrap import exact_interval
 from core.store.database import Store
 from core.store.fold import fold
@@ -51,38 +52,38 @@ def filled(tmp_path: Path) -> Store:
     return copy_of(fill, tmp_path)
 
 
-def only(rows: list[AccuracyRow]) -> AccuracyRow:
+def only(rows: list[Row]) -> Row:
     assert len(rows) == 1
     return rows[0]
 
 
 def test_the_mean_is_over_trials_then_over_cases(filled: Store) -> None:
     row = only(accuracy(filled))
-    assert (row.model, row.format, row.question_type, row.group) == ("openai/a", "multi_turn", "frq", None)
-    assert row.mean == pytest.approx((1 / 2 + 2 / 3) / 2)  # trials pooled would give 3/5
-    assert (row.n_cases, row.n_trials, row.n_excluded, row.n_cases_excluded) == (2, 5, 3, 1)
-    assert row.excluded_by_reason == {"provider_error": 1, "refused": 1, "ungradable": 1}
+    assert (row["model"], row["format"], row["question_type"]) == ("openai/a", "multi_turn", "frq")
+    assert row.estimate == pytest.approx((1 / 2 + 2 / 3) / 2)  # trials pooled would give 3/5
+    assert (row.n, row["n_trials"], row["n_excluded"], row["n_cases_excluded"]) == (2, 5, 3, 1)
+    assert row.excluded == {"provider_error": 1, "refused": 1, "ungradable": 1}
 
 
 def test_the_interval_resamples_cases(filled: Store) -> None:
     # the resamples of the case scores 1/2 and 2/3 have the means 1/2, 7/12 (twice) and 2/3
     for kind in ("bootstrap", "exact"):
         row = only(accuracy(filled, interval=kind))
-        assert (row.ci_low, row.ci_high) == pytest.approx((1 / 2, 2 / 3))
+        assert (row.low, row.high) == pytest.approx((1 / 2, 2 / 3))
     normal = only(accuracy(filled, interval="normal"))
-    assert normal.ci_low == pytest.approx(7 / 12 - 12.7062 / 12, abs=1e-4)  # t(0.975, 1) = 12.7062
+    assert normal.low == pytest.approx(7 / 12 - 12.7062 / 12, abs=1e-4)  # t(0.975, 1) = 12.7062
 
 
 def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
     by_specialty = accuracy(filled, "specialty")
-    assert [(r.group, r.mean, r.n_cases) for r in by_specialty] == [
+    assert [(r["group"], r.estimate, r.n) for r in by_specialty] == [
         ("Cardiology", pytest.approx(2 / 3), 1),
         ("Dermatology", 0.5, 1),
     ]
     other, ours = accuracy(filled, "dataset")
-    assert ours.n_cases == 2
-    assert (other.group, other.mean, other.ci_low, other.ci_high, other.n_cases) == ("other", None, None, None, 0)
-    assert other.excluded_by_reason == {"refused": 1, "ungradable": 1}
+    assert ours.n == 2
+    assert (other["group"], other.estimate, other.low, other.high, other.n) == ("other", None, None, None, 0)
+    assert other.excluded == {"refused": 1, "ungradable": 1}
 
 
 def test_a_new_grade_changes_the_figure(filled: Store) -> None:
@@ -90,8 +91,8 @@ def test_a_new_grade_changes_the_figure(filled: Store) -> None:
     write_journal(filled.journals, "run", grades("run/1/2", graded("multiple", at=50.0)))
     fold(filled)
     row = only(accuracy(filled))
-    assert row.mean == pytest.approx((2 / 3 + 2 / 3) / 2)
-    assert "provider_error" not in row.excluded_by_reason
+    assert row.estimate == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert "provider_error" not in row.excluded
 
 
 def test_the_multiple_choice_rule_is_chosen(store: Store) -> None:
@@ -100,10 +101,13 @@ def test_the_multiple_choice_rule_is_chosen(store: Store) -> None:
     stream = [answered("vignette", "mcq"), loose, strict, answered("vignette", "mcq_many"), many]
     write_journal(store.journals, "run", a_header(cases=[a_case()]), trial("run", 1, 0, *stream))
     fold(store)
-    assert [(r.question_type, r.mean) for r in accuracy(store, mcq_rule="mcq_strict")] == [("mcq", 0), ("mcq_many", 1)]
+    assert [(r["question_type"], r.estimate) for r in accuracy(store, mcq_rule="mcq_strict")] == [
+        ("mcq", 0),
+        ("mcq_many", 1),
+    ]
     mcq, many_choices = accuracy(store, mcq_rule="mcq_loose")
-    assert mcq.mean == 1
-    assert (many_choices.mean, many_choices.excluded_by_reason) == (None, {"ungraded": 1})
+    assert mcq.estimate == 1
+    assert (many_choices.estimate, many_choices.excluded) == (None, {"ungraded": 1})
 
 
 def test_a_trial_that_broke_off_is_excluded_in_every_arm_it_did_not_reach(store: Store) -> None:
@@ -111,8 +115,8 @@ def test_a_trial_that_broke_off_is_excluded_in_every_arm_it_did_not_reach(store:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), broken)
     fold(store)
     mcq, frq_row = accuracy(store)
-    assert (mcq.mean, mcq.n_excluded) == (1, 0)
-    assert (frq_row.mean, frq_row.excluded_by_reason) == (None, {"provider_error": 1})
+    assert (mcq.estimate, mcq["n_excluded"]) == (1, 0)
+    assert (frq_row.estimate, frq_row.excluded) == (None, {"provider_error": 1})
 
 
 def test_models_runs_and_kinds_of_cases_are_selected(filled: Store) -> None:
@@ -121,11 +125,11 @@ def test_models_runs_and_kinds_of_cases_are_selected(filled: Store) -> None:
     live = a_header("live", cases=[a_case(1)], doctor="openai/c", source="live")
     write_journal(filled.journals, "live", live, trial("live", 1, 0, *frq("correct")))
     fold(filled)
-    assert [r.model for r in accuracy(filled)] == ["openai/a", "openai/b"], "a live conversation is no campaign"
-    assert [r.model for r in accuracy(filled, selection=Selection(runs=["live"]))] == ["openai/c"]
-    assert [r.model for r in accuracy(filled, selection=Selection(models=["openai/b"]))] == ["openai/b"]
+    assert [r["model"] for r in accuracy(filled)] == ["openai/a", "openai/b"], "a live conversation is no campaign"
+    assert [r["model"] for r in accuracy(filled, selection=Selection(runs=["live"]))] == ["openai/c"]
+    assert [r["model"] for r in accuracy(filled, selection=Selection(models=["openai/b"]))] == ["openai/b"]
     single = only(accuracy(filled, selection=Selection(single_diagnosis=False)))
-    assert single.mean == pytest.approx(2 / 3)
+    assert single.estimate == pytest.approx(2 / 3)
 
 
 def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
@@ -133,8 +137,8 @@ def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
     write_journal(filled.journals, "again", again, trial("again", 1, 0, *frq("correct")))
     fold(filled)
     row = only(accuracy(filled))
-    assert row.mean == pytest.approx((2 / 3 + 2 / 3) / 2)
-    assert row.n_cases == 2
+    assert row.estimate == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert row.n == 2
 
 
 def test_case_scores_are_what_pairs_are_made_of(filled: Store) -> None:

@@ -7,90 +7,92 @@ import csv
 import pytest
 
 from core.datasets.published import FOLDER
-from core.measures.accuracy import Cell, case_sets, own_cells, published_cells, scores_of, with_published
+from core.measures.accuracy import accuracy_of, printed_twice, published_rows, scores_of, with_published
+from core.measures.base import Row
 from tests.core.measures.test_compare import score
 
 
-def cell_at(cells: list[Cell], *key: str | None) -> Cell:
-    (found,) = [c for c in cells if (c.model, c.format, c.question_type, c.group) == key]
-    return found
+def cell_at(rows: list[Row], *key: str | None) -> Row:
+    parts = ("model", "format", "question_type", "group")
+    (row,) = [row for row in rows if tuple(row.label.get(part) for part in parts) == key]
+    return row
 
 
 def test_published_cells_are_the_printed_ones_with_their_table() -> None:
-    cells = published_cells("craftmd", "all")
+    cells = published_rows("craftmd")
     gpt_4 = cell_at(cells, "gpt_4", "vignette", "mcq", None)
-    assert (gpt_4.mean, gpt_4.ci_low, gpt_4.ci_high, gpt_4.source) == (0.82, 0.804, 0.837, "supplementary table 1")
+    assert (gpt_4.estimate, gpt_4.low, gpt_4.high, gpt_4.source) == (0.82, 0.804, 0.837, "supplementary table 1")
     assert cell_at(cells, "mistral_v1_7b", "vignette", "mcq", None).source == "supplementary table 22"
     # of both tables that print Mistral v2, the one on all cases is taken, and the other is named where it differs
     both = cell_at(cells, "mistral_v2_7b", "vignette", "frq", None)
-    assert (both.mean, [(one.table, one.mean) for one in both.differing]) == (0.222, [(22, 0.211)])
+    assert both.estimate == 0.222
+    assert "0.222 in table 4, 0.211 in table 22" in printed_twice([both], "craftmd")
     assert both.source.startswith("supplementary table 4; table 22")
     assert "0.211" in both.source
     assert cell_at(cells, "mistral_v2_7b", "vignette", "mcq", None).source == "supplementary table 1"
-    assert cell_at(published_cells("craftmd", "specialty"), "gpt_4", "vignette", "mcq", "Cardiology").mean == 0.802
-    assert cell_at(published_cells("craftmd", "dermatology"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.791
-    assert cell_at(published_cells("craftmd", "single"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.867
-    assert published_cells("craftmd", "dataset") == []
+    assert cell_at(published_rows("craftmd", "specialty"), "gpt_4", "vignette", "mcq", "Cardiology").estimate == 0.802
+    assert (
+        cell_at(published_rows("craftmd", "dermatology"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").estimate == 0.791
+    )
+    assert cell_at(published_rows("craftmd", "single"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").estimate == 0.867
+    assert published_rows("craftmd", "dataset") == []
 
 
 def test_every_printed_accuracy_is_in_some_split() -> None:
     with (FOLDER / "craftmd_accuracy.csv").open(encoding="utf-8") as file:
         printed = list(csv.DictReader(file))
-    shown = {split: len(published_cells("craftmd", split)) for split in ("all", "specialty", "dermatology", "single")}
+    shown = {split: len(published_rows("craftmd", split)) for split in (None, "specialty", "dermatology", "single")}
     of_scope = {scope: sum(row["scope"] == scope for row in printed) for scope in {row["scope"] for row in printed}}
     assert shown["specialty"] == of_scope["specialty"] == 384
     assert shown["dermatology"] == of_scope["dataset"] == 96
     assert shown["single"] == of_scope["dataset_single_dx"] == 96
     # Mistral v2 stands in tables 1 and 4 and again in 22
-    assert shown["all"] == of_scope["overall"] + of_scope["multimodal"] + of_scope["monitoring"] - 8
+    assert shown[None] == of_scope["overall"] + of_scope["multimodal"] + of_scope["monitoring"] - 8
 
 
 def test_an_interval_that_misses_its_mean_is_not_shown() -> None:
-    cells = published_cells("craftmd", "all")
-    assert all(c.ci_low is None for c in cells if c.printed[0].table == 4)
-    assert all(c.ci_low is not None and c.ci_low <= c.mean for c in cells if c.printed[0].table != 4)
+    cells = published_rows("craftmd")
+    of_table_4 = [row for row in cells if row.source.startswith("supplementary table 4")]
+    assert of_table_4
+    assert all(row.low is None for row in of_table_4)
+    others = [row for row in cells if row not in of_table_4]
+    assert all(row.low is not None and row.estimate is not None and row.low <= row.estimate for row in others)
 
 
 def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
     scores = [score(1, 4, model="openai/gpt-4-1106-preview"), score(2, 5, model="openai/gpt-4-1106-preview")]
-    own = own_cells(scores, "all", "bootstrap")
-    assert [c.mean for c in own] == pytest.approx([0.9])
-    labels = {"openai/gpt-4-1106-preview": "gpt_4"}
-    cells = with_published(own, published_cells("craftmd", "all"), lambda model: labels.get(model, model))
-    vignettes = [c for c in cells if c.format == "vignette" and c.question_type == "mcq"]
-    assert [c.model for c in vignettes if c.own] == ["openai/gpt-4-1106-preview"]
-    assert "gpt_4" not in {c.model for c in vignettes}
+    own = accuracy_of(scores, interval="bootstrap")
+    assert [row.estimate for row in own] == pytest.approx([0.9])
+    cells = with_published(own, published_rows("craftmd"))
+    vignettes = [row for row in cells if (row["format"], row["question_type"]) == ("vignette", "mcq")]
+    assert [row["model"] for row in vignettes if not row.source] == ["openai/gpt-4-1106-preview"]
+    assert "gpt_4" not in {row["model"] for row in vignettes}
     assert cell_at(cells, "gpt_4", "multi_turn", "mcq", None).source == "supplementary table 1"
-    assert all((c.own is None) == bool(c.printed) for c in cells)
+    assert all((row.n is None) == bool(row.source) for row in cells)
 
 
-def test_an_arm_of_which_nothing_counts_is_no_cell_and_leaves_the_published_one() -> None:
+def test_an_arm_of_which_nothing_counts_has_no_estimate() -> None:
     broken = [score(1, 0, 0, model="gpt_4", excluded={"provider_error": 5})]
-    assert own_cells(broken, "all", "bootstrap") == []
-    cells = with_published([], published_cells("craftmd", "all"), str)
-    assert cell_at(cells, "gpt_4", "vignette", "mcq", None).source == "supplementary table 1"
+    (row,) = accuracy_of(broken)
+    assert (row.estimate, row.low, row.n, row.excluded) == (None, None, 0, {"provider_error": 5})
 
 
-def test_case_sets_are_kept_apart_and_dermatology_is_only_that() -> None:
+def test_dermatology_is_only_that() -> None:
     scores = [
-        score(1, 5),
-        score(1, 2, format="multi_turn"),
-        score(2, 5, specialty="Neurology"),
         score(1, 0, case_key="craftmd/case_1"),
         score(2, 0, case_key="craftmd/case_2", specialty="Neurology"),
         score(3, 0, case_key="craftmd/case_3"),
     ]
-    assert list(case_sets(scores).items()) == [("craftmd", 3), ("ours", 2)]
-    assert len(scores_of(scores, "ours", "all")) == 3
-    assert [s.case_key for s in scores_of(scores, "craftmd", "dermatology")] == ["craftmd/case_1", "craftmd/case_3"]
-    only = scores_of(scores, "craftmd", "single", frozenset({"craftmd/case_3", "craftmd/case_2"}))
+    assert len(scores_of(scores, None)) == 3
+    assert [s.case_key for s in scores_of(scores, "dermatology")] == ["craftmd/case_1", "craftmd/case_3"]
+    only = scores_of(scores, "single", frozenset({"craftmd/case_3", "craftmd/case_2"}))
     assert [s.case_key for s in only] == ["craftmd/case_3"]
 
 
 def test_a_split_by_specialty_has_a_cell_for_each() -> None:
     scores = [score(1, 5), score(2, 0, specialty="Neurology"), score(3, 4, specialty="Neurology")]
-    cells = own_cells(scores, "specialty", "normal")
-    assert [(c.group, c.mean, c.own.n_cases if c.own else 0) for c in cells] == [
+    rows = accuracy_of(scores, "specialty", interval="normal")
+    assert [(row["group"], row.estimate, row.n) for row in rows] == [
         ("Dermatology", 1.0, 1),
         ("Neurology", pytest.approx(0.4), 2),
     ]

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.stats.power import TTestPower
 
-from core.measures.compare import adjusted_p, by_arm, compare, format_pairs, is_right, paired_cases
+from core.measures.base import Comparison, Row
+from core.measures.comparison import compare_cases, corrected
+from core.measures.paired import by_arm, compare, format_pairs, is_right, paired_cases
+from core.stats.corrections import Correction
 from core.stats.differences import PairedCounts, mcnemar, paired_difference
 from core.store.queries.accuracy import CaseScore
 
@@ -36,6 +40,11 @@ FIRST = cases(score(1, 5), score(2, 0), score(3, 3), score(4, 2), score(5, 1), s
 SECOND = cases(score(1, 5), score(2, 4), score(3, 1), score(4, 2), score(5, 2), score(6, 5), score(8, 5))
 
 
+def adjusted_p(results: list[Comparison], correction: Correction) -> list[float]:
+    rows = corrected([Row({}, None, comparison=result) for result in results], correction)
+    return [row.comparison.adjusted_p for row in rows if row.comparison and row.comparison.adjusted_p is not None]
+
+
 def test_sides_that_count_choices_by_two_rules_are_told() -> None:
     same = compare({"ours/1": score(1, 5, rule="mcq_loose")}, {"ours/1": score(1, 3, rule="mcq_loose")})
     assert (same.rules, same.mixed) == (("mcq_loose",), False)
@@ -59,10 +68,10 @@ def test_a_comparison_by_hand() -> None:
 def test_interval_and_p_are_those_of_the_paired_test_and_the_second_side_comes_first_in_it() -> None:
     result = compare(FIRST, SECOND)
     expected = paired_difference([1, 0.8, 0.2, 0.4, 0.4], [1, 0, 0.6, 0.4, 0.2])
-    assert (result.ci_low, result.ci_high, result.p) == pytest.approx((*expected.interval, expected.p))
+    assert (result.low, result.high, result.p) == pytest.approx((*expected.interval, expected.p))
     swapped = compare(SECOND, FIRST)
     assert swapped.difference == pytest.approx(-0.12)
-    assert (swapped.ci_low, swapped.ci_high) == pytest.approx((-result.ci_high, -result.ci_low), abs=0.041)
+    assert (swapped.low, swapped.high) == pytest.approx((-result.high, -result.low), abs=0.041)
     assert (swapped.improved, swapped.regressed) == (1, 2)
     assert swapped.p == pytest.approx(result.p)
 
@@ -78,7 +87,7 @@ def test_the_normal_interval_is_that_of_the_differences() -> None:
     result = compare(FIRST, SECOND, "normal")
     differences = np.array([0, 0.8, -0.4, 0, 0.2])
     half = 2.7764451052 * differences.std(ddof=1) / 5**0.5
-    assert (result.ci_low, result.ci_high) == pytest.approx((0.12 - half, 0.12 + half))
+    assert (result.low, result.high) == pytest.approx((0.12 - half, 0.12 + half))
     assert result.p == compare(FIRST, SECOND).p
 
 
@@ -98,8 +107,9 @@ def test_equal_shares_of_unequal_numbers_of_trials_are_no_change() -> None:
 def test_without_common_cases_nothing_is_claimed() -> None:
     result = compare(cases(score(1, 5)), cases(score(2, 5)))
     assert result.n == 0
-    assert np.isnan([result.difference, result.p, result.ci_low, result.first_mean]).all()
-    assert adjusted_p([result], "holm") == pytest.approx([float("nan")], nan_ok=True)
+    assert np.isnan([result.difference, result.p, result.low, result.first_mean]).all()
+    assert np.isnan(adjusted_p([result], "holm")).all()
+    assert result.detectable is None
 
 
 def test_flips_give_mcnemars_test_its_counts() -> None:
@@ -128,16 +138,33 @@ def test_each_format_is_compared_with_the_vignette_of_its_own_kind_only() -> Non
         *(score(i, 3, format="multi_turn", question_type="frq") for i in range(4)),
     ]
     pairs = format_pairs(scores)
-    assert [(p.model, p.question_type, p.group, p.format) for p in pairs] == [
-        ("m", "mcq", None, "multi_turn"),
-        ("m", "mcq", None, "summarized"),
-    ]
-    assert [p.result.difference for p in pairs] == pytest.approx([-0.8, -0.6])
+    assert list(pairs) == [("m", "multi_turn", "mcq", None), ("m", "summarized", "mcq", None)]
+    assert [result.difference for result in pairs.values()] == pytest.approx([-0.8, -0.6])
     by_specialty = format_pairs(scores, "specialty")
-    assert [(p.group, p.format) for p in by_specialty] == [("Dermatology", "multi_turn")]
+    assert list(by_specialty) == [("m", "multi_turn", "mcq", "Dermatology")]
 
 
 def test_scores_are_found_by_arm_and_case() -> None:
     arms = by_arm([score(1, 5), score(2, 3), score(1, 2, format="multi_turn")])
     assert set(arms) == {("m", "vignette", "mcq"), ("m", "multi_turn", "mcq")}
     assert arms["m", "vignette", "mcq"]["ours/2"].correct == 3
+
+
+@pytest.mark.parametrize("n", [10, 80, 400])
+def test_the_detectable_difference_is_that_of_the_paired_t_test(n: int) -> None:
+    first = {str(case): float(case % 2) for case in range(n)}
+    second = {str(case): float(case % 5 < 3) for case in range(n)}
+    changes = np.array([second[key] - first[key] for key in first])
+    result = compare_cases(first, second)
+    assert result.detectable is not None
+    effect = result.detectable / changes.std(ddof=1)
+    assert TTestPower().power(effect, nobs=n, alpha=0.05) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_values_without_a_limit_are_compared_and_missing_ones_left_out() -> None:
+    first = {"a": 10.0, "b": 30.0, "c": float("nan"), "d": 5.0}
+    second = {"a": 12.0, "b": 20.0, "c": 8.0}
+    result = compare_cases(first, second, most=None)
+    assert (result.n, result.first_alone, result.second_alone) == (2, 1, 1)
+    assert (result.first_mean, result.second_mean, result.difference) == (20.0, 16.0, -4.0)
+    assert (result.improved, result.regressed, result.equal) == (1, 1, 0)

@@ -209,7 +209,9 @@ def test_a_refusal_in_words_is_incorrect_as_in_the_papers_or_left_out(store: Sto
     assert (free["standard"].estimate, free["standard"]["n_answers"]) == (pytest.approx(1 / 3), 3)
     without = free["in_words_excluded"]
     assert (without.estimate, without["n_answers"], without["n_excluded"], without["changed"]) == (0.5, 2, 1, 1)
-    assert [(row.n_refused, row.n_excluded) for row in accuracy(store) if row.question_type == "frq"] == [(1, 0)]
+    assert [
+        (row["n_refused_in_words"], row["n_excluded"]) for row in accuracy(store) if row["question_type"] == "frq"
+    ] == [(1, 0)]
     choices = rescored(store, "vignette")["in_words_excluded"]
     assert (choices.estimate, choices["n_answers"], choices["changed"]) == (1.0, 2, 1)
 
@@ -226,8 +228,8 @@ def test_a_blank_answer_is_not_correct_or_left_out(store: Store) -> None:
     assert (rows["standard"].estimate, rows["standard"]["n_answers"]) == (pytest.approx(1 / 3), 3)
     without = rows["blank_excluded"]
     assert (without.estimate, without["n_answers"], without["n_excluded"], without["changed"]) == (0.5, 2, 1, 1)
-    free = next(row for row in accuracy(store) if row.question_type == "frq")
-    assert (free.mean, free.n_blank, free.n_excluded) == (pytest.approx(1 / 3), 1, 0)
+    free = next(row for row in accuracy(store) if row["question_type"] == "frq")
+    assert (free.estimate, free["n_blank"], free["n_excluded"]) == (pytest.approx(1 / 3), 1, 0)
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:

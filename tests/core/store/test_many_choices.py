@@ -56,7 +56,7 @@ def as_0_4_wrote_it(store: Store) -> None:
 
 def means(store: Store, rule: str = "usual") -> dict[tuple[str, str], tuple[float | None, str]]:
     rows = accuracy(store, selection=Selection(question_types=["mcq_many", "mcq_answers"]), mcq_rule=rule)  # type: ignore[arg-type]
-    return {(row.model.rpartition(" · ")[2], row.question_type): (row.mean, row.rule) for row in rows}
+    return {(row["model"].rpartition(" · ")[2], row["question_type"]): (row.estimate, row["rule"]) for row in rows}
 
 
 def test_a_journal_of_0_4_comes_in_under_a_name_of_its_own(store: Store) -> None:
@@ -69,7 +69,7 @@ def test_a_journal_of_0_4_comes_in_under_a_name_of_its_own(store: Store) -> None
     assert means(store, "mcq_strict") == {old: (0, "mcq_strict"), new: (1, "mcq_many")}
     assert means(store, "mcq_loose") == {old: (1, "mcq_loose"), new: (0, "mcq_loose")}
     pooled = accuracy(store, selection=Selection(pooled=True))
-    assert [(row.question_type, row.mean) for row in pooled] == [("mcq_many", 1), ("mcq_answers", 1)]
+    assert [(row["question_type"], row.estimate) for row in pooled] == [("mcq_many", 1), ("mcq_answers", 1)]
     with store.read() as cursor:
         held = run(cursor, "old")
         assert held is not None
@@ -120,5 +120,5 @@ def test_one_answer_counts_once_whatever_its_rules(store: Store, rule: str) -> N
     fold(store)
     (row,) = accuracy(store, selection=Selection(question_types=["mcq_many"]), mcq_rule=rule)  # type: ignore[arg-type]
     (named,) = accuracy(store, selection=Selection(trials=["new/1/0"]), mcq_rule=rule)  # type: ignore[arg-type]
-    assert (row.n_trials, row.n_excluded) == (named.n_trials, named.n_excluded) == (1, 0)
-    assert (row.mean, row.rule) == (named.mean, named.rule)
+    assert (row["n_trials"], row["n_excluded"]) == (named["n_trials"], named["n_excluded"]) == (1, 0)
+    assert (row.estimate, row["rule"]) == (named.estimate, named["rule"])

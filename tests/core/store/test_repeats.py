@@ -9,7 +9,9 @@ import pytest
 
 from core.events import Answered, Ended, Event, Failed, Finished, Graded, Started, Utterance, Verdict
 from core.journal import TrialLine, seed_of
-from core.measures.accuracy import AccuracyRow, accuracy, read_scores
+from core.measures.accuracy import accuracy
+from core.measures.base import Row
+from core.measures.paired import read_scores
 from core.stats.trials import pass_hat_k, variance_components
 from core.store.database import Store
 from core.store.fold import fold
@@ -68,8 +70,8 @@ FIRST: dict[tuple[int, int], Verdict] = {
 AGAIN: dict[tuple[int, int], Verdict] = dict.fromkeys(FIRST, "incorrect")
 
 
-def row(store: Store, selection: Selection | None = None, question_type: str = "frq", **more: Any) -> AccuracyRow:
-    (found,) = [one for one in accuracy(store, selection=selection, **more) if one.question_type == question_type]
+def row(store: Store, selection: Selection | None = None, question_type: str = "frq", **more: Any) -> Row:
+    (found,) = [one for one in accuracy(store, selection=selection, **more) if one["question_type"] == question_type]
     return found
 
 
@@ -82,7 +84,7 @@ def test_the_same_campaign_run_twice_is_one_trial_each_and_the_first_counts(stor
     run(store, "b", AGAIN, at=200.0)
     run(store, "a", FIRST, at=100.0)
     found = row(store, selection)
-    assert (found.mean, found.n_trials, found.n_cases, found.n_repeats) == (0.75, 4, 2, 4)
+    assert (found.estimate, found["n_trials"], found.n, found["n_repeats"]) == (0.75, 4, 2, 4)
     (condition,) = conditions(store)
     assert (condition.runs, condition.repeats) == (("a", "b"), 4)
 
@@ -102,11 +104,11 @@ def test_repeats_are_no_further_trials_of_reliability(store: Store) -> None:
 def test_runs_with_other_seeds_or_of_a_release_are_trials_of_their_own(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0, seed=21)
-    assert (row(store).n_trials, row(store).n_repeats) == (8, 0)
+    assert (row(store)["n_trials"], row(store)["n_repeats"]) == (8, 0)
     run(store, "c", FIRST, at=300.0)
     as_released(store, "c")
     as_released(store, "a")
-    counts = {one.model: (one.n_trials, one.n_repeats) for one in accuracy(store)}
+    counts = {one["model"]: (one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
     assert sum(trials for trials, _ in counts.values()) == 12
     assert not any(repeats for _, repeats in counts.values())
 
@@ -114,7 +116,7 @@ def test_runs_with_other_seeds_or_of_a_release_are_trials_of_their_own(store: St
 def test_a_run_by_itself_has_all_its_trials(store: Store) -> None:
     run(store, "a", FIRST, at=100.0)
     run(store, "b", AGAIN, at=200.0)
-    assert (row(store, Selection(runs=["b"])).mean, row(store, Selection(runs=["b"])).n_repeats) == (0.0, 0)
+    assert (row(store, Selection(runs=["b"])).estimate, row(store, Selection(runs=["b"]))["n_repeats"]) == (0.0, 0)
 
 
 def test_a_trial_that_broke_off_gives_way_to_its_repeat(store: Store) -> None:
@@ -129,12 +131,12 @@ def test_a_trial_that_broke_off_gives_way_to_its_repeat(store: Store) -> None:
     )
     write_journal(store.journals, "a", broken)
     fold(store)
-    assert (row(store).mean, row(store).n_trials, row(store).excluded_by_reason) == (1.0, 1, {"provider_error": 1})
+    assert (row(store).estimate, row(store)["n_trials"], row(store).excluded) == (1.0, 1, {"provider_error": 1})
     run(store, "b", {(1, 0): "incorrect", (2, 0): "incorrect"}, at=200.0, trials=1)
     for selection in (Selection(), Selection(case="ours")):
         found = row(store, selection)
-        assert (found.mean, found.n_trials, found.n_excluded, found.n_repeats) == (0.5, 2, 0, 2)
-    assert row(store, Selection(verdicts=["incorrect"], arm="multi_turn:frq")).n_trials == 1
+        assert (found.estimate, found["n_trials"], found["n_excluded"], found["n_repeats"]) == (0.5, 2, 0, 2)
+    assert row(store, Selection(verdicts=["incorrect"], arm="multi_turn:frq"))["n_trials"] == 1
 
 
 def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> None:
@@ -143,8 +145,8 @@ def test_a_later_run_adds_the_arms_that_the_first_did_not_ask(store: Store) -> N
     run(store, "b", AGAIN, at=200.0, arms=[MCQ, FRQ])
     for selection in PATHS.values():
         choices, free = row(store, selection, "mcq"), row(store, selection)
-        assert (choices.mean, choices.n_trials, choices.n_repeats) == (0.75, 4, 4)
-        assert (free.mean, free.n_trials, free.n_repeats) == (0.0, 4, 0)
+        assert (choices.estimate, choices["n_trials"], choices["n_repeats"]) == (0.75, 4, 4)
+        assert (free.estimate, free["n_trials"], free["n_repeats"]) == (0.0, 4, 0)
     with store.read() as cursor:
         assert len(conversation_endings(cursor)) == 4
         outcomes = ending_outcomes(cursor)
@@ -169,11 +171,11 @@ def test_what_another_grader_judged_is_another_condition_and_repeats_nothing(sto
     ]  # fmt: skip
     write_journal(store.journals, "b", *lenient[:1])
     fold(store)
-    counts = {one.model: (one.mean, one.n_trials, one.n_repeats) for one in accuracy(store)}
+    counts = {one["model"]: (one.estimate, one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
     assert counts == {"openai/a": (0.75, 4, 4), "openai/a · grader h (1 of 4 answers)": (1.0, 1, 0)}
     write_journal(store.journals, "b", *lenient[1:])
     fold(store)
-    counts = {one.model: (one.mean, one.n_trials, one.n_repeats) for one in accuracy(store)}
+    counts = {one["model"]: (one.estimate, one["n_trials"], one["n_repeats"]) for one in accuracy(store)}
     assert counts == {"openai/a · grader g": (0.75, 4, 0), "openai/a · grader h": (1.0, 4, 0)}
 
 
@@ -182,7 +184,7 @@ def test_conditions_that_are_pooled_on_purpose_do_not_repeat_one_another(store: 
     run(store, "b", AGAIN, at=200.0, patient="openai/q")
     run(store, "c", AGAIN, at=300.0, patient="openai/q")
     found = row(store, Selection(pooled=True))
-    assert (found.n_trials, found.n_repeats) == (8, 4)
+    assert (found["n_trials"], found["n_repeats"]) == (8, 4)
 
 
 def test_results_have_every_answer_and_say_which_are_repeats(store: Store) -> None:

@@ -79,13 +79,13 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     assert {name for name in names if " · sample" not in name} == {"reference/bayes"}
     assert len(names) == 4, "and the sample's, one for each framework"
     found = accuracy(store, selection=bayes)
-    assert [row for row in found if " · sample" not in row.model] == own
+    assert [row for row in found if " · sample" not in row["model"]] == own
     with store.read() as cursor:
         drawn = candidates(cursor, ReviewPlan(kind="conversations", number=1, annotators=("a",), shared=0))
     assert {one.model for one in drawn} <= {"reference/bayes"}
     assert not any(one.case_key.startswith("library/") for one in drawn), "a review of one's own draws one's own"
     pooled = accuracy(store, selection=replace(bayes, pooled=True))
-    assert {row.model for row in pooled} == {
+    assert {row["model"] for row in pooled} == {
         "reference/bayes · ours",
         "reference/bayes · sample · library · 3 conditions pooled",
     }

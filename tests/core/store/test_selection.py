@@ -148,7 +148,7 @@ def regrade(store: Store, verdicts: dict[str, str], at: float, grader: str = "h"
 
 
 def means(store: Store, **selected: Any) -> dict[str, tuple[float | None, int]]:
-    return {row.model: (row.mean, row.n_trials) for row in accuracy(store, selection=Selection(**selected))}
+    return {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store, selection=Selection(**selected))}
 
 
 def test_a_whole_regrading_takes_the_place_of_the_first_grader(store: Store) -> None:
@@ -247,7 +247,7 @@ def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store
     fold(store)
     (one,) = conditions(store)
     assert one.runs == ("choices", "graded")
-    assert {row.question_type: row.model for row in accuracy(store)} == {"mcq": "openai/a", "frq": "openai/a"}
+    assert {row["question_type"]: row["model"] for row in accuracy(store)} == {"mcq": "openai/a", "frq": "openai/a"}
 
 
 def test_a_condition_says_that_rules_play_beside_a_model_and_that_it_grades_itself() -> None:

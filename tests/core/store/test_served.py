@@ -143,16 +143,16 @@ def test_answers_are_split_by_the_served_model_of_their_trial(store: Store) -> N
     ]
     store_run(store, "r", trials)
     store_run(store, "s", [trial("s", 1, [("doctor", "openai/b", "b-1")])], doctor="openai/b")
-    rows = {(row.model, row.group): (row.mean, row.n_trials) for row in accuracy(store, "served")}
+    rows = {(row["model"], row["group"]): (row.estimate, row["n_trials"]) for row in accuracy(store, "served")}
     assert rows == {
         ("openai/a", "a-1"): (1.0, 2),
         ("openai/a", "a-2"): (0.0, 1),
         ("openai/a", "a-1 + a-2"): (0.0, 1),
         ("openai/b", "b-1"): (1.0, 1),
     }
-    whole = {row.model: (row.mean, row.n_trials) for row in accuracy(store)}
+    whole = {row["model"]: (row.estimate, row["n_trials"]) for row in accuracy(store)}
     assert whole == {"openai/a": (0.5, 4), "openai/b": (1.0, 1)}
-    assert [row.n_trials for row in accuracy(store, "served", Selection(cases=["ours/3"]))] == [1]
+    assert [row["n_trials"] for row in accuracy(store, "served", Selection(cases=["ours/3"]))] == [1]
 
 
 def test_served_models_are_dated_by_their_first_trial(store: Store) -> None:

@@ -66,7 +66,7 @@ def test_a_run_for_each_model(release: Path) -> None:
     assert gpt.settings["max_messages"] is None
     assert a_run(MISTRAL).settings["max_messages"] == 30
     assert (gpt.answers, gpt.excluded, gpt.ungraded) == (80, 0, 0)
-    assert {(row.model, row.mean) for row in accuracy(Store())} == {("gpt_3_5", 1.0), ("mistral_v1_7b", 1.0)}
+    assert {(row["model"], row.estimate) for row in accuracy(Store())} == {("gpt_3_5", 1.0), ("mistral_v1_7b", 1.0)}
 
 
 def test_the_order_of_the_data_set_is_kept(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_missing_trial_is_excluded_and_not_wrong(tmp_path: Path) -> None:
         events = trial_events(cursor, trial_ids(GPT)["craftmd/case_0", 3])
     assert [e.message for e in events if isinstance(e, Failed)] == ["trial_3 is missing in the release"]
     (row, *_) = accuracy(Store())
-    assert (row.n_trials, row.n_excluded, row.excluded_by_reason) == (4, 1, {"ungradable": 1})
+    assert (row["n_trials"], row["n_excluded"], row.excluded) == (4, 1, {"ungradable": 1})
 
 
 def test_a_broken_file_is_set_aside_and_the_rest_goes_in(release: Path) -> None:

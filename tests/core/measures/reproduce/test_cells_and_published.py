@@ -10,7 +10,7 @@ import pytest
 
 from core.case import SPECIALTIES
 from core.datasets import published
-from core.measures.accuracy import published_cells
+from core.measures.accuracy import published_rows
 from core.measures.reproduce.release import Cell, ModelData, Reproduction, as_printed
 from core.measures.reproduce.tables import interval_misprint
 
@@ -141,9 +141,9 @@ def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(
         monkeypatch.setattr(published, "FOLDER", tmp_path)
         assert published.printed_sets() == ("craftmd", "toy")
         assert [f.mean for f in published.accuracy_figures()] == [0.82, 0.815]
-        assert [cell.mean for cell in published_cells("toy", "all")] == [0.815]
-        assert [cell.mean for cell in published_cells("craftmd", "all")] == [0.82]
-        assert published_cells("library", "all") == []
+        assert [row.estimate for row in published_rows("toy")] == [0.815]
+        assert [row.estimate for row in published_rows("craftmd")] == [0.82]
+        assert published_rows("library") == []
     finally:
         for one in held:
             one.cache_clear()
