@@ -42,7 +42,7 @@ def _ask_selection(section: Section) -> Selection:
             )
         if "models" in filters:
             names = unique_names(condition.name for condition in conditions())
-            chosen["models"] = choose_several("Models", list(names), "measure_models", names=names, width=_WIDTH)
+            chosen["conditions"] = choose_several("Models", list(names), "measure_models", names=names, width=_WIDTH)
         if "asks_for" in filters:
             chosen["asks_for"] = choose_several("Asks for", KINDS, "asks_for", names=ASKS_FOR, width=_WIDTH)
         if "mcq_rule" in filters:

@@ -15,8 +15,9 @@ from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.marks import Mark, bars, dots
-from core.figures.style import MARGIN, PALETTE, Axis
+from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
 from core.measures.base import Note, Row, counts_in_words
+from core.measures.comparison import verdict
 from core.stats.corrections import stars
 
 _FEW = 6
@@ -74,7 +75,7 @@ def chart_of(
     if len(kinds) > 1:
         raise UsageError(f"These rows measure different things ({', '.join(kinds)}): choose one to draw.")
     count = {name: len({row.label.get(name) for row in known}) for name in known[0].label}
-    varying = [name for name, n in count.items() if n > 1]
+    varying = [name for name, n in count.items() if n > 1 and not isinstance(known[0].label[name], float)]
     usual = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
     series = series if series in count else usual
     # what a series settles (the persona that its condition has) tells nothing next to it
@@ -191,6 +192,7 @@ class _Words:
 
 def _mark(row: Row, number: int, place: str, series: str, between: Sequence[str], word: _Words) -> Mark:
     adjusted = row.comparison.adjusted_p if row.comparison is not None else None
+    change = _change(row)
     return Mark(
         word(place, row.label.get(place)),
         row.estimate,
@@ -200,9 +202,19 @@ def _mark(row: Row, number: int, place: str, series: str, between: Sequence[str]
         " · ".join(word(name, row.label.get(name)) for name in between),
         f"published, {row.source}" if row.source else _rests(row),
         published=bool(row.source),
+        open=change == GREY,
         star="" if adjusted is None else stars(adjusted),
+        colour=change,
         data=(str(number),),
     )
+
+
+def _change(row: Row) -> str:
+    """Return the colour of a difference: that of a rise or a fall beyond chance, grey if neither is clear."""
+    if row.columns.estimate != "difference" or row.comparison is None:
+        return ""
+    word = verdict(row.comparison)
+    return {"rose": RISE, "fell": FALL}.get(word, GREY)
 
 
 def _rests(row: Row) -> str:

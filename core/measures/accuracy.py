@@ -321,7 +321,7 @@ def _published(wanted: Selection, formats: Collection[str] | None, split: Split 
         return []
     sets = [name for name in printed_sets() if wanted.case_sets is None or name in wanted.case_sets]
     filters: dict[str, Collection[str] | None] = {
-        "model": wanted.models,
+        "model": wanted.models if wanted.conditions is None else wanted.conditions,
         "format": formats,
         "question_type": wanted.question_types,
     }
@@ -332,7 +332,7 @@ def _published(wanted: Selection, formats: Collection[str] | None, split: Split 
         for name in sets
         for row in published_rows(name, split)
         if all(chosen is None or row.label[part] in chosen for part, chosen in filters.items())
-        and (wanted.models is not None or row.label["model"] not in _LESS_CASES)
+        and (filters["model"] is not None or row.label["model"] not in _LESS_CASES)
     ]
 
 

@@ -355,9 +355,10 @@ class Section:
     ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place`` and
     ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses;
     ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
-    head of its column. ``caption`` is what else a figure rests on. ``columns`` are those of the table, in their order;
-    empty, all; ``folded``: the table opens on a click. A module of measures lists its sections as ``SECTIONS``;
-    ``page`` is where they are shown.
+    head of its column; ``caption`` is what else a figure rests on.
+
+    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
+    opens on a click. A module of measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
     """
 
     title: str
@@ -371,6 +372,7 @@ class Section:
     figure: str = ""
     axis: str = ""
     caption: str = ""
+    heads: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""

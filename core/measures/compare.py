@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Comparison, Row, metric
-from core.measures.comparison import corrected
+from core.measures.comparison import corrected, verdict
 from core.measures.paired import (
     BASELINE,
     ArmOf,
@@ -36,20 +36,8 @@ from core.store.queries.served import served_since
 from core.store.runs import run_records
 from core.store.selection import conditions
 
-Verdict = Literal["rose", "fell", "unclear"]
-LEVEL = 0.05
-"""A step counts as risen or fallen where its adjusted p-value is at most this."""
-
-
 Compared = tuple[dict[str, Any], Comparison, dict[str, Any]]
 """What is compared (a label with ``first`` and ``second``), how it came out, and what else belongs to it."""
-
-
-def verdict(comparison: Comparison) -> Verdict:
-    """Say whether accuracy rose or fell beyond chance."""
-    if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
-        return "unclear"
-    return "rose" if comparison.difference > 0 else "fell"
 
 
 def steps(scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None = None) -> list[Compared]:

@@ -14,6 +14,9 @@ from core.stats.differences import bootstrap_difference, paired_difference
 from core.stats.intervals import t_interval
 
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
+Verdict = Literal["rose", "fell", "unclear"]
+LEVEL = 0.05
+"""A difference counts as risen or fallen where its adjusted p-value is at most this."""
 
 
 def compare_cases(
@@ -63,3 +66,10 @@ def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
         row if row.comparison is None else replace(row, comparison=replace(row.comparison, adjusted_p=next(p_values)))
         for row in rows
     ]
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """Say whether accuracy rose or fell beyond chance."""
+    if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
+        return "unclear"
+    return "rose" if comparison.difference > 0 else "fell"

@@ -74,11 +74,11 @@ def result_of(
     notes = notes_of(
         basis, shown, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
     )
-    return Result(metric.title, rows, in_order([*asked.notes, *notes, *_detectable(rows)]))
+    return Result(metric.title, rows, in_order([*asked.notes, *notes, *detectable_notes(rows)]))
 
 
-def _detectable(rows: Iterable[Listed]) -> Iterator[Note]:
-    """Yield a note on how small a difference the comparisons in rows can find."""
+def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
+    """Yield a note on how small a difference the comparisons in rows can find, if there are some."""
     comparisons = [row.comparison for row in rows if isinstance(row, Row) and row.comparison is not None]
     sizes = [(detectable, one.n) for one in comparisons if (detectable := one.detectable) is not None]
     if sizes:

@@ -53,7 +53,8 @@ class Selection:
     """Which runs, cases, trials and answers are looked at: the one language of all pages and commands.
 
     ``None`` is no restriction. ``models`` are doctors; where conditions are told apart (``select``) a doctor's name
-    stands for all its conditions, and names of conditions may be given too. ``case_sets`` are data sets as case keys
+    stands for all its conditions, and names of conditions may be given too; ``conditions`` are names of conditions
+    alone. ``case_sets`` are data sets as case keys
     begin with them; names of conditions do not repeat a data set or framework that all of them share. ``sources`` are
     campaigns and releases where figures are made, unless ``runs`` or ``trials`` are named. ``personas`` are in their
     canonical form, the empty text for plain patients; ``packs`` are the prompts of a run; ``pictures`` says whether
@@ -71,6 +72,7 @@ class Selection:
 
     runs: Sequence[str] | None = None
     models: Sequence[str] | None = None
+    conditions: Sequence[str] | None = None
     case_sets: Sequence[str] | None = None
     frameworks: Sequence[str] | None = None
     datasets: Sequence[str] | None = None
@@ -302,6 +304,9 @@ def _found(
     if chosen.models is not None:
         wanted = frozenset(chosen.models)
         found = [one for one in found if one.doctor in wanted or one.name in wanted]
+    if chosen.conditions is not None:
+        exactly = frozenset(chosen.conditions)
+        found = [one for one in found if one.name in exactly]
     kept = {
         run.run_id
         for run in runs

@@ -77,7 +77,7 @@ def draw_accuracy() -> None:
         selection = narrow(selection, offer, "models", "formats", "questions")
         if split == "specialty":
             selection = narrow(selection, offer, "specialties")
-    if selection.models is None and any(model.startswith("gpt_4v") for model in offer.models):
+    if selection.conditions is None and any(model.startswith("gpt_4v") for model in offer.models):
         st.caption(_FEWER)
     options = {**FIGURES.options, "by": split, **_computed(statistics), "shared_cases": _ask_shared(selection)}
     result = draw_section(
@@ -146,7 +146,7 @@ def _ask_shared(selection: Selection) -> bool:
     """Ask whether only cases count that all were asked, where they were not all asked the same ones."""
     (case_set,) = selection.case_sets or ("",)
     extents = extents_on(case_set, tuple(selection.asks_for or ()), pooled=selection.pooled)
-    shown = [extent for extent in extents if selection.models is None or extent.model in selection.models]
+    shown = [extent for extent in extents if selection.conditions is None or extent.model in selection.conditions]
     return bool(on_different_cases(shown)) and st.toggle(
         "Shared cases only",
         key="acc_shared",

@@ -6,8 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
-from core.measures.compare import PairedCase
+from core.measures.paired import PairedCase
 from core.store.queries.conversations import Conversation
+from core.store.selection import Selection
 from pages.compare.data import Side, case_pairs, runs_of
 from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message
@@ -16,7 +17,6 @@ from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
 from pages.kit.names import dataset_name, natural
 from pages.kit.navigation import link
 from pages.kit.stored import case_conversations, events_of, stored_case
-from pages.kit.view import View
 
 _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Flipped": lambda c: c.outcome in ("first_only", "second_only"),
@@ -30,15 +30,15 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
 }
 
 
-def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str], row: str) -> None:
+def draw_cases(sides: tuple[Side, Side], selection: Selection, labels: tuple[str, str], row: str) -> None:
     """Draw the list of cases behind a row of the comparison, and the chosen one."""
     hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
     with behind("The cases", hint):
-        _draw_list(sides, view, labels)
+        _draw_list(sides, selection, labels)
 
 
-def _draw_list(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) -> None:
-    pairs = case_pairs(*sides, view)
+def _draw_list(sides: tuple[Side, Side], selection: Selection, labels: tuple[str, str]) -> None:
+    pairs = case_pairs(*sides, selection)
     group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
     listed = [pair for pair in pairs if _GROUPS[group](pair)]
     listed.sort(key=lambda c: (-abs(c.second - c.first), natural(c.case_key)))
@@ -77,16 +77,16 @@ def _draw_list(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) ->
             asked = arm(*side.arm)
             what = f"**{plain(label)}**" if label == asked else f"**{plain(label)}** · {asked}"
             st.markdown(f"{what} · right in {score:.0%} of its counted trials")
-            _draw_side(side, chosen.case_key, f"cmp_trial_{name}", view, right=score >= 0.5)
+            _draw_side(side, chosen.case_key, f"cmp_trial_{name}", selection, right=score >= 0.5)
 
 
-def _draw_side(side: Side, case_key: str, key: str, view: View, *, right: bool) -> None:
+def _draw_side(side: Side, case_key: str, key: str, selection: Selection, *, right: bool) -> None:
     """Draw one side's trials of a case, of which one is open: at first one that is as the case counts."""
     talks = case_conversations([run.run_id for run in runs_of(side.who)], case_key)
     if not talks:
         st.caption("No trial of this case is stored.")
         return
-    marks = trial_marks(talks, side, marked=view.rule == "usual")
+    marks = trial_marks(talks, side, marked=selection.mcq_rule == "usual")
     first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
     trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
     events = events_of(trial)

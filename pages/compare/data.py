@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import read_scores
-from core.measures.compare import Comparison, PairedCase, by_arm, compare, paired_cases
+from core.measures.base import Comparison
+from core.measures.comparison import DifferenceInterval
 from core.measures.extent import read_extents
 from core.measures.notes import Basis
+from core.measures.paired import PairedCase, by_arm, compare, paired_cases, read_scores
 from core.persona import label, parse_persona
 from core.store.conditions import Condition
 from core.store.database import Store
@@ -16,12 +17,11 @@ from core.store.queries.accuracy import CaseScore
 from core.store.queries.cases import case_traits
 from core.store.queries.extent import Extent
 from core.store.runs import Run
-from core.store.selection import McqRule, Selection
+from core.store.selection import Selection
 from core.store.selection import conditions as select_conditions
-from pages.kit.cached import ask, cached_query
+from pages.kit.cached import ask, cached_query, read
 from pages.kit.names import unique_names
-from pages.kit.stored import conditions, run_casts, runs_behind, scores
-from pages.kit.view import View
+from pages.kit.stored import conditions, run_casts, runs_behind
 
 Arm = tuple[Format, QuestionType]
 Arms = dict[Arm, dict[str, CaseScore]]
@@ -92,32 +92,28 @@ def persona_runs() -> dict[str, dict[Who, str]]:
     }
 
 
-@cached_query("Reading the answers of the run…")
-def arms_of(who: Who, rule: McqRule) -> Arms:
-    """Return the scores of a condition or of one of its runs, by arm and case."""
-    if who.run_id is None:
-        return _arms_by_model(rule).get(who.model, {})
-    held = read_scores(Store(), Selection(runs=[who.run_id]), rule)
-    whole = held[0].model if held else ""  # a grader that judged a part of the run comes after the one that judged it
-    found = by_arm(score for score in held if score.model == whole)
-    return {(format_, question_type): cases for (_, format_, question_type), cases in found.items()}
+def arms_of(who: Who, selection: Selection) -> Arms:
+    """Return the scores of a condition or of one of its runs, by arm and case; the selection's cases that it has."""
+    # without the case set: it would change the names of conditions
+    wanted = replace(selection, case_sets=None, conditions=None if who.run_id else (who.model,))
+    if who.run_id:
+        wanted = replace(wanted, runs=(who.run_id,))
+    scores = read(read_scores, wanted, wanted.mcq_rule)
+    whole = scores[0].model if scores else ""  # a grader that judged a part of the run comes after the one that did all
+    prefixes = tuple(f"{name}/" for name in selection.case_sets or ())
+    arms = by_arm(
+        score for score in scores if score.model == whole and (not prefixes or score.case_key.startswith(prefixes))
+    )
+    return {(format_, question_type): cases for (_, format_, question_type), cases in arms.items()}
 
 
-@cached_query(entries=4)
-def _arms_by_model(rule: McqRule) -> dict[str, Arms]:
-    models: dict[str, Arms] = {}
-    for (model, format_, question_type), cases in by_arm(scores(rule)).items():
-        models.setdefault(model, {})[format_, question_type] = cases
-    return models
-
-
-def common_arms(sides: Sequence[Who], rule: McqRule, *, patient_first: bool = False) -> list[Arm]:
+def common_arms(sides: Sequence[Who], selection: Selection, *, patient_first: bool = False) -> list[Arm]:
     """Return the arms that all have, in their usual order.
 
     ``patient_first``: those in which the doctor hears the patient, of these the free response after a conversation.
     """
-    held = [arms_of(who, rule) for who in sides]
-    both = [(f, q) for q in QUESTION_TYPES for f in FORMATS if all((f, q) in arms for arms in held)]
+    by_side = [arms_of(who, selection) for who in sides]
+    both = [(f, q) for q in QUESTION_TYPES for f in FORMATS if all((f, q) in arms for arms in by_side)]
     if not patient_first:
         return both
     return sorted(both, key=lambda arm: (arm[0] in _WITHOUT_PATIENT, arm != ("multi_turn", "frq")))
@@ -126,12 +122,12 @@ def common_arms(sides: Sequence[Who], rule: McqRule, *, patient_first: bool = Fa
 def case_sets_of(sides: Sequence[Who]) -> list[str]:
     """Return the case sets of which every side has cases, the one with the most cases first."""
     counts: Counter[str] = Counter()
-    held = []
+    by_side = []
     for who in sides:
-        keys = {key for arm in arms_of(who, "mcq_loose").values() for key in arm}
+        keys = {key for arm in arms_of(who, Selection(mcq_rule="mcq_loose")).values() for key in arm}
         counts.update(key.partition("/")[0] for key in keys)
-        held.append({key.partition("/")[0] for key in keys})
-    return sorted(set.intersection(*held), key=lambda name: (-counts[name], name))
+        by_side.append({key.partition("/")[0] for key in keys})
+    return sorted(set.intersection(*by_side), key=lambda name: (-counts[name], name))
 
 
 def shown_as(who: Who) -> str:
@@ -139,36 +135,30 @@ def shown_as(who: Who) -> str:
     return f"{who.model} {who.run_id or ''}".strip()
 
 
-def basis_of(sides: Sequence[Who], view: View) -> Basis:
+def basis_of(sides: Sequence[Who], selection: Selection) -> Basis:
     """Return what stands behind sides, each under the name of ``shown_as``."""
     behind = [replace(condition_of(who), name=shown_as(who)) for who in sides]
-    return Basis(behind, [_extent_of(who, view) for who in sides], ask(case_traits, (view.case_set,)))
+    return Basis(behind, [_extent_of(who, selection) for who in sides], ask(case_traits, selection.case_sets or ()))
 
 
 @cached_query(entries=64)
-def _extent_of(who: Who, view: View) -> Extent:
-    """Return how much of its plan and of the viewed cases stands behind a side."""
+def _extent_of(who: Who, selection: Selection) -> Extent:
+    """Return how much of its plan and of the selected cases stands behind a side."""
     runs = (who.run_id,) if who.run_id else runs_behind(conditions(), who.model)
-    wanted = Selection(runs=runs, case_sets=(view.case_set,), specialties=view.specialties or None)
     # a grader that judged a part of the runs makes further conditions of the same trials
-    return replace(read_extents(Store(), wanted)[0], model=shown_as(who))
-
-
-def comparison(first: Side, second: Side, view: View) -> Comparison:
-    """Return what became of the cases from the first side to the second."""
-    return _comparison(first, second, replace(view, correction="holm"))
+    return replace(read_extents(Store(), replace(selection, runs=runs))[0], model=shown_as(who))
 
 
 @cached_query(entries=512)
-def _comparison(first: Side, second: Side, view: View) -> Comparison:
-    return compare(_cases(first, view), _cases(second, view), view.interval)
+def comparison(first: Side, second: Side, selection: Selection, interval: DifferenceInterval) -> Comparison:
+    """Return what became of the cases from the first side to the second."""
+    return compare(_cases(first, selection), _cases(second, selection), interval)
 
 
-def case_pairs(first: Side, second: Side, view: View) -> list[PairedCase]:
+def case_pairs(first: Side, second: Side, selection: Selection) -> list[PairedCase]:
     """Return the compared cases."""
-    return paired_cases(_cases(first, view), _cases(second, view))
+    return paired_cases(_cases(first, selection), _cases(second, selection))
 
 
-def _cases(side: Side, view: View) -> dict[str, CaseScore]:
-    held = arms_of(side.who, view.rule).get(side.arm, {})
-    return {key: score for key, score in held.items() if view.has(case_key=key, specialty=score.specialty)}
+def _cases(side: Side, selection: Selection) -> dict[str, CaseScore]:
+    return arms_of(side.who, selection).get(side.arm, {})

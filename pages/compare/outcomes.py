@@ -1,31 +1,52 @@
 """Draws a comparison: every arm with its difference, one arm by who got which case right, and what else differs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.marks import Mark, dots
-from core.figures.style import FALL, RISE, Axis
-from core.measures.base import Note
+from core.measures.base import Comparison, Note, Result, Row, Section
 from core.measures.choice_rules import rules_in_words
-from core.measures.compare import LEVEL, Comparison
+from core.measures.compare import report_pairs
 from core.measures.provenance import UNKNOWN, differing, graders, side_by_side, side_of
 from core.stats.corrections import LABELS, Correction, format_p, stars
-from core.stats.differences import mcnemar
+from core.stats.differences import PairedCounts, mcnemar
+from core.store.selection import Selection
 from pages.compare.data import Who, condition_of
-from pages.kit.figures import draw_figure
 from pages.kit.look import STARS, plain
-from pages.kit.names import dataset_name
+from pages.kit.section import draw_result
 from pages.kit.stored import run_casts
 from pages.kit.tables import draw_table
-from pages.kit.view import INTERVALS, View
+from pages.kit.view import INTERVALS, Statistics, in_words
+
+DIFFERENCES = Section(
+    "Difference in accuracy",
+    report_pairs,
+    kind="dots",
+    axis="Δ",
+    columns=(
+        "arm",
+        "persona",
+        "first_mean",
+        "second_mean",
+        "difference",
+        "ci_low",
+        "ci_high",
+        "p",
+        "p_adjusted",
+        "improved",
+        "regressed",
+        "equal",
+        "n_cases",
+        "left_out",
+    ),
+)
 
 
-def mixed_rules(found: Mapping[str, Comparison]) -> list[Note]:
+def mixed_rules(rows: Sequence[Row]) -> list[Note]:
     """Return a note on the rows whose sides count choices by different rules."""
-    mixed = ", ".join(name for name, result in found.items() if result.mixed)
+    mixed = ", ".join(next(iter(row.label.values())) for row in rows if row.comparison and row.comparison.mixed)
     text = (
         f"The two sides count choices by different rules, their frameworks’ own, in: {mixed}. Choose one rule for both "
         "under Statistics."
@@ -34,96 +55,59 @@ def mixed_rules(found: Mapping[str, Comparison]) -> list[Note]:
 
 
 def draw_overview(
-    view: View,
-    found: Mapping[str, Comparison],
-    adjusted: Sequence[float],
+    selection: Selection,
+    statistics: Statistics,
+    rows: Sequence[Row],
+    notes: Sequence[Note],
     heads: tuple[str, str],
-    row: str,
     on_row: Callable[[str], None],
 ) -> None:
     """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``.
 
     ``on_row`` is given the name of the row that was clicked in either.
     """
-    what = f"{heads[1]} minus {heads[0]}"
-    where = f"{dataset_name(view.case_set)}" + (f" ({', '.join(view.specialties)})" if view.specialties else "")
-    n = [result.n for result in found.values() if result.n]
-    named = rules_in_words((name, rule) for name, result in found.items() for rule in result.rules)
-    by = f"; choices by {named}" if named else ""
-    draw_figure(
-        lambda dark: difference_chart(found, adjusted, dark=dark),
-        "comparison_differences",
-        f"Difference in accuracy: {what}",
-        f"{where}, {min(n, default=0):,} to {max(n, default=0):,} cases a row, paired by case; 95 % intervals: "
-        f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}){by}.",
-        on_point=lambda data: on_row(data[1]),
+    part = next(iter(rows[0].label))
+    rules = rules_in_words((row.label[part], rule) for row in rows if row.comparison for rule in row.comparison.rules)
+    section = replace(
+        DIFFERENCES,
+        title=f"Difference in accuracy: {heads[1]} minus {heads[0]}",
+        series=part,
+        place=part,
+        heads={"first_mean": heads[0], "second_mean": heads[1]},
+        caption=f"{in_words(selection)}, paired by case; {INTERVALS[statistics.interval].lower()}; filled: "
+        f"adjusted p ≤ .05 ({LABELS[statistics.correction]}){f'; choices by {rules}' if rules else ''}.",
     )
-    table = pd.DataFrame(
-        [
-            {
-                row: name,
-                heads[0]: round(result.first_mean, 3),
-                heads[1]: round(result.second_mean, 3),
-                "Δ": round(result.difference, 3),
-                "Low": round(result.ci_low, 3),
-                "High": round(result.ci_high, 3),
-                "p": format_p(result.p),
-                "Adjusted p": format_p(p),
-                "Stars": stars(p),
-                "Improved": result.improved,
-                "Regressed": result.regressed,
-                "Equal": result.equal,
-                "Cases": result.n,
-                "Left out": result.first_alone + result.second_alone,
-            }
-            for (name, result), p in zip(found.items(), adjusted, strict=True)
-        ]
+    draw_result(
+        section,
+        Result(section.title, tuple(rows), tuple(notes)),
+        {},
+        name="comparison",
+        on_row=lambda row: on_row(row.label[part]),
     )
-    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]))
     st.caption(
-        f"Paired by case; p by the sign-flip test, corrected by {LABELS[view.correction]} over the {len(found)} "
+        f"Paired by case; p by the sign-flip test, corrected by {LABELS[statistics.correction]} over the {len(rows)} "
         f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "
         "rose or fell. Invalid answers are excluded, and a case that counts on one side only is left out."
     )
 
 
-def difference_chart(found: Mapping[str, Comparison], adjusted: Sequence[float], *, dark: bool = False) -> go.Figure:
-    """Return a dot with its interval for each row, blue where accuracy rose, orange where it fell; filled if sure."""
-    marks = [
-        Mark(
-            name,
-            r.difference,
-            r.ci_low,
-            r.ci_high,
-            "both",
-            words=f"adjusted p {format_p(p)}, {r.n:,} cases",
-            open=p > LEVEL,
-            colour=RISE if r.difference >= 0 else FALL,
-            data=(name,),
-        )
-        for (name, r), p in zip(found.items(), adjusted, strict=True)
-        if r.n
-    ]
-    axis = Axis("", None, "+.2f", None, "+.3f", zero=True)
-    return dots(marks, {"both": ""}, {}, axis, places=list(found), legend=False, dark=dark)
-
-
-def draw_outcomes(first: str, second: str, result: Comparison, adjusted: float, correction: Correction) -> None:
+def draw_outcomes(first: str, second: str, result: Comparison, correction: Correction) -> None:
     """Draw one pair of sides: numbers, and the table of who got which case right with its margins."""
     first, second = plain(first), plain(second)
+    adjusted = float("nan") if result.adjusted_p is None else result.adjusted_p
     numbers = st.columns(5)
     numbers[0].metric(first, f"{result.first_mean:.3f}")
     numbers[1].metric(second, f"{result.second_mean:.3f}")
     numbers[2].metric(
         "Δ, 95 % interval",
         f"{result.difference:+.3f}",
-        delta=f"{result.ci_low:+.3f} to {result.ci_high:+.3f}",
+        delta=f"{result.low:+.3f} to {result.high:+.3f}",
         delta_color="off",
         delta_arrow="off",
     )
     numbers[3].metric("Adjusted p", f"{format_p(adjusted)} {stars(adjusted)}", help=LABELS[correction])
     numbers[4].metric("Improved / regressed / equal", f"{result.improved} / {result.regressed} / {result.equal}")
-    c = result.counts
+    c = result.counts or PairedCounts(0, 0, 0, 0)
     rows = [[*row, sum(row)] for row in ([c.both, c.first_only], [c.second_only, c.neither])]
     rows.append([sum(column) for column in zip(*rows, strict=True)])
     heads = [f"{second}: right", f"{second}: wrong", "All"]

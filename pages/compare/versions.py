@@ -8,14 +8,23 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.datasets.published import printed_sets
-from core.events import FORMATS
-from core.figures.marks import Mark, bars, dots
-from core.figures.style import FALL, GREY, Axis
-from core.measures.accuracy import Cell, accuracy_of, published_cells, read_scores
+from core.datasets.published import figures_by_cell, printed_sets
+from core.events import Format, QuestionType
+from core.figures.report import chart_of
+from core.measures.accuracy import accuracy_of, printed_twice, published_rows
+from core.measures.base import Result, Row, Section
 from core.measures.choice_rules import rules_in_words
-from core.measures.compare import Step, recorrected, served_versions, steps, without_shared_cases
-from core.stats.corrections import LABELS, Correction, format_p, stars
+from core.measures.compare import (
+    Compared,
+    difference_rows,
+    report_monitor,
+    served_versions,
+    steps,
+    without_shared_cases,
+)
+from core.measures.notes import detectable_notes
+from core.measures.paired import read_scores
+from core.stats.corrections import LABELS, Correction
 from core.store.conditions import DOCTOR, doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore, courses
@@ -27,17 +36,52 @@ from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
-from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain, printed_twice
+from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.section import draw_result
 from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
-from pages.kit.view import Offer, View, ask_view
+from pages.kit.view import Offer, ask_selection
 
 _FIRST = ("mistral_v1_7b", "mistral_v2_7b")
-_WORDS = {"rose": "▲ rose", "fell": "▼ fell", "unclear": "no clear change"}
-_COLOUR = {"rose": "#009E73", "fell": FALL, "unclear": GREY}
+STEPS = Section(
+    "What each step changed",
+    report_monitor,
+    kind="table",
+    axis="Difference",
+    columns=(
+        "first",
+        "second",
+        "format",
+        "question_type",
+        "first_mean",
+        "second_mean",
+        "difference",
+        "ci_low",
+        "ci_high",
+        "p_adjusted",
+        "change",
+        "n_cases",
+        "improved",
+        "regressed",
+        "equal",
+        "invalid_first",
+        "invalid_second",
+    ),
+    heads={
+        "first": "From",
+        "second": "To",
+        "first_mean": "Before",
+        "second_mean": "After",
+        "improved": "Cases improved",
+        "regressed": "Cases regressed",
+        "equal": "Cases equal",
+        "invalid_first": "Invalid before",
+        "invalid_second": "Invalid after",
+    },
+)
 _LEAST = 0.0005
 
 
@@ -46,19 +90,20 @@ def draw_versions() -> None:
     sets = known_case_sets()
     with_steps = (name for name in sets if len(_held(name)) > 1 or _has_several_served(name))
     usual = next(with_steps, printed_sets()[0])
-    view = ask_view({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
-    split = _has_several_served(view.case_set) and st.toggle(
+    selection = ask_selection({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
+    (case_set,) = selection.case_sets or ("",)
+    split = _has_several_served(case_set) and st.toggle(
         "Split by served model",
         key="monitoring_served",
         bind="query-params",
         help="Providers change what runs under a name: each name under which they served a model is a version of its "
         "own, in the order in which it was first seen.",
     )
-    behind = _versions(view.case_set, view.rule, split=split)[1]
+    behind = _versions(case_set, selection.mcq_rule, split=split)[1]
     known = by_label(list(behind))
     first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
     if all(label in _FIRST for label in first):  # nothing of one's own under these names
-        asked = Counter(score.model for score in _versions(view.case_set, view.rule, split=split)[0])
+        asked = Counter(score.model for score in _versions(case_set, selection.mcq_rule, split=split)[0])
         lines = _served_lines(known, behind) if split else []
         first = max(lines or lineages(known), key=lambda pair: min(asked[known[one]] for one in pair), default=first)
     left, right = st.columns([4, 2])
@@ -76,20 +121,41 @@ def draw_versions() -> None:
     if len(versions) < 2:
         st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
         return
-    cells = _accuracies(view, versions, split=split)
-    rules = rules_in_words((view.names.get(c.model, c.model), c.own.rule) for c in cells if c.own)
+    rows = _accuracies(selection, versions, split=split)
+    own = [row for row in rows if not row.source]
+    names = {version: model_name(version) for version in versions}
+    rules = rules_in_words((names[row.label["model"]], row.label["rule"]) for row in own)
     by = f"choices by {rules}" if rules else "no answer with choices"
-    rests = f"{dataset_name(view.case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
+    rests = f"{dataset_name(case_set)}; 95 % intervals by smoothed bootstrap over cases; {by}."
     named = {name: model_name(name) for version in versions for name in behind.get(version, [])}
-    arms = {(cell.format, cell.question_type) for cell in cells if cell.own}
-    published = any(cell.printed for cell in cells)
-    notes = notes_on(basis(Selection(case_sets=(view.case_set,))), named, arms, published=published) if named else ()
+    arms = {(row.label["format"], row.label["question_type"]) for row in own}
+    published = len(own) < len(rows)
+    steps_found = difference_rows(
+        _compared(case_set, versions, selection.mcq_rule, split=split), correction, judged=True
+    )
+    behind_names = basis(Selection(case_sets=(case_set,)))
+    more = tuple(detectable_notes(steps_found))
+    notes = notes_on(behind_names, named, arms, published=published, more=more) if named else more
+    twice = printed_twice([row for row in rows if row.source], case_set, name=model_name)
     draw_notes(notes, "monitoring")
+    if not rows:
+        st.info("None of these versions has an answer here that counts.", icon=":material/timeline:")
+        return
     draw_figure(
-        lambda dark: versions_chart(cells, versions, dark=dark),
+        lambda dark: chart_of(
+            rows,
+            kind="bars",
+            series="model",
+            place="format",
+            panel="question_type",
+            axis="Accuracy",
+            names=names,
+            colours=model_colours(versions),
+            dark=dark,
+        ),
         "monitoring_accuracy",
         "Accuracy of each version by format and question",
-        f"{rests} Hatched: published. {printed_twice(cells)}" if published else rests,
+        f"{rests} Hatched: published. {twice}" if published else rests,
     )
     if published:
         st.info(
@@ -97,54 +163,31 @@ def draw_versions() -> None:
             f"conversations behind them, import the authors' release: `{IMPORT_COMMAND}`, or run the models yourself.",
             icon=":material/menu_book:",
         )
-        st.caption(printed_twice(cells))
-        draw_table(published_table(cells, versions), "monitoring_published")
-    apart_arms = without_shared_cases(_versions(view.case_set, view.rule, split=split)[0], versions)
+        st.caption(twice)
+        draw_table(published_table(case_set, versions), "monitoring_published")
+    apart_arms = without_shared_cases(_versions(case_set, selection.mcq_rule, split=split)[0], versions)
     if apart_arms:
         words = ", ".join(dict.fromkeys(arm(*first[1:]) for first, _ in apart_arms))
         st.info(f"Not compared, because no case counts in both versions: {words}.", icon=":material/difference:")
-    found = recorrected(_compared(view.case_set, versions, view.rule, split=split), correction)
-    if not found:
+    if not steps_found:
         return
     changed = {
-        verdict: ", ".join(arm(s.format, s.question_type) for s in found if s.verdict == verdict) or "nothing"
-        for verdict in ("rose", "fell")
+        word: ", ".join(arm(*_arm(step)) for step in steps_found if step["change"] == word) or "nothing"
+        for word in ("rose", "fell")
     }
     st.markdown(f"**Rose:** {changed['rose']}.  \n**Fell:** {changed['fell']}.")
-    several = len({(step.before, step.after) for step in found}) > 1
-    stepped = pd.DataFrame(
-        {
-            **({"Step": f"{model_name(step.before)} → {model_name(step.after)}"} if several else {}),
-            "Format": FORMAT[step.format],
-            "Question": QUESTION_TYPE[step.question_type],
-            "Before": round(step.result.first_mean, 3),
-            "After": round(step.result.second_mean, 3),
-            "Difference": round(step.result.difference, 3),
-            "95 % interval": f"{step.result.ci_low:+.3f} to {step.result.ci_high:+.3f}",
-            f"p ({LABELS[correction]})": f"{format_p(step.adjusted_p)} {stars(step.adjusted_p)}",
-            "Change": _WORDS[step.verdict],
-            "Cases": step.result.n,
-            "Cases improved": step.result.improved,
-            "Cases regressed": step.result.regressed,
-            "Cases equal": step.result.equal,
-            "Invalid before": step.invalid_before,
-            "Invalid after": step.invalid_after,
-        }
-        for step in found
-    )
-    if split:  # the part Two sides compares whole conditions
-        draw_table(stepped, "monitoring")
-    else:
-        draw_table(stepped, "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
-        st.caption("Choose a row to see the cases behind it.")
-    apart = apart_from_bars(found, cells)
+    result = Result(STEPS.title, tuple(steps_found))
+    # split by served model, the part Two sides, which compares whole conditions, has nothing to show
+    on_row = None if split else (lambda step: _open_step(step, case_set))
+    draw_result(STEPS, result, names, name="monitoring", on_row=on_row, correction=correction)
+    apart = apart_from_bars(steps_found, own)
     st.caption(
         "Before and after: on the cases for which both versions have an answer that counts. The bars, and the page "
         "Accuracy, take all cases of a version." + (" Where that makes a difference:" if apart else "")
     )
     if apart:
         st.markdown("\n".join(f"- {plain(line)}" for line in apart))
-    held = ask(courses, Selection(case_sets=(view.case_set,), mcq_rule=view.rule))
+    held = ask(courses, Selection(case_sets=(case_set,), mcq_rule=selection.mcq_rule))
     shown = {version: held[version] for version in versions if version in held}
     if shown:
         reasons = [reason for reason in END_SHORT if any(reason in course.endings for course in shown.values())]
@@ -158,51 +201,59 @@ def draw_versions() -> None:
             for version, course in shown.items()
         )
         st.subheader("How the conversations went", anchor=False)
-        read = [in_transcripts(runs_behind(conditions(view.case_set), version)) for version in versions]
+        read = [in_transcripts(runs_behind(conditions(case_set), version)) for version in versions]
         draw_table(
             went,
             "monitoring_conversations",
             percents(*went.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **read[row]),
         )
-    draw_what_differs(named, conditions(view.case_set), "these versions")
-    draw_conditions(named, conditions(view.case_set))
-    _draw_groups(view, versions, correction, rests, split=split)
+    draw_what_differs(named, conditions(case_set), "these versions")
+    draw_conditions(named, conditions(case_set))
+    _draw_groups(selection, versions, correction, rests, split=split)
 
 
-def _open_step(step: Step, case_set: str) -> None:
+def _arm(step: Row) -> tuple[Format, QuestionType]:
+    return step.label["format"], step.label["question_type"]
+
+
+def _open_step(step: Row, case_set: str) -> None:
     """Compare the two versions of a step case by case in its arm."""
-    by_runs = {frozenset(one.runs): Who(one.name) for one in conditions()}
-    first, second = (by_runs[frozenset(runs_behind(conditions(case_set), v))] for v in (step.before, step.after))
-    names, asked = everyone(), arm(step.format, step.question_type)
-    st.session_state.update(cmp_part="Two sides", cmp_first=first, cmp_second=second, cmp_arm=asked)
-    st.query_params.update(cmp_first=names[first], cmp_second=names[second], cmp_arm=asked)
+    by_runs = {frozenset(condition.runs): Who(condition.name) for condition in conditions()}
+    sides = (step.label["first"], step.label["second"])
+    first, second = (by_runs[frozenset(runs_behind(conditions(case_set), version))] for version in sides)
+    names, words = everyone(), arm(*_arm(step))
+    st.session_state.update(cmp_part="Two sides", cmp_first=first, cmp_second=second, cmp_arm=words)
+    st.query_params.update(cmp_first=names[first], cmp_second=names[second], cmp_arm=words)
     open_behind()
 
 
-def _draw_groups(view: View, versions: tuple[str, ...], correction: Correction, rests: str, *, split: bool) -> None:
+def _draw_groups(
+    selection: Selection, versions: tuple[str, ...], correction: Correction, rests: str, *, split: bool
+) -> None:
     """Draw what the steps changed in one arm by specialty."""
-    found = recorrected(_compared(view.case_set, versions, view.rule, by_specialty=True, split=split), correction)
-    arms = list(dict.fromkeys((step.format, step.question_type) for step in found))
+    (case_set,) = selection.case_sets or ("",)
+    compared = _compared(case_set, versions, selection.mcq_rule, by_specialty=True, split=split)
+    found = difference_rows(compared, correction, judged=True)
+    arms = list(dict.fromkeys(_arm(step) for step in found))
     if not arms:
         return
     st.subheader("By specialty", anchor=False)
     wanted = choose("Arm", arms, "monitoring_arm", names=lambda one: arm(*one))
-    for number, (before, after) in enumerate(dict.fromkeys((step.before, step.after) for step in found)):
-        shown = [
-            step
-            for step in found
-            if (step.before, step.after, step.format, step.question_type) == (before, after, *wanted)
-        ]
+    pairs = dict.fromkeys((step.label["first"], step.label["second"]) for step in found)
+    for number, (before, after) in enumerate(pairs):
+        shown = [s for s in found if (s.label["first"], s.label["second"], *_arm(s)) == (before, after, *wanted)]
+        shown.sort(key=lambda step: -(step.estimate or 0.0))
 
-        def make(dark: bool, shown: Sequence[Step] = tuple(shown)) -> go.Figure:
-            return groups_chart(shown, dark=dark)
+        def make(dark: bool, shown: Sequence[Row] = tuple(shown)) -> go.Figure:
+            parts = {"series": "specialty", "place": "specialty", "axis": "Difference of accuracy"}
+            return chart_of(shown, kind="dots", dark=dark, **parts)  # type: ignore[arg-type]
 
         title = f"{model_name(before)} → {model_name(after)} · {arm(*wanted)}"
         draw_figure(make, f"monitoring_groups_{number}", title, f"{rests} p corrected by {LABELS[correction]}.")
     st.caption(
-        f"Dots with 95 % intervals over cases; green rose and orange fell at adjusted p ≤ 0.05 ({LABELS[correction]} "
-        f"over all {len(found)} tests of arms and specialties)."
+        f"Dots with 95 % intervals over cases; blue rose and orange fell at adjusted p ≤ 0.05 ("
+        f"{LABELS[correction]} over all {len(found)} tests of arms and specialties)."
     )
 
 
@@ -261,76 +312,46 @@ def _served_lines(known: Mapping[str, str], behind: Mapping[str, Sequence[str]])
 
 
 @cached_query(entries=32)
-def _accuracies(view: View, versions: tuple[str, ...], *, split: bool = False) -> list[Cell]:
-    """Return accuracy by version and arm: ours where the database holds it, else the published figure."""
-    known = _versions(view.case_set, view.rule, split=split)[0]
-    own = [
-        Cell(r.model, r.format, r.question_type, None, r.mean, r.ci_low, r.ci_high, own=r)
-        for r in accuracy_of(score for score in known if score.model in versions)
-        if r.mean is not None
+def _accuracies(selection: Selection, versions: tuple[str, ...], *, split: bool = False) -> list[Row]:
+    """Return accuracy by version and arm: what the database holds, else the published figure."""
+    (case_set,) = selection.case_sets or ("",)
+    scores_of_versions = [
+        score for score in _versions(case_set, selection.mcq_rule, split=split)[0] if score.model in versions
     ]
-    lacking = {label_of(v): v for v in versions if not any(cell.model == v for cell in own)}
-    published = published_cells(view.case_set, "all")
-    return own + [replace(cell, model=lacking[cell.model]) for cell in published if cell.model in lacking]
+    own = [row for row in accuracy_of(scores_of_versions) if row.estimate is not None]
+    stored = {row.label["model"] for row in own}
+    lacking = {label_of(version): version for version in versions if version not in stored}
+    return own + [
+        replace(row, label={**row.label, "model": lacking[row.label["model"]]})
+        for row in published_rows(case_set)
+        if row.label["model"] in lacking
+    ]
 
 
 @cached_query("Comparing versions…", entries=32)
 def _compared(
     case_set: str, versions: tuple[str, ...], rule: McqRule, *, by_specialty: bool = False, split: bool = False
-) -> list[Step]:
+) -> list[Compared]:
     found = [score for score in _versions(case_set, rule, split=split)[0] if score.model in versions]
-    return steps(found, list(versions), "specialty" if by_specialty else None, "none")
+    return steps(found, list(versions), "specialty" if by_specialty else None)
 
 
-def versions_chart(cells: Sequence[Cell], versions: Sequence[str], *, dark: bool = False) -> go.Figure:
-    """Return one panel a question type, formats on the x axis, a bar for each version; published ones are hatched."""
-    marks = [
-        Mark(
-            FORMAT[c.format],
-            c.mean,
-            c.ci_low,
-            c.ci_high,
-            c.model,
-            c.question_type,
-            words=c.source,
-            published=bool(c.printed),
-        )
-        for c in cells
-    ]
-    names = {version: model_name(version) for version in versions}
-    places = [FORMAT[format_] for format_ in FORMATS]
-    return bars(marks, names, model_colours(versions), places=places, panels=QUESTION_TYPE, dark=dark)
-
-
-def groups_chart(shown: Sequence[Step], *, dark: bool = False) -> go.Figure:
-    """Return the difference of one step in one arm by group, as dots with 95 % intervals, the largest rise on top."""
-    marks = [
-        Mark(
-            step.group or "",
-            step.result.difference,
-            step.result.ci_low,
-            step.result.ci_high,
-            "step",
-            words=f"{step.result.n:,} cases, adjusted p {step.adjusted_p:.4f}",
-            colour=_COLOUR[step.verdict],
-        )
-        for step in sorted(shown, key=lambda step: -step.result.difference)
-    ]
-    axis = Axis("Difference of accuracy", None, "+.2f", None, "+.3f", zero=True)
-    return dots(marks, {"step": ""}, {}, axis, legend=False, dark=dark)
-
-
-def apart_from_bars(found: Sequence[Step], cells: Sequence[Cell]) -> list[str]:
+def apart_from_bars(found: Sequence[Row], own: Sequence[Row]) -> list[str]:
     """Return in a sentence each where a mean of a step is not that of its bar: a step has the cases of both versions.
 
     A case without an answer that counts is left out of its version's bar, and of both sides of a step. The first of
     several steps of a version in an arm speaks for it.
     """
-    means = {(cell.model, cell.format, cell.question_type): cell.mean for cell in cells if cell.own}
+    means = {(row.label["model"], *_arm(row)): row.estimate for row in own}
     words: dict[tuple[str, str, str], str] = {}
     for step in found:
-        r, at = step.result, (step.format, step.question_type)
-        sides = ((step.before, r.first_mean, r.first_alone), (step.after, r.second_mean, r.second_alone))
+        r, at = step.comparison, _arm(step)
+        if r is None:
+            continue
+        sides = (
+            (step.label["first"], r.first_mean, r.first_alone),
+            (step.label["second"], r.second_mean, r.second_alone),
+        )
         for version, mean, alone in sides:
             whole = means.get((version, *at))
             if whole is not None and abs(whole - mean) >= _LEAST:
@@ -340,19 +361,21 @@ def apart_from_bars(found: Sequence[Step], cells: Sequence[Cell]) -> list[str]:
     return list(words.values())
 
 
-def published_table(cells: Sequence[Cell], versions: Sequence[str]) -> pd.DataFrame:
+def published_table(case_set: str, versions: Sequence[str]) -> pd.DataFrame:
     """Return published accuracies side by side, a row for each arm and table that prints it.
 
     The difference between the first and the last version is taken within a table only: tables may rest on other cases.
     A table that only repeats what another one prints of more versions has no row.
     """
+    version_of = {label_of(version): version for version in versions}
+    printed: dict[tuple[Format, QuestionType], dict[str, dict[str, float]]] = {}
+    for figures in figures_by_cell(case_set, ("overall", "monitoring")):
+        for figure in figures:
+            if figure.model in version_of:
+                of_arm = printed.setdefault((figure.format, figure.question_type), {})
+                of_arm.setdefault(figure.source, {})[version_of[figure.model]] = figure.mean
     rows = []
-    for format_, question_type in dict.fromkeys((cell.format, cell.question_type) for cell in cells):
-        means: dict[str, dict[str, float]] = {}
-        for cell in cells:
-            if (cell.format, cell.question_type) == (format_, question_type):
-                for figure in cell.printed:
-                    means.setdefault(figure.source, {})[cell.model] = figure.mean
+    for (format_, question_type), means in printed.items():
         for source, values in means.items():
             if any(values.items() < others.items() for others in means.values()):
                 continue

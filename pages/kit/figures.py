@@ -204,7 +204,7 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
 def draw_what_stands_behind(models: Collection[str], selection: Selection, what: str) -> None:
     """Draw, folded, in what the conditions of a selection differ that are shown, and what each of them is."""
     shown = {name: words for name, words in names_on(selection).items() if name in models}
-    behind = basis(replace(selection, models=None)).conditions
+    behind = basis(replace(selection, conditions=None)).conditions
     draw_what_differs(shown, behind, what)
     draw_conditions(shown, behind)
 

@@ -24,7 +24,7 @@ from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_missing
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
-from pages.kit.names import dataset_name, model_colours, unique_names
+from pages.kit.names import dataset_name, model_colours, model_name, unique_names
 from pages.kit.navigation import lead_to
 from pages.kit.notes import basis, draw_notes
 from pages.kit.tables import draw_as_table, draw_table
@@ -83,15 +83,42 @@ def draw_section(
     if not result.rows:
         st.info(plain(empty or metric.empty), icon=":material/info:")
         return None
-    key = name or f"section_{metric.name}"
-    names = words_of(result, selection)
     behind = {condition.name: condition for condition in basis(selection).conditions}
-    draw_notes(result.notes, metric.page)
-    if section.kind != "table":
-        _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, key, titled=titled)
-        _say_what_stars_mean(result, str(chosen.get("correction", "holm")))
-    _draw_table(section, result, names, behind, on_row, key)
+    draw_result(
+        section,
+        result,
+        words_of(result, selection),
+        behind=behind,
+        charts=charts,
+        on_row=on_row,
+        name=name or f"section_{metric.name}",
+        correction=str(chosen.get("correction", "holm")),
+        titled=not titled,
+    )
     return result
+
+
+def draw_result(
+    section: Section,
+    result: Result,
+    names: Mapping[str, str],
+    *,
+    name: str,
+    behind: Mapping[str, Condition] | None = None,
+    charts: Mapping[str, Chart] | None = None,
+    on_row: Callable[[Row], None] | None = None,
+    correction: str = "holm",
+    titled: bool = True,
+) -> None:
+    """Draw a result as its section says: notes, figure, table and download; see ``draw_section``.
+
+    ``names`` are values of labels in words. ``behind`` is condition → what it is, for the way to its conversations.
+    """
+    draw_notes(result.notes, section.metric.page)
+    if section.kind != "table":
+        _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
+        _say_what_stars_mean(result, correction)
+    _draw_table(section, result, names, behind or {}, on_row, name)
 
 
 def draw_sections(sections: Iterable[Section], selection: Selection, **shown: Any) -> None:
@@ -112,9 +139,11 @@ def section_result(section: Section, selection: Selection, options: Mapping[str,
 def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...]) -> Result:
     names = names_on(selection)
     asked = Asked(Store(), selection, query=read)
-    return result_of(
-        metrics()[name], asked, dict(options), name=lambda model: names.get(model, model), data_set_name=dataset_name
-    )
+
+    def name_of(model: str) -> str:
+        return names.get(model) or model_name(model)
+
+    return result_of(metrics()[name], asked, dict(options), name=name_of, data_set_name=dataset_name)
 
 
 def words_of(result: Result, selection: Selection) -> dict[str, str]:
@@ -207,12 +236,12 @@ def _draw_charts(
         with columns[number % len(columns)]:
             title = section.title if value is None else f"{_word(section.figure, value, names)}"
             place = key if value is None else f"{key}_{value}"
-            own_title = value is not None or not titled
+            own_title = value is not None or titled
             _draw_chart(section, rows, title, names, own_chart, on_row, place, titled=own_title)
 
 
 def _say_what_stars_mean(result: Result, correction: str) -> None:
-    compared = sum(row.comparison is not None for row in result.figures)
+    compared = sum(row.comparison is not None and row.columns.estimate != "difference" for row in result.figures)
     if compared:
         pairs = f"{compared} pair{'s' * (compared > 1)}"
         st.caption(
@@ -299,7 +328,7 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
                 continue
             value = cells[name]
             head = section.axis if isinstance(row, Row) and name == row.columns.estimate and section.axis else ""
-            line[head or _head(name)] = _shown(name, value, names)
+            line[section.heads.get(name) or head or _head(name)] = _shown(name, value, names)
             if name == "p_adjusted":
                 line["Stars"] = "" if value is None else stars(value)
         if published and isinstance(row, Row):

@@ -247,7 +247,7 @@ def narrow(base: Selection, offer: Offer, *parts: Part) -> Selection:
     return replace(base, **{name: value for name, value in values.items() if value})
 
 
-_FIELDS: dict[Part, str] = {"questions": "question_types", "rule": "mcq_rule"}
+_FIELDS: dict[Part, str] = {"models": "conditions", "questions": "question_types", "rule": "mcq_rule"}
 """Part → the field of a selection, where it is not called so."""
 
 
@@ -267,7 +267,7 @@ def in_words(selection: Selection) -> str:
     names = names_on(selection)
     parts = (
         map(dataset_name, selection.case_sets or ()),
-        [names.get(model, model_name(model)) for model in selection.models or ()],
+        [names.get(model, model_name(model)) for model in selection.conditions or ()],
         [FORMAT[format_] for format_ in selection.formats or ()],
         [QUESTION_TYPE[question] for question in selection.question_types or ()],
         map(dataset_name, selection.datasets or ()),

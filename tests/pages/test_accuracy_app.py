@@ -35,7 +35,7 @@ def traces(app: AppTest) -> dict[str, dict[str, Any]]:
 def frame(app: AppTest, column: str) -> Any:
     """The one table with this column."""
     (found,) = [d.value for d in app.dataframe if column in d.value.columns]
-    return found
+    return found.round(3)
 
 
 def compared(app: AppTest) -> Any:

@@ -380,14 +380,14 @@ def _draw_baseline(state: ReviewState) -> None:
     orders = {condition.name: condition.parts["order"] for condition in conditions()}
     lines = [
         {
-            "Expert": doctor_of(row.model).removeprefix("human/"),
-            "Asked": orders[row.model],
-            "Question": QUESTION_TYPE[row.question_type],
-            "Accuracy": row.mean,
-            "Low": row.ci_low,
-            "High": row.ci_high,
-            "Vignettes": row.n_cases,
-            "Excluded": row.n_excluded,
+            "Expert": doctor_of(row.label["model"]).removeprefix("human/"),
+            "Asked": orders[row.label["model"]],
+            "Question": QUESTION_TYPE[row.label["question_type"]],
+            "Accuracy": row.estimate,
+            "Low": row.low,
+            "High": row.high,
+            "Vignettes": row.n,
+            "Excluded": row.more["n_excluded"],
         }
         for row in found
     ]

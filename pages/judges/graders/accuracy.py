@@ -58,16 +58,18 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
         choose("Arm", list(arms), "graders_arm", names=lambda one: arm(*arms[one]), shape="segments")
     ]
     shown = replace(view, formats=(format_,), questions=(question_type,))
-    rows = sorted(accuracies(shown, of, panel, common=common), key=lambda one: one.row.model)  # judges keep their order
-    if not any(one.row.mean is not None for one in rows):
+    rows = sorted(
+        accuracies(shown, of, panel, common=common), key=lambda one: one.row.label["model"]
+    )  # judges keep their order
+    if not any(one.row.estimate is not None for one in rows):
         st.info("No answer of this arm was judged by all of these graders: show every grader’s own answers instead.")
         return
-    models = unique_names(dict.fromkeys(one.row.model for one in rows))
+    models = unique_names(dict.fromkeys(one.row.label["model"] for one in rows))
     judges = {**{g: names.get(g, g) for g in of}, PANEL: "Panel (majority)"}
     notes = ["Mean over a case’s answers, then over cases; smoothed bootstrap, 95 %."]
     answers: dict[str, set[int]] = {}
     for one in rows:
-        answers.setdefault(one.row.model, set()).add(one.row.n_trials)
+        answers.setdefault(one.row.label["model"], set()).add(one.row.more["n_trials"])
     if not common and any(len(numbers) > 1 for numbers in answers.values()):
         notes.append("The bars do not rest on the same answers: see the table, or show common answers only.")
     if ties := sum(one.ties for one in rows):
@@ -75,16 +77,16 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
     words = " ".join(notes)
     marks = [
         Mark(
-            models[one.row.model],
-            one.row.mean,
-            one.row.ci_low,
-            one.row.ci_high,
+            models[one.row.label["model"]],
+            one.row.estimate,
+            one.row.low,
+            one.row.high,
             one.judge,
-            words=f"{one.row.n_cases:,} cases, {one.row.n_trials:,} answers, {one.row.n_excluded:,} excluded",
+            words=f"{one.row.n:,} cases, {one.row.more['n_trials']:,} answers, {one.row.more['n_excluded']:,} excluded",
         )
         for one in rows
     ]
-    cases = [one.row.n_cases for one in rows if one.row.mean is not None]
+    cases = [one.row.n or 0 for one in rows if one.row.estimate is not None]
     draw_figure(
         lambda dark: bars(marks, judges, model_colours([*names, PANEL]), places=list(models.values()), dark=dark),
         "graders_accuracy",
@@ -96,7 +98,9 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
     found = {(one.judge, one.found.model, one.format): one.found for one in corrected}
     lines = []
     for one in rows:
-        beside = found.get((one.judge, one.row.model, one.row.format)) if question_type == "frq" else None
+        beside = (
+            found.get((one.judge, one.row.label["model"], one.row.label["format"])) if question_type == "frq" else None
+        )
         more = {
             "Corrected": beside.value if beside else None,
             "Corrected, low": beside.interval.low if beside else None,
@@ -104,18 +108,18 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
         }
         lines.append(
             {
-                "Model": models[one.row.model],
-                "Format": FORMAT[one.row.format],
-                "Question": QUESTION_TYPE[one.row.question_type],
+                "Model": models[one.row.label["model"]],
+                "Format": FORMAT[one.row.label["format"]],
+                "Question": QUESTION_TYPE[one.row.label["question_type"]],
                 "Judged by": judges[one.judge],
-                "Accuracy": one.row.mean,
-                "Low": one.row.ci_low,
-                "High": one.row.ci_high,
+                "Accuracy": one.row.estimate,
+                "Low": one.row.low,
+                "High": one.row.high,
                 **(more if found else {}),
-                "Cases": one.row.n_cases,
-                "Answers": one.row.n_trials,
-                "Excluded": one.row.n_excluded,
-                "Why excluded": excluded_in_words(one.row.excluded_by_reason),
+                "Cases": one.row.n,
+                "Answers": one.row.more["n_trials"],
+                "Excluded": one.row.more["n_excluded"],
+                "Why excluded": excluded_in_words(one.row.excluded),
                 **({"Ties": one.ties} if ties else {}),
             }
         )

@@ -8,7 +8,8 @@ import pytest
 
 from core.events import Format, QuestionType
 from core.measures.base import Comparison, Row
-from core.measures.compare import difference_rows, steps, verdict
+from core.measures.compare import difference_rows, steps
+from core.measures.comparison import verdict
 from core.stats.corrections import Correction
 from core.store.queries.accuracy import CaseScore
 
