@@ -27,8 +27,8 @@ from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_i
 from core.stats.intervals import Interval, t_interval
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, case_scores
-from core.store.queries.regrading import count_read_before
+from core.store.queries.answers import CaseScore, case_scores
+from core.store.queries.grades import count_read_before
 from core.store.selection import McqRule, Selection
 
 CaseGroup = Literal["specialty", "dataset"]

@@ -25,9 +25,9 @@ from core.stats.corrections import Correction, adjusted
 from core.stats.differences import PairedCounts, bootstrap_difference, paired_difference
 from core.stats.intervals import t_interval
 from core.store.conditions import SEPARATOR, doctor_of
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.served import served_since
-from core.store.runs import run_records
+from core.store.queries.answers import CaseScore
+from core.store.queries.calls import served_since
+from core.store.queries.runs import run_records
 from core.store.selection import conditions
 
 Cases = Mapping[str, CaseScore]

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell, Split
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from pages.accuracy.data import group_name, viewed_scores
 from pages.kit.cases import behind, choose_case, draw_trials, excluded_in_words, forget, open_behind
 from pages.kit.controls import choose

@@ -11,7 +11,7 @@ from core.measures.compare import FormatPair, format_pairs
 from core.measures.extent import on_shared_cases
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.queries.cases import kinds_asked_for, single_diagnosis_keys
 from pages.kit.cached import ask, cached_query
 from pages.kit.names import dataset_name, label_of

@@ -17,7 +17,7 @@ from core.measures.compare import FormatPair, adjusted_p
 from core.measures.extent import on_different_cases
 from core.measures.notes import excluded_note
 from core.stats.corrections import LABELS, format_p, stars
-from core.store.queries.extent import Extent
+from core.store.queries.run_cases import Extent
 from core.store.selection import Selection
 from pages.accuracy.cases import draw_cases, take_bar
 from pages.accuracy.data import SPLIT, figures, gaps, group_name, offers, read_before, splits_of

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.measures.compare import PairedCase
-from core.store.queries.conversations import Conversation
+from core.store.queries.trials import Conversation
 from pages.compare.data import Side, case_pairs, runs_of
 from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message

@@ -13,7 +13,7 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.measures.compare import DifferenceInterval
 from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.selection import McqRule
 from pages.kit.controls import UNKNOWN, choose, choose_several
 from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, RULE, plain

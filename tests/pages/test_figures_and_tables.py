@@ -7,7 +7,7 @@ import time
 import pytest
 
 from core.measures.accuracy import AccuracyRow
-from core.store.queries.conversations import Conversation
+from core.store.queries.trials import Conversation
 from pages.kit.campaigns import accuracy_chart
 from pages.kit.look import QUESTION_COLOUR
 from pages.live import recent_table

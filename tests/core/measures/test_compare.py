@@ -10,7 +10,7 @@ import pytest
 
 from core.measures.compare import adjusted_p, by_arm, compare, format_pairs, is_right, paired_cases
 from core.stats.differences import PairedCounts, mcnemar, paired_difference
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:

@@ -6,7 +6,7 @@ import pytest
 
 from core.events import Format, QuestionType
 from core.measures.compare import recorrected, steps
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 
 def scores(
