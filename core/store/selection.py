@@ -40,7 +40,6 @@ from core.store.conditions import (
 from core.store.database import Store
 from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from core.store.tables import Row, arrow_table, schema_of
-from core.store.tallies import TALLY_COLUMNS, count_repeats
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
 """By which rule answers with choices count. ``usual``: each framework's own (``Usual.mcq_rule``), and of many
@@ -214,12 +213,17 @@ IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.fo
 
 
 def select(
-    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, without: Iterable[Part] = ()
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    *,
+    without: Iterable[Part] = (),
+    only_shared: bool = False,
 ) -> list[Condition]:
-    """Find the conditions of a selection and put the tables of this module beside the database's.
+    """Find the conditions of a selection and put the tables of this module next to the database's.
 
     ``without`` leaves parts out, for figures that compare just these. Who read choices is a part also where the paper's
     rule is chosen, so that a condition has one name on every page. In the order of doctors, the newest of each first.
+    ``only_shared`` leaves the trials out that graders do not share, for a figure that reads those from ``tallies``.
 
     ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
     graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``repeats``: trial_id, format,
@@ -229,26 +233,14 @@ def select(
     chosen = selection or Selection()
     found, named, judges = _found(cursor, chosen, frozenset(without))
     _register(cursor, found, named, judges)
-    seated = "trials.run_id IN (SELECT run_id FROM seated UNION SELECT run_id FROM judging)"
-    _choose(cursor, replace(chosen, models=None), seated, "WHERE trial_id NOT IN (FROM repeated_talks)")
+    runs = "SELECT run_id FROM judging" if only_shared else "SELECT run_id FROM seated UNION SELECT run_id FROM judging"
+    _choose(
+        cursor,
+        replace(chosen, models=None),
+        f"trials.run_id IN ({runs})",
+        "WHERE trial_id NOT IN (FROM repeated_talks)",
+    )
     return found
-
-
-def tally(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
-    """Do what ``select`` does, with only those trials in ``selected`` whose graders share a run; return ``TALLIED``.
-
-    Its values are those that ``Selection.parameters`` finds in it, and ``staffed``. Needs a selection ``of_cases``.
-    """
-    found, named, judges = _found(cursor, selection, frozenset())
-    _register(cursor, found, named, judges)
-    rest = replace(selection, models=None)
-    shared = "trials.run_id IN (SELECT run_id FROM judging)"
-    _choose(cursor, rest, shared, "WHERE trial_id NOT IN (FROM repeated_talks)")
-    counts = "tallies"
-    if any(condition.repeats for condition in found):
-        count_repeats(cursor)
-        counts = f"(SELECT {TALLY_COLUMNS} FROM tallies UNION ALL FROM repeat_tallies)"
-    return TALLIED.format(where=rest.where(), counts=counts)
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
@@ -465,12 +457,12 @@ _GRADERS_HELD = """
     SELECT run_id, rule, grader, prompt_hash, rule_version FROM judged
     WHERE list_contains($rules, rule) AND list_contains($runs, run_id)
     GROUP BY ALL HAVING sum(n) > 0 ORDER BY ALL"""
-_BY = """judges.run_id = trials.run_id AND judges.rule = grades.rule AND judges.grader = grades.grader
+BY_JUDGE = """judges.run_id = trials.run_id AND judges.rule = grades.rule AND judges.grader = grades.grader
             AND judges.prompt_hash = coalesce(grades.prompt_hash, '')
             AND judges.rule_version = coalesce(grades.rule_version, 1)"""
 _JUDGED_BY = f"""
     SELECT judge, count(DISTINCT hash(trial_id, format, question_type)), max(graded_at)
-    FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY} GROUP BY judge"""
+    FROM grades JOIN trials USING (trial_id) JOIN judges ON {BY_JUDGE} GROUP BY judge"""
 
 _CHOOSE = f"""
     CREATE OR REPLACE TEMP TABLE selected AS
@@ -486,81 +478,3 @@ _GROUPS_PLAYED = f"""
         coalesce(list_sort(list(DISTINCT cases.dataset) FILTER (cases.dataset IS NOT NULL)), []),
         coalesce(list_sort(list(DISTINCT cases.specialty) FILTER (cases.specialty IS NOT NULL)), [])
     {TRIALS} WHERE list_contains($sources, runs.source) GROUP BY data_set"""
-
-UNANSWERED = """broken AS (
-        SELECT trial_id, string_split(unnest(arms), ':') AS arm,
-            CASE failure WHEN 'refused' THEN 'refused' ELSE 'provider_error' END AS verdict
-        FROM trials JOIN runs USING (run_id) WHERE trials.status = 'failed'
-    ), unanswered AS (
-        SELECT trial_id, arm[1] AS format, arm[2] AS question_type, verdict
-        FROM broken ANTI JOIN answers
-            ON answers.trial_id = broken.trial_id AND format = arm[1] AND question_type = arm[2]
-    )"""
-"""Queries named ``broken`` and ``unanswered``: the answers that trials which broke off do not have.
-
-A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
-"""
-
-SHARED = f"""said AS (
-        SELECT grades.trial_id, format, question_type, grades.rule, grades.grader, extracted, verdict, model
-        FROM grades JOIN trials USING (trial_id) JOIN judging AS judges ON {_BY}
-        QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, grades.rule, model
-            ORDER BY graded_at DESC, grades.rowid DESC) = 1
-    ), shared AS (SELECT DISTINCT run_id, rule, model, place, whole FROM judging),
-    of_shared AS (
-        SELECT answers.trial_id, answers.format, answers.question_type, shared.rule,
-            CASE WHEN answers.status = 'invalid' THEN coalesce(answers.reason, 'ungradable')
-                 ELSE coalesce(said.verdict, 'ungraded') END AS verdict,
-            said.grader, said.extracted, shared.model, shared.place
-        FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
-            AND (answers.question_type = shared.rule
-                OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_answers'))
-        LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
-            AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
-        ANTI JOIN repeats ON repeats.trial_id = answers.trial_id AND repeats.format = answers.format
-            AND repeats.question_type = answers.question_type AND repeats.model = shared.model
-        WHERE shared.whole OR said.verdict IS NOT NULL
-    )"""
-"""Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
-
-_OUTCOMES = f"""{UNANSWERED}, {SHARED}, outcomes AS (
-        FROM (
-            SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, verdicts.grader, extracted,
-                model, place
-            FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id) JOIN runs USING (run_id)
-            ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
-            WHERE {{by}}
-            UNION ALL
-            SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
-            FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
-        ) ANTI JOIN repeats USING (trial_id, format, question_type, model)
-        UNION ALL
-        SELECT verdicts.* FROM of_shared AS verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
-        WHERE {{by}}
-    )"""
-OUTCOMES = _OUTCOMES.format(by=f"verdicts.rule = {COUNTED_RULE}")
-"""Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts.
-
-Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` before it,
-and the values that ``Selection.parameters`` finds in it. Where graders share a run, each answer stands once for each
-condition whose grader judged it.
-"""
-BY_EVERY_RULE = _OUTCOMES.format(by="true")
-"""The same with a row for each rule that judges an answer."""
-
-TALLIED = f"""{SHARED}, tallied AS (
-        SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
-            trials.end_reason, concluded, format, question_type, loose, strict,
-            {BY_STRICT} AS by_strict,
-            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
-        {TRIALS.replace("FROM trials", "FROM {counts} AS trials")}
-        JOIN seated ON seated.run_id = trials.run_id
-        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND shared.rule = {COUNTED_RULE}
-        WHERE {{where}}
-    )"""
-"""Queries up to ``tallied``: what ``OUTCOMES`` says of all but ``of_shared``, counted, with the verdicts of both rules.
-
-Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
-``loose`` and ``strict`` and the one that counts (``verdict``; by its ``rule``, ``by_strict``), n, which is negative
-for repeats. Needs ``tally`` before it.
-"""

@@ -80,16 +80,18 @@ def count_served_anew(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_SERVED.format(which="", n="count(*)"))
 
 
-def count_repeats(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Put ``repeat_tallies`` beside the tables: what the repeats of whole conditions count in ``tallies``, negative.
+def count_selected(cursor: duckdb.DuckDBPyConnection, *, repeats: bool = False) -> None:
+    """Put ``selected_tallies`` next to the tables: what ``selected`` trials count in ``tallies``, without the repeats.
 
-    Needs ``repeats`` (``core.store.selection``). Added to ``tallies``, these rows take the repeats away from it.
+    Instead with ``repeats`` what all repeats of whole conditions count, negative: added to ``tallies``, these rows take
+    the repeats away from it. Needs ``core.store.selection.select``.
     """
-    cursor.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT trial_id, false AS old FROM repeats")
-    cursor.execute(f"CREATE OR REPLACE TEMP TABLE repeat_tallies AS SELECT {TALLY_COLUMNS} FROM tallies LIMIT 0")
-    only = "SEMI JOIN (FROM repeats WHERE whole) AS repeats USING (trial_id, format, question_type)"
-    counting = _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)", only=only)
-    cursor.execute(counting.replace("INSERT INTO tallies", "INSERT INTO repeat_tallies"))
+    trials, join, n = ("repeats", "SEMI", "-count(*)") if repeats else ("selected", "ANTI", "count(*)")
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT trial_id, false AS old FROM {trials}")
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE selected_tallies AS SELECT {TALLY_COLUMNS} FROM tallies LIMIT 0")
+    only = f"{join} JOIN (FROM repeats WHERE whole) AS repeats USING (trial_id, format, question_type)"
+    counting = _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n=n, only=only)
+    cursor.execute(counting.replace("INSERT INTO tallies", "INSERT INTO selected_tallies"))
 
 
 def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
@@ -134,20 +136,26 @@ _TOUCHED = """
         UNION SELECT trial_id FROM grades WHERE rowid > {grades}
     ) AS new USING (trial_id)"""
 
+CONCLUDED = f"""(
+            SELECT trial_id, contains(lower(any_value(text)), '{FINAL_DIAGNOSIS.lower()}') AS concluded FROM utterances
+            JOIN (
+                SELECT trial_id, max(position) AS position FROM utterances SEMI JOIN {{trials}} USING (trial_id)
+                WHERE true {{which}} GROUP BY trial_id
+            ) AS lasts USING (trial_id, position) WHERE true {{which}} GROUP BY trial_id
+        )"""
+"""A table in SQL: whether the last message of each of some ``trials`` holds a final diagnosis, in any case of letters.
+
+Trials without messages are not in it. ``which`` narrows the messages that are looked at.
+"""
+
 # Of one rule the newest verdict on an answer counts, of two at the same moment the one that came in later.
 _TALLY = f"""
     INSERT INTO tallies BY NAME
     WITH mine AS (FROM touched {{which}}), talks AS (
         SELECT trial_id, run_id, case_key, content_hash, end_reason, status, failure,
-            coalesce(contains(lower(last_text), '{FINAL_DIAGNOSIS.lower()}'), false) AS concluded
+            coalesce(concluded, false) AS concluded
         FROM (SELECT * FROM trials SEMI JOIN mine USING (trial_id) WHERE true {{trials}}) AS trials
-        LEFT JOIN (
-            SELECT trial_id, any_value(text) AS last_text FROM utterances
-            JOIN (
-                SELECT trial_id, max(position) AS position FROM utterances SEMI JOIN mine USING (trial_id)
-                WHERE true {{utterances}} GROUP BY trial_id
-            ) AS lasts USING (trial_id, position) WHERE true {{utterances}} GROUP BY trial_id
-        ) AS said USING (trial_id)
+        LEFT JOIN {CONCLUDED.format(trials="mine", which="{utterances}")} AS lasts USING (trial_id)
     ), given AS (
         SELECT trial_id, format, question_type, status, reason FROM answers SEMI JOIN mine USING (trial_id)
         WHERE true {{answers}}

@@ -16,7 +16,8 @@ import pandas as pd
 from core.events import COUNTED, Rule
 from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import frameworks
-from core.store.selection import OUTCOMES, Selection, select, staffed
+from core.store.queries.answers import OUTCOMES
+from core.store.selection import Selection, select, staffed
 from core.store.tables import arrow_table, records, schema_of
 
 CareQuestion = Literal["mcq", "frq"]

@@ -10,23 +10,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.events import COUNTED, FINAL_DIAGNOSIS, EndReason, Format, QuestionType, Rule, Verdict
+from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
 from core.store.conditions import DOCTOR
 from core.store.queries.calls import find_served_trials, several_served
 from core.store.queries.cases import CaseKey
-from core.store.selection import (
-    BY_EVERY_RULE,
-    BY_STRICT,
-    COUNTED_RULE,
-    IN_ARMS,
-    OUTCOMES,
-    McqRule,
-    Selection,
-    select,
-    staffed,
-    tally,
-)
+from core.store.selection import BY_JUDGE, BY_STRICT, COUNTED_RULE, IN_ARMS, TRIALS, McqRule, Selection, select, staffed
 from core.store.tables import records, shared_texts
+from core.store.tallies import CONCLUDED, count_selected
 
 
 class CaseScore(NamedTuple):
@@ -73,28 +63,44 @@ def case_scores(
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
     if by_served:
         return _split_by_served(cursor, chosen)
-    if chosen.of_cases:
-        counts = _TALLIED_COUNTS.format(tallied=tally(cursor, chosen))
-    else:
-        select(cursor, chosen)
-        counts = _COUNTS.format(trials="selected")
-    return _with_repeats(cursor, _read(cursor, chosen, counts))
+    return _with_repeats(cursor, _read(cursor, chosen, _counts(cursor, chosen)))
 
 
-def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str, **more: str | None) -> list[CaseScore]:
-    sql = f"{counts} {_CASE_SCORES}"
-    values = {"counting": list(COUNTED), "staffed": staffed(), **more}
-    parameters = {**chosen.parameters(sql), **{name: value for name, value in values.items() if f"${name}" in sql}}
-    found = cursor.sql(sql, params=parameters).to_arrow_table()
-    texts = (shared_texts(found[name]) for name in CaseScore._fields[:6])
-    excluded: list[dict[Any, int]] = [{}] * len(found)
-    lost = found["excluded"].is_valid().to_numpy()
-    for row, reasons in zip(np.flatnonzero(lost), found["excluded"].drop_null().to_pylist(), strict=True):
+def _counts(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> str:
+    """Select what is counted, and return the queries up to ``counts``.
+
+    Answers are counted already (``core.store.tallies``) unless the selection tells trials of one case apart.
+    """
+    if not selection.of_cases:
+        select(cursor, selection)
+        return _counts_of_selected(cursor)
+    counted = "tallies"
+    if any(condition.repeats for condition in select(cursor, selection, only_shared=True)):
+        count_selected(cursor, repeats=True)
+        counted = "(FROM tallies UNION ALL BY NAME FROM selected_tallies)"
+    return _COUNTS.format(tallies=counted, where=replace(selection, models=None).where())
+
+
+def _counts_of_selected(cursor: duckdb.DuckDBPyConnection) -> str:
+    count_selected(cursor)
+    return _COUNTS.format(tallies="selected_tallies", where="true")
+
+
+def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> list[CaseScore]:
+    rows = _executed(cursor, chosen, f"{counts} {_CASE_SCORES}").to_arrow_table()
+    texts = (shared_texts(rows[name]) for name in CaseScore._fields[:6])
+    excluded: list[dict[Any, int]] = [{}] * len(rows)
+    with_excluded = rows["excluded"].is_valid().to_numpy()
+    for row, reasons in zip(np.flatnonzero(with_excluded), rows["excluded"].drop_null().to_pylist(), strict=True):
         excluded[row] = dict(reasons)
-    numbers = (found[name].to_pylist() for name in ("correct", "counted"))
-    named = (found[name].to_pylist() for name in ("refused_in_words", "blank"))
-    rules = shared_texts(found["rule"])
+    numbers = (rows[name].to_pylist() for name in ("correct", "counted"))
+    named = (rows[name].to_pylist() for name in ("refused_in_words", "blank"))
+    rules = shared_texts(rows["rule"])
     return list(map(CaseScore, *texts, *numbers, excluded, *named, rules))
+
+
+def _executed(cursor: duckdb.DuckDBPyConnection, chosen: Selection, sql: str) -> duckdb.DuckDBPyRelation:
+    return cursor.sql(sql, params={**chosen.parameters(sql), "counting": list(COUNTED), "staffed": staffed()})
 
 
 def _with_repeats(cursor: duckdb.DuckDBPyConnection, scores: list[CaseScore]) -> list[CaseScore]:
@@ -115,42 +121,113 @@ def _split_by_served(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> li
     scores = [score._replace(served=only[score.model]) for score in whole if score.model not in names]
     if several:
         find_served_trials(cursor, several)
-        counts = _COUNTS.format(trials="(FROM served_trials WHERE served IS NOT DISTINCT FROM $served)")
         for (served,) in cursor.execute("SELECT DISTINCT served FROM served_trials ORDER BY served").fetchall():
-            split = _read(cursor, chosen, counts, served=served)
+            cursor.execute(_SELECT_SERVED, [served])
+            split = _read(cursor, chosen, _counts_of_selected(cursor))
             scores += [score._replace(served=served) for score in split if score.model in names]
     place = {condition.name: number for number, condition in enumerate(conditions)}
     return sorted(scores, key=lambda score: place[score.model])
 
 
-_COUNTS = f"""
-    WITH {OUTCOMES}, counts AS (
-        SELECT model, place, verdicts.format, verdicts.question_type, case_key,
-            any_value(dataset) AS dataset, any_value(specialty) AS specialty, rule, verdict,
-            count(*) AS n
-        FROM outcomes AS verdicts JOIN {{trials}} AS selected USING (trial_id)
-        WHERE {IN_ARMS}
-        GROUP BY ALL
+# A rule of ``shared`` judges questions of the type it is named after, and the strict rule two types.
+_OF_ITS_TYPE = """(question_type = shared.rule
+                OR shared.rule = 'mcq_strict' AND question_type IN ('mcq', 'mcq_answers'))"""
+UNANSWERED = """broken AS (
+        SELECT trial_id, string_split(unnest(arms), ':') AS arm,
+            CASE failure WHEN 'refused' THEN 'refused' ELSE 'provider_error' END AS verdict
+        FROM trials JOIN runs USING (run_id) WHERE trials.status = 'failed'
+    ), unanswered AS (
+        SELECT trial_id, arm[1] AS format, arm[2] AS question_type, verdict
+        FROM broken ANTI JOIN answers
+            ON answers.trial_id = broken.trial_id AND format = arm[1] AND question_type = arm[2]
     )"""
+"""Queries named ``broken`` and ``unanswered``: the answers that trials which broke off do not have.
 
+A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
+"""
 
-_TALLIED_COUNTS = f"""
-    WITH {{tallied}}, counts AS (
-        SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
-            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n
+_SHARED = f"""said AS (
+        SELECT grades.trial_id, format, question_type, grades.rule, grades.grader, extracted, verdict, model
+        FROM grades JOIN trials USING (trial_id) JOIN judging AS judges ON {BY_JUDGE}
+        QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, grades.rule, model
+            ORDER BY graded_at DESC, grades.rowid DESC) = 1
+    ), shared AS (SELECT DISTINCT run_id, rule, model, place, whole FROM judging),
+    of_shared AS (
+        SELECT answers.trial_id, answers.format, answers.question_type, shared.rule,
+            CASE WHEN answers.status = 'invalid' THEN coalesce(answers.reason, 'ungradable')
+                 ELSE coalesce(said.verdict, 'ungraded') END AS verdict,
+            said.grader, said.extracted, shared.model, shared.place, shared.whole, answers.status = 'invalid' AS invalid
+        FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
+            AND {_OF_ITS_TYPE}
+        LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
+            AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
+        ANTI JOIN repeats ON repeats.trial_id = answers.trial_id AND repeats.format = answers.format
+            AND repeats.question_type = answers.question_type AND repeats.model = shared.model
+        WHERE shared.whole OR said.verdict IS NOT NULL
+    )"""
+"""Queries up to ``of_shared``: the answers of runs that graders share, once for each condition whose grader judged."""
+
+OUTCOMES = f"""{UNANSWERED}, {_SHARED}, outcomes AS (
         FROM (
-            SELECT model, place, format, question_type, case_key, dataset, specialty, rule, verdict, n FROM tallied
+            SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, verdicts.grader, extracted,
+                model, place
+            FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id) JOIN runs USING (run_id)
+            ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
+            WHERE verdicts.rule = {COUNTED_RULE}
             UNION ALL
-            SELECT model, place, format, question_type, selected.case_key, dataset, specialty, rule, verdict, 1
-            FROM of_shared JOIN selected USING (trial_id) JOIN runs ON runs.run_id = selected.run_id
-            WHERE rule = {COUNTED_RULE}
-        ) AS verdicts
-        WHERE {IN_ARMS}
-        GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
+            SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
+            FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
+        ) ANTI JOIN repeats USING (trial_id, format, question_type, model)
+        UNION ALL
+        SELECT verdicts.* EXCLUDE (whole, invalid)
+        FROM of_shared AS verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
+        WHERE verdicts.rule = {COUNTED_RULE}
     )"""
+"""Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts.
 
+Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` before it,
+and the values that ``Selection.parameters`` finds in it. Where graders share a run, each answer stands once for each
+condition whose grader judged it.
+"""
 
-_CASE_SCORES = """
+_COUNTS = f"""
+    WITH {_SHARED}, shared_ends AS (
+        SELECT trial_id, run_id, end_reason, coalesce(concluded, false) AS concluded
+        FROM trials SEMI JOIN of_shared USING (trial_id)
+        LEFT JOIN {CONCLUDED.format(trials="of_shared", which="")} AS lasts USING (trial_id)
+    ), loosely AS (
+        SELECT trial_id, format, question_type, arg_max(verdict, ROW(graded_at, grades.rowid)) AS loose_verdict
+        FROM grades SEMI JOIN (FROM of_shared WHERE starts_with(question_type, 'mcq')) AS choices USING (trial_id)
+        WHERE rule = 'mcq_loose' GROUP BY trial_id, format, question_type
+    ), counts AS (
+        SELECT model, place, trials.case_key, dataset, specialty, list_contains($staffed, runs.protocol) AS staffed,
+            trials.end_reason, concluded, format, question_type, loose, strict, {BY_STRICT} AS by_strict,
+            {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, n
+        {TRIALS.replace("FROM trials", "FROM {tallies} AS trials")}
+        JOIN seated ON seated.run_id = trials.run_id
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND answered AND {_OF_ITS_TYPE}
+        WHERE {{where}}
+        UNION ALL
+        SELECT model, place, case_key, dataset, specialty, staffed,
+            end_reason, concluded, format, question_type,
+            CASE WHEN invalid AND whole OR NOT starts_with(question_type, 'mcq') THEN judged.verdict
+                 WHEN whole THEN coalesce(loose_verdict, 'ungraded') END AS loose, judged.verdict AS strict,
+            {BY_STRICT} AS by_strict, {COUNTED_RULE} AS rule, if(by_strict, strict, loose) AS verdict, 1 AS n
+        FROM of_shared AS judged JOIN selected USING (trial_id) JOIN shared_ends USING (trial_id)
+        JOIN runs ON runs.run_id = selected.run_id
+        LEFT JOIN loosely USING (trial_id, format, question_type)
+    )"""
+"""Queries up to ``counts``: the numbers of answers of a selection, by all that tells them apart.
+
+Columns: model, place, case_key, dataset, specialty, staffed, end_reason, concluded, format, question_type, the verdicts
+``loose`` and ``strict`` and the one that counts (``verdict``; by its ``rule``, ``by_strict``), n, which is negative
+for repeats. Where graders share a run, an answer stands once for each condition whose grader judged it; a verdict is
+NULL that another condition of the run has. ``_counts`` fills in which ``tallies`` are read, and ``where``.
+"""
+_SELECT_SERVED = """
+    CREATE OR REPLACE TEMP TABLE selected AS
+    SELECT * EXCLUDE (served) FROM served_trials WHERE served IS NOT DISTINCT FROM ?"""
+_CASE_SCORES = f"""
     SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT AS counted,
@@ -158,7 +235,12 @@ _CASE_SCORES = """
         coalesce(sum(n) FILTER (verdict = 'empty'), 0)::BIGINT AS blank,
         coalesce(if(min(rule) = max(rule), min(rule), min(rule) || ' + ' || max(rule)), '') AS rule,
         map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))) AS excluded
-    FROM counts
+    FROM (
+        SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
+            any_value(specialty) AS specialty, rule, verdict, sum(n)::BIGINT AS n
+        FROM counts AS verdicts WHERE verdict IS NOT NULL AND {IN_ARMS}
+        GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
+    )
     GROUP BY model, place, format, question_type, case_key
     ORDER BY place, format, question_type, case_key"""
 
@@ -178,11 +260,7 @@ def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection
     message holds the words "final diagnosis", in any case of letters.
     """
     select(cursor, selection)
-    sql = f"""
-        WITH {_LAST.format(trials="chosen")}
-        SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
-        FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
-    return _table(cursor, sql, {})
+    return _table(cursor.sql(_ENDINGS))
 
 
 def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -196,20 +274,12 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     the strict rule. ``refused_in_words`` of those that count by both rules, and are right by none, were refusals, and
     ``blank`` were blank.
     """
-    chosen, values = selection or Selection(), {"counting": list(COUNTED)}
-    if chosen.of_cases:
-        by_rule = _TALLIED_BY_RULE.format(tallied=tally(cursor, chosen))
-        shared = cursor.execute("SELECT 1 FROM judging WHERE rule IN ('mcq_strict', 'mcq_many') LIMIT 1").fetchall()
-        if not shared:  # else one answer's two verdicts come from two places
-            sql = f"{by_rule} {_OUTCOMES}"
-            return _table(cursor, sql, {**chosen.parameters(sql), **values, "staffed": staffed()})
-    select(cursor, chosen)
-    sql = f"{_BY_RULE} {_OUTCOMES}"
-    return _table(cursor, sql, {**chosen.parameters(sql), **values})
+    chosen = selection or Selection()
+    return _table(_executed(cursor, chosen, f"{_counts(cursor, chosen)} {_OUTCOMES}"))
 
 
-def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:
-    found = cursor.sql(sql, params=parameters).to_arrow_table()
+def _table(rows: duckdb.DuckDBPyRelation) -> pd.DataFrame:
+    found = rows.to_arrow_table()
     names = [name for name in found.column_names if name in _NAMES]
     for name in names:  # a text for each row would take most of the time and of the memory
         found = found.set_column(found.column_names.index(name), name, found[name].dictionary_encode())
@@ -219,42 +289,13 @@ def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, An
     )
 
 
-_LAST = f"""last AS (
-        SELECT trial_id, any_value(contains(lower(text), '{FINAL_DIAGNOSIS.lower()}')) AS concluded
-        FROM utterances JOIN (SELECT trial_id, max(position) AS position FROM utterances GROUP BY trial_id) AS lasts
-            USING (trial_id, position)
-        GROUP BY trial_id
-    ), held AS (
-        SELECT talks.*, trial, end_reason, doctor_turns, split_part(talks.case_key, '/', 1) AS case_set,
-            coalesce(concluded, false) AS concluded
-        FROM {{trials}} AS talks JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
-    )"""
-"""Queries up to ``held``: how each of the ``trials`` ended, all that are ``selected`` or those that are ``chosen``."""
-
-_HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
-
-
-_BY_RULE = f"""
-    WITH {BY_EVERY_RULE}, {_LAST.format(trials="selected")}, judged_by AS (
-        SELECT trial_id, format, question_type, model, place,
-            any_value(verdict) FILTER (coalesce(rule, '') NOT IN ('mcq_strict', 'mcq_many')) AS loose,
-            any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_loose') AS strict
-        FROM outcomes GROUP BY ALL
-    ), by_rule AS (
-        SELECT {_HELD}, {BY_STRICT} AS by_strict, 1 AS n
-        FROM judged_by JOIN held USING (trial_id) JOIN runs ON runs.run_id = held.run_id
-    )"""
-
-
-_TALLIED_BY_RULE = f"""
-    WITH {{tallied}}, {_LAST.format(trials="selected")}, by_rule AS (
-        SELECT {_HELD}, by_strict, n FROM tallied WHERE NOT staffed
-        UNION ALL
-        SELECT {_HELD}, false, 1
-        FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)
-    )"""
-
-
+_ENDINGS = f"""
+    SELECT model, split_part(case_key, '/', 1) AS case_set, case_key, dataset, specialty, end_reason,
+        coalesce(concluded, false) AS concluded, doctor_turns
+    FROM chosen JOIN seated USING (run_id) JOIN (SELECT trial_id, trial, end_reason, doctor_turns FROM trials)
+        USING (trial_id)
+    LEFT JOIN {CONCLUDED.format(trials="chosen", which="")} AS lasts USING (trial_id)
+    WHERE NOT staffed ORDER BY place, case_key, trial"""
 _OUTCOMES = """
     SELECT model, format, question_type, split_part(case_key, '/', 1) AS case_set, case_key,
         any_value(dataset) AS dataset, any_value(specialty) AS specialty, end_reason, concluded, by_strict,
@@ -273,7 +314,7 @@ _OUTCOMES = """
         coalesce(sum(n) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable'), 0)::BIGINT
             AS strict_excluded,
         coalesce(sum(n) FILTER (strict = 'refused'), 0)::BIGINT AS strict_refused
-    FROM by_rule
+    FROM counts WHERE NOT staffed
     GROUP BY model, place, format, question_type, case_key, end_reason, concluded, by_strict HAVING answers > 0
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
 

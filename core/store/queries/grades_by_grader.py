@@ -16,8 +16,9 @@ import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Verdict
 from core.store.conditions import FREE_RULES, SEPARATOR, who_judged
+from core.store.queries.answers import UNANSWERED
 from core.store.queries.runs import run_records
-from core.store.selection import IN_ARMS, UNANSWERED, Selection, select
+from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
 
 FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
