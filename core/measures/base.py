@@ -31,7 +31,9 @@ from core.work import Progress, Stop
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
-Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
+Filter = Literal[
+    "run", "models", "cases", "formats", "questions", "datasets", "specialties", "asks_for", "mcq_rule", "pool"
+]
 """What of a ``Selection`` a metric lets one choose."""
 
 
