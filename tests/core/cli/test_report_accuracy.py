@@ -56,7 +56,7 @@ def test_filters_narrow_the_answers_and_the_cases(capsys: pytest.CaptureFixture[
     (row,) = report(capsys, "accuracy", "--formats", "multi_turn", "--specialties", "Neurology")[0]
     assert (row["format"], row["mean"], row["n_cases"]) == ("multi_turn", 0.0, 2)
     assert main(["report", "accuracy", "--questions", "frq"]) == 1
-    assert main(["report", "accuracy", "--formats", "multiturn"]) == 1
+    assert main(["report", "accuracy", "--formats", "multiturn"]) == 2
     assert "choose among vignette, multi_turn" in capsys.readouterr().err
 
 
