@@ -87,7 +87,7 @@ def draw_section(
     draw_result(
         section,
         result,
-        words_of(result, selection),
+        {**words_of(result, selection), **section.words},
         behind=behind,
         charts=charts,
         on_row=on_row,
