@@ -13,7 +13,7 @@ from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.measures.base import Asked, Columns, Positional, Row, counts_in_words, metric
 from core.stats.intervals import wilson
-from core.store.queries.cases import newest_profiles
+from core.store.queries.profiles import newest_profiles
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 

@@ -14,7 +14,7 @@ from core.frameworks.automedic.measures.profile import VALUE
 from core.frameworks.automedic.measures.suitability import judgements, suitable_row
 from core.measures.base import Row
 from core.models.registry import load_registry
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case, conditions_of
 
