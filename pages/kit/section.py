@@ -1,6 +1,7 @@
 """A section of a page: one metric as controls, notes, figure, table, download and the way to the conversations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
@@ -59,13 +60,15 @@ def draw_section(
     name: str = "",
     empty: str = "",
     titled: bool = True,
+    noted: bool = True,
 ) -> Result | None:
     """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
 
     The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
     metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
     the line that was clicked; without it the conversations of the row's condition are opened. ``name`` is the key of
-    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows.
+    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows. A
+    section below another one of the same trials is not ``noted`` again.
     """
     metric = section.metric
     if titled:
@@ -86,7 +89,7 @@ def draw_section(
     behind = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
-        result,
+        result if noted else replace(result, notes=()),
         {**words_of(result, selection), **section.words},
         behind=behind,
         charts=charts,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from pages.quality.care.tables import published_profiles, published_r
 
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.figures.shares import Segment, stacked
 from core.frameworks.automedic.measures.profile import Estimate
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
 from pages.kit.cases import around
-from pages.quality.care.profile import Row, panel, two_lines
-from pages.quality.care.tables import published_profiles, published_r
+from pages.quality.care.charts import two_lines
 
 
 def test_a_panel_has_a_whisker_only_where_there_is_an_interval() -> None:

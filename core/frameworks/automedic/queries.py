@@ -127,7 +127,7 @@ def trial_rows(
         "abrupt_turns": ABRUPT_TURNS,
     }
     table = cursor.execute(_ROWS, parameters).df()
-    in_order = {"model": pd.CategoricalDtype(table["model"].unique())}
+    in_order = {"model": pd.CategoricalDtype(list(table["model"].unique()))}
     return table.astype({**dict.fromkeys(_NAMES, "category"), **in_order})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -129,7 +129,7 @@ def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
         conv, static = (figures[name].estimate for name in PAIRED)
         failures = _failures(label, own)
         accuracy = figures["accuracy"]
-        more = {
+        more: dict[str, Any] = {
             **{name: figures[name].estimate for name in (*PARTS[1:], *PAIRED)},
             "penalty": None if conv is None or static is None else penalty(conv, static),
             "n_items": len(items),
@@ -256,7 +256,7 @@ def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) 
     )
     for measure, (estimate, bounds, n) in measures.items():
         more = {
-            "rule": RULES[trials["question_type"].iat[0]],
+            "rule": RULES[str(trials["question_type"].iat[0])],  # type: ignore[index]
             "n_without": len(items) - n,
             "trials": len(trials),
             "excluded": excluded,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from core.datasets import published
 from core.frameworks.automedic.measures.profile import PARTS, VALUE, Part
@@ -17,31 +18,38 @@ _PARTS: Final[dict[str, Part]] = {
 }  # fmt: skip
 """Section of the published figures → the part that they are of."""
 _MODELS: Final[dict[str, str]] = {"claude_sonnet_4": "Claude Sonnet 4", "llama_3_70b": "LLaMA-3 70B"}
-_SOURCE: Final = "table 3, {n} conversations that experts also rated, MedQA by the text, MedBullets by the table’s note"
+DATASET: Final = "MedQA / MedBullets"
+WORDS: Final = (
+    f"Published ({PAPER}, table 3): 15 conversations of each model that experts also rated; MedQA by the paper’s text, "
+    "MedBullets by the table’s note. No interval is printed."
+)
 
 
-def published_parts() -> Iterator[Row]:
-    """Yield a row for each model of which the paper prints parts, and part; no interval is printed."""
+def published_parts(dataset: str = DATASET) -> Iterator[Row]:
+    """Yield a row for each model of which the paper prints parts, and part; ``dataset`` is the one that labels name."""
     rows = published.rows(publisher("care").name)
     n = next(int(row["value"]) for row in rows if row["metric"] == "n_simulations_rated_per_model")
     for row in rows:
         if part := _PARTS.get(row["section"]):
-            label = {"model": _MODELS[row["model"]], "dataset": "all", "measure": part}
+            label = {"model": _MODELS[row["model"]], "dataset": dataset, "measure": part}
             value = float(row["value"])
-            yield Row(label, value, more={"trials": n}, unit="items", columns=VALUE, source=_SOURCE.format(n=n))
+            yield Row(label, value, more={"trials": n}, unit="items", columns=VALUE, source="table 3")
 
 
-def published_summaries() -> Iterator[Row]:
+def published_summaries(dataset: str = DATASET) -> Iterator[Row]:
     """Yield the same with the parts of a model in one row."""
     by_model: dict[str, dict[str, Row]] = {}
-    for row in published_parts():
+    for row in published_parts(dataset):
         by_model.setdefault(row.label["model"], {})[row.label["measure"]] = row
     for model, rows in by_model.items():
-        more = {**{part: rows[part].estimate for part in PARTS[1:]}, **rows["accuracy"].more}
+        more: dict[str, Any] = {
+            **{part: rows[part].estimate for part in PARTS[1:]},
+            "trials": rows["accuracy"]["trials"],
+        }
         columns = Columns("accuracy", n="n_pairs", excluded="excluded")
-        source = rows["accuracy"].source
-        estimate = rows["accuracy"].estimate
-        yield Row({"model": model, "dataset": "all"}, estimate, more=more, unit="items", columns=columns, source=source)
+        label = {"model": model, "dataset": dataset}
+        accuracy = rows["accuracy"]
+        yield replace(accuracy, label=label, more=more, columns=columns)
 
 
 def published_r() -> float:

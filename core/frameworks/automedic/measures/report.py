@@ -26,7 +26,9 @@ from core.frameworks.automedic.measures.profile import (
     summaries,
     without_blank,
 )
+from core.frameworks.automedic.measures.published import DATASET as PUBLISHED_SET
 from core.frameworks.automedic.measures.published import PAPER, published_parts, published_r, published_summaries
+from core.frameworks.automedic.measures.published import WORDS as PUBLISHED_WORDS
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, CareQuestion, Cause, FailureKind, failures, ratings
 from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
@@ -45,6 +47,7 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "profile": PARTS,
     "accuracies": (*PAIRED, *UNPAIRED),
 }
+_WITH_PUBLISHED = ("parts", "profile", "summary")
 
 
 @metric("care", "run", "models", empty="These trials have nothing of this part to list.", page="quality")
@@ -72,18 +75,22 @@ def report(
     trials = asked.read(read_care, question_type, asked.selection)
     if blank == "excluded":
         trials = without_blank(trials)
-    if published and (part in _MEASURES or part == "summary"):
-        yield from published_summaries() if part == "summary" else published_parts()
-    if trials.empty:
-        if not published:
-            raise AnamnesisError(
-                f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python "
-                f"-m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
-                "--question-type."
-            )
-        return
-    _note_what_counts(asked, trials, question_type)
-    by_dataset = by == "dataset"
+    if trials.empty and not (published and part in _WITH_PUBLISHED):
+        raise AnamnesisError(
+            f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python "
+            f"-m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
+            "--question-type."
+        )
+    if not trials.empty:
+        _note_what_counts(asked, trials, question_type)
+        yield from _rows_of(asked, trials, part, by_dataset=by == "dataset")
+    if published and part in _WITH_PUBLISHED:
+        dataset = "all" if by == "all" else PUBLISHED_SET
+        yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
+
+
+def _rows_of(asked: Asked, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
+    """Yield the rows of a part of the report from ``read_care``'s table."""
     if part in _MEASURES:
         yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
     elif part == "summary":
@@ -129,7 +136,7 @@ def _note_what_counts(asked: Asked, trials: pd.DataFrame, question_type: CareQue
             asked.note(sentence, "high", kind="choice_rules")
     excluded, static = (
         {
-            model: Counter(own.loc[~own[counted], answer].dropna().astype(str))
+            str(model): Counter(own.loc[~own[counted], answer].dropna().astype(str))
             for model, own in trials.groupby("model", observed=True)
         }
         for counted, answer in (("counted", "conv"), ("static_counted", "static"))
@@ -200,8 +207,8 @@ _HEADS: Final[dict[str, str]] = {
     "acc_static": "Whole question",
     "case_key": "Case",
     "items": "Cases",
-    **{name: words[0] for name, words in (PART_WORDS | _QUERY_WORDS).items()},  # type: ignore[operator]
-    **FAILURE_NAMES,
+    **{name: words[0] for name, words in (PART_WORDS | _QUERY_WORDS).items()},
+    **{str(kind): name for kind, name in FAILURE_NAMES.items()},
 }
 _FORMULA: Final = (
     "The paper’s printed formula of the accuracy part is not known to us; what stands here is our choice for what it "
@@ -223,8 +230,9 @@ PROFILE = _section(
     kind="dots",
     series="model",
     place="model",
+    panel="dataset",
     figure="measure",
-    caption=f"{_FORMULA} Published: {PAPER}.",
+    caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
     help=" ".join(f"{name}: {words}" for name, words in PART_WORDS.values()),
 )
@@ -236,7 +244,7 @@ SUMMARY = _section(
     columns=(
         "model", "dataset", *PARTS, *PAIRED, "penalty", "n_items", "n_pairs", "trials", "excluded", "unrated",
     ),
-    help=f"{_FORMULA} Cases: with any trial. With both answers: accuracy rests on these. Excluded: trials that a "
+    help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: accuracy rests on these. Excluded: trials that a "
     "provider’s failure or a refusal broke, or whose answer nobody judged: in no part. Not rated: conversations in "
     "which no rating could be read: not in empathy.",
 )  # fmt: skip
