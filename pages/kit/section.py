@@ -271,7 +271,7 @@ def _draw_chart(
         "series": section.series,
         "place": section.place,
         "panel": section.panel,
-        "axis": section.axis,
+        "axis": section.axis or (title if section.figure else ""),
         "names": dict(names),
         "colours": colours,
     }

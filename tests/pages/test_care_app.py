@@ -62,6 +62,14 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
     return found.set_index(found.columns[0])
 
 
+def figures_of(app: AppTest, model: str) -> dict[str, float]:
+    """Return figure → value of a model, of all tables with a row for each figure."""
+    long = [frame.value for frame in app.dataframe if "Figure" in frame.value.columns]
+    rows = pd.concat([own.rename(columns={"Accuracy": "Value"}) for own in long])
+    rows = rows[rows["Model"] == model]
+    return dict(zip(rows["Figure"], rows["Value"], strict=True))
+
+
 def charts(app: AppTest) -> dict[str, dict]:
     """Return the charts by the title of their x axis."""
     found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
@@ -110,14 +118,18 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
 
 
 def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:
-    app = open_care(care_bounds="true")
+    app = open_care(care_bounds="true")  # an option of 0.4: intervals now always stand in the table of the parts
     found = table(app, "Robustness")
     assert list(found["From"]) == ["this database"] * 2 + ["published, table 3"] * 2
     assert found.loc["Claude Sonnet 4", "Trials"] == 15
     assert pd.isna(found.loc["Claude Sonnet 4", "Cases"])
     # with intervals, of which none is published
-    assert found.loc["openai/b", "Empathy"].startswith("0.933 (")
-    assert found.loc["Claude Sonnet 4", "Empathy"] == "0.852"
+    bounds = table(app, "Low")
+    empathy = bounds[bounds["Figure"] == "Empathy"]
+    assert empathy.loc["openai/b", "Low"] < empathy.loc["openai/b", "Value"] == pytest.approx(14 / 15)
+    assert empathy.loc["Claude Sonnet 4", "Value"] == pytest.approx(0.852)
+    assert pd.isna(empathy.loc["Claude Sonnet 4", "Low"])
+    assert {"After the conversation, all cases that have it", "Whole question"} <= set(figures_of(app, "openai/a"))
     app.toggle(key="care_published").set_value(False).run()
     assert list(table(app, "Robustness").index) == ["openai/a", "openai/b"]
 
@@ -127,12 +139,12 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert trouble(app) == []
     found = table(app, "Robustness")
     assert list(found["Data set"])[:3] == ["ours", "ours", "theirs"]
-    ticks = charts(app)["Accuracy"]["layout"]["yaxis"]["ticktext"]
-    assert ticks[:5] == ["<b>ours</b>", "openai/a", "openai/b", "<b>theirs</b>", "openai/b"]
+    layout = charts(app)["Accuracy"]["layout"]
+    assert layout["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
     app.segmented_control(key="care_how").set_value("normalised").run()
     assert trouble(app) == []
     rows = table(app, "Normalised")
-    accuracy = rows[rows["Part"] == "Accuracy"]
+    accuracy = rows[rows["Figure"] == "Accuracy"]
     # lowest and highest on "ours"; "theirs" has one model, so no scale
     assert list(accuracy["Normalised"]) == [0, 1]
     assert list(accuracy["Data sets in it"]) == [1, 1]
@@ -176,7 +188,7 @@ def test_the_scatter_has_a_mark_for_each_model_and_data_set(open_care: Open) -> 
     assert "r = 0.7547" in text(app)
     app.segmented_control(key="care_line").set_value("group").run()
     assert trouble(app) == []
-    assert list(table(app, "Slope").index) == ["openai", "All models"]
+    assert list(table(app, "Slope").index) == ["All models", "openai"]
 
 
 def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
@@ -195,7 +207,7 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     app.multiselect(key="care_causes").set_value(["early_end"]).run()
     assert list(table(app, "What shows it").index) == ["ours/6"]
     counts = table(app, "Failed in any way").loc["openai/a"]
-    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, 1)
+    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, "1 provider error")
     app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "No conversation here failed" in words(app)
 
@@ -224,7 +236,7 @@ def test_a_conversation_that_does_not_count_is_no_success(database: Path, open_p
     app = open_page("care")
     assert trouble(app) == []
     assert "Excluded, and not counted as wrong: openai/a: 1 provider error, 1 ungraded." in text(app)
-    assert "Answers to the whole question that are left out: openai/a 1 refused." in text(app)
+    assert "Answers to the whole question. Excluded, and not counted as wrong: openai/a: 1 refused." in text(app)
 
 
 def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
@@ -249,11 +261,13 @@ def test_habits_of_conversation(open_care: Open) -> None:
     # turns 4, 5, 5, 1, 2, 0; words a turn 20/4, 36/5, 9/5, 10, 8/2, those outside the tags too; 2 of 17 to the staff
     assert (a["Turns"], a["Words a turn"], a["To the clinical staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
     assert (a["Conversations"], a["Queries"]) == (6, 17)
-    assert (a["Ended: end tag"], a["Ended: cap reached"], a["Ended: no tag"]) == (4, 1, 1)
+    ended = table(app, "Ending").loc["openai/a"].set_index("Ending")["Count"].to_dict()
+    assert (ended["the doctor closed it"], ended["the cap was reached"]) == (4, 1)
     b = table(app, "Asked again").loc["openai/b"]
     # each conversation asks the same four times
     assert b["Asked again"] == pytest.approx(9 / 12)
-    assert "Speaks for others" in table(app, "Asked again").columns
+    misuses = table(app, "Misuse").loc["openai/a"].set_index("Misuse")["Count"]
+    assert (misuses["Speaks for others"], misuses["Words outside the tags"], misuses["Tag inside a tag"]) == (2, 2, 0)
 
 
 def test_a_case_opens_its_conversation(open_care: Open) -> None:
@@ -299,7 +313,7 @@ def test_blank_answers_fail_and_can_be_left_out(
     app.toggle(key="care_without_blank").set_value(True).run()
     row = table(app, "Robustness").iloc[0]
     assert (row["Robustness"], row["After the conversation"], row["Excluded"]) == (1, 1, "1 blank answer")
-    assert "1 blank answer" in text(app)
+    assert "Excluded, and not counted as wrong: openai/a: 1 empty." in text(app)
     assert not trouble(app)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.frameworks.automedic.measures.profile import read_care
+from core.frameworks.automedic.measures.profile import UNREAD, read_care
 from core.frameworks.automedic.measures.report import (
     ACCURACIES,
     CAUSE_WORDS,
@@ -64,8 +64,9 @@ _CAUSES: dict[object, Look] = {
     for cause in causes
 }
 _RATINGS: dict[object, Look] = {
-    1: ("Rating 1", "#B2182B", "white"), 2: ("Rating 2", "#EF8A62", _INK), 3: ("Rating 3", "#D9D9D9", _INK),
-    4: ("Rating 4", "#67A9CF", _INK), 5: ("Rating 5", "#2166AC", "white"), 0: ("No rating read", "#8C8C8C", "white"),
+    "1": ("Rating 1", "#B2182B", "white"), "2": ("Rating 2", "#EF8A62", _INK), "3": ("Rating 3", "#D9D9D9", _INK),
+    "4": ("Rating 4", "#67A9CF", _INK), "5": ("Rating 5", "#2166AC", "white"),
+    UNREAD: ("No rating read", "#8C8C8C", "white"),
 }  # fmt: skip
 _ENDINGS: dict[object, Look] = {
     reason: (END_SHORT[reason], *REASON_COLOUR[reason]) for reason in ("end_tag", "turn_cap", "no_tag")
@@ -147,10 +148,12 @@ def draw_radar(result: Result, shown: Shown) -> None:
 
 def draw_normalised(shown: Shown) -> None:
     """Draw the parts between 0 and 1, as means over data sets."""
-    if all(row.estimate is None for row in shown.result(NORMALISED).figures):
+    rows = shown.result(NORMALISED).figures
+    if all(row.estimate is None for row in rows):
         st.info("There is no scale: normalising needs two models with different figures on the same data set.")
         return
-    shown.draw(NORMALISED, noted=True, titled=False)
+    heads = {**NORMALISED.heads, **{name: dataset_name(name) for name in rows[0].more}}
+    shown.draw(replace(NORMALISED, heads=heads), noted=True, titled=False)
 
 
 def draw_scatter(shown: Shown) -> None:
@@ -203,7 +206,7 @@ def draw_failures(shown: Shown) -> None:
 
 def draw_empathy(shown: Shown) -> None:
     """Draw the distribution of the ratings, the wording that was asked, and the ratings one by one."""
-    if any(row["count"] for row in shown.result(RATINGS).figures if row.label["rating"]):
+    if any(row["count"] for row in shown.result(RATINGS).figures if row.label["rating"] != UNREAD):
         chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
         shown.draw(RATINGS, noted=True, titled=False, charts={"shares": chart})
     draw_ratings(shown.selection, shown.options)

@@ -141,7 +141,7 @@ def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
         }
         bounds = accuracy.low, accuracy.high
         columns = Columns("accuracy", n="n_pairs", excluded="excluded")
-        excluded = _by_verdict(own.loc[~own["counted"], "conv"])
+        excluded = by_verdict(own.loc[~own["counted"], "conv"])
         rows.append(Row(label, accuracy.estimate, *bounds, accuracy.n, excluded, more, unit="items", columns=columns))
     return rows
 
@@ -182,6 +182,7 @@ def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     return rows
 
 
+UNREAD = "not read"
 Counted = Literal["endings", "misuses", "ratings"]
 _COUNTED: dict[Counted, tuple[str, str, str]] = {
     "endings": ("ending", "conversations", "conversations"),
@@ -194,16 +195,16 @@ _COUNTED: dict[Counted, tuple[str, str, str]] = {
 def shares_of(rows: Iterable[Row], counted: Counted) -> Iterator[Row]:
     """Yield a row for each condition of ``habits`` and value of what is ``counted``, such as each ending: its share.
 
-    Ratings end with the conversations in which none could be read, 0.
+    Ratings end with the conversations in which none could be read (``UNREAD``).
     """
     name, whole, unit = _COUNTED[counted]
     for row in rows:
         of = row.more[whole]
         counts = dict(row.more[counted])
         if counted == "ratings":
-            counts[0] = of - sum(counts.values())
+            counts[UNREAD] = of - sum(counts.values())
         for value, count in counts.items():
-            label = {**row.label, name: value}
+            label = {**row.label, name: str(value)}
             share = count / of if of else None
             columns = Columns("share", None, None, n=whole)
             yield Row(label, share, n=of, more={"count": count}, unit=unit, columns=columns)
@@ -251,7 +252,7 @@ def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) 
         "acc_static_all": _mean(static),
     }
     excluded, excluded_static = (
-        counts_in_words(_by_verdict(trials.loc[~trials[counted], answer]))
+        counts_in_words(by_verdict(trials.loc[~trials[counted], answer]))
         for counted, answer in (("counted", "conv"), ("static_counted", "static"))
     )
     for measure, (estimate, bounds, n) in measures.items():
@@ -314,7 +315,8 @@ def penalised_interval(conv: Floats, static: Floats) -> Interval:
     return Interval(float(low) if conv.any() else 0.0, float(high) if conv.min() < 1 else 1.0)
 
 
-def _by_verdict(verdicts: pd.Series) -> dict[str, int]:
+def by_verdict(verdicts: pd.Series) -> dict[str, int]:
+    """Return verdict → how many of these are so, in the order of their names."""
     return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -16,6 +15,7 @@ from core.frameworks.automedic.measures.profile import (
     PARTS,
     UNPAIRED,
     Part,
+    by_verdict,
     failure_shares,
     habits,
     item_rows,
@@ -37,6 +37,7 @@ from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.notes import excluded_note
 from core.models.registry import load_registry
 from core.store.selection import staffed
+from core.words import END
 
 CarePart = Literal[
     "parts", "profile", "summary", "accuracies", "kinds", "failures", "habits", "queries", "endings", "misuses",
@@ -136,7 +137,7 @@ def _note_what_counts(asked: Asked, trials: pd.DataFrame, question_type: CareQue
             asked.note(sentence, "high", kind="choice_rules")
     excluded, static = (
         {
-            str(model): Counter(own.loc[~own[counted], answer].dropna().astype(str))
+            str(model): by_verdict(own.loc[~own[counted], answer])
             for model, own in trials.groupby("model", observed=True)
         }
         for counted, answer in (("counted", "conv"), ("static_counted", "static"))
@@ -230,7 +231,6 @@ PROFILE = _section(
     kind="dots",
     series="model",
     place="model",
-    panel="dataset",
     figure="measure",
     caption=f"{_FORMULA} {PUBLISHED_WORDS}",
     folded=True,
@@ -244,9 +244,9 @@ SUMMARY = _section(
     columns=(
         "model", "dataset", *PARTS, *PAIRED, "penalty", "n_items", "n_pairs", "trials", "excluded", "unrated",
     ),
-    help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: accuracy rests on these. Excluded: trials that a "
-    "provider’s failure or a refusal broke, or whose answer nobody judged: in no part. Not rated: conversations in "
-    "which no rating could be read: not in empathy.",
+    help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: accuracy rests on these. Excluded: "
+    "trials that a provider’s failure or a refusal broke, or whose answer nobody judged: in no part. Not rated: "
+    "conversations in which no rating could be read: not in empathy.",
 )  # fmt: skip
 ACCURACIES = _section(
     "Accuracy after the conversation and on the whole question",
@@ -255,7 +255,7 @@ ACCURACIES = _section(
     series="measure",
     place="model",
     panel="dataset",
-    axis="Accuracy",
+    axis="Share of right answers",
     folded=True,
     words={
         "acc_conv": "After the conversation",
@@ -366,6 +366,7 @@ ENDINGS = _section(
     series="ending",
     axis="Share of conversations",
     folded=True,
+    words={str(reason): words for reason, words in END.items()},
 )
 MISUSES = _section(
     "Messages against the tag protocol",

@@ -277,7 +277,7 @@ def test_shares_of_what_habits_count(trials: pd.DataFrame) -> None:
     endings = {row.label["ending"]: row.estimate for row in shares_of(rows, "endings")}
     assert endings == pytest.approx({"end_tag": 4 / 6, "turn_cap": 1 / 6, "no_tag": 1 / 6})
     ratings = {row.label["rating"]: (row.estimate, row["count"]) for row in shares_of(rows, "ratings")}
-    assert ratings == {rating: (pytest.approx(1 / 6), 1) for rating in (1, 2, 3, 4, 5, 0)}
+    assert ratings == {rating: (pytest.approx(1 / 6), 1) for rating in ("1", "2", "3", "4", "5", "not read")}
     outside = next(row for row in shares_of(rows, "misuses") if row.label["misuse"] == "text_outside")
     assert (outside.estimate, outside.n) == (pytest.approx(2 / 17), 17)
 
