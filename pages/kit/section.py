@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
@@ -9,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
-from core.figures.report import caption_of, chart_of
+from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
@@ -268,9 +269,7 @@ def _draw_chart(
     colours = model_colours([value for value in names if any(row.label.get("model") == value for row in rows)])
     layout: dict[str, Any] = {
         "kind": section.kind,
-        "series": section.series,
-        "place": section.place,
-        "panel": section.panel,
+        **_parts_of(section),
         "axis": section.axis or (title if section.figure else ""),
         "names": dict(names),
         "colours": colours,
@@ -280,7 +279,7 @@ def _draw_chart(
         return chart_of(rows, dark=dark, **layout) if own_chart is None else own_chart(rows, names, dark)
 
     try:
-        if own_chart is None and len(make(False).layout.annotations) > _MOST_PANELS:
+        if own_chart is None and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
             st.caption("Too many panels to draw: the table has all figures.")
             return
     except UsageError:  # a list, or rows of several quantities
@@ -292,6 +291,10 @@ def _draw_chart(
 
     rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
     draw_figure(make, key, title, rests, on_point=take if on_row else None, titled=titled)
+
+
+def _parts_of(section: Section) -> dict[str, str]:
+    return {"series": section.series, "place": section.place, "panel": section.panel}
 
 
 def _draw_table(
@@ -338,13 +341,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
     table = pd.DataFrame(lines)
-    counts = [name for name in table if table[name].map(lambda value: isinstance(value, int) or pd.isna(value)).all()]
-    whole = [name for name in counts if table[name].notna().any() and not table[name].map(_is_bool).any()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+    values = {name: {type(line.get(name)) for line in lines} for name in table}
+    return table.astype(dict.fromkeys((name for name in table if values[name] in ({int}, {int, NoneType})), "Int64"))
 
 
 def _head(name: str) -> str:
