@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from core.case import Case
 from core.datasets.select import cases_of, datasets
-from core.measures.base import Asked, Columns, Positional, Row, counts_in_words, metric
+from core.measures.base import Asked, Columns, Positional, Row, Section, counts_in_words, metric
 from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
 from core.text.profile_rules import profile_by_rule
@@ -50,6 +50,21 @@ def suitable_row(dataset: str, cases: int, words: Sequence[Generated]) -> Row:
     )
 
 
+def reason_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
+    """Yield for each reason, the most frequent first, the share of judged cases that are not suitable for it."""
+    for reason in sorted(counts.reasons, key=lambda reason: -counts.reasons[reason]):
+        cases = counts.reasons[reason]
+        yield Row(
+            {"dataset": dataset, "reason": reason},
+            cases / counts.n,
+            *wilson(cases, counts.n),
+            counts.n,
+            more={"cases": cases},
+            unit="judged cases",
+            columns=Columns("share", n="n_judged"),
+        )
+
+
 def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
     """Yield for each field of a profile the share of suitable cases whose source says it, with Wilson's interval."""
     for shares in counts.fields:
@@ -73,7 +88,10 @@ def report_suitability(
     asked: Asked,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
     by_rule: Annotated[bool, "Judge by rule the cases that have no profile."] = False,
-    part: Annotated[Literal["reasons", "fields"], "Share of suitable cases and reasons, or fields."] = "reasons",
+    part: Annotated[
+        Literal["reasons", "each_reason", "fields"],
+        "Share of suitable cases and reasons in one row, a row for each reason, or fields.",
+    ] = "reasons",
 ) -> Iterator[Row]:
     """Report how many cases of a data set can be played as consultations, and which fields their profiles fill."""
     with asked.store.read() as cursor:
@@ -84,4 +102,30 @@ def report_suitability(
         if words and part == "reasons":
             yield suitable_row(name, len(cases), words)
         elif words:
-            yield from field_rows(name, coverage(words))
+            yield from (reason_rows if part == "each_reason" else field_rows)(name, coverage(words))
+
+
+REASONS = Section(
+    "Why cases are not suitable",
+    report_suitability,
+    {"part": "each_reason"},
+    kind="reasons",
+    series="reason",
+    axis="Share of the cases that were looked at",
+    columns=("reason", "cases", "share", "ci_low", "ci_high", "meaning"),
+    folded=True,
+    page="data",
+)
+FIELDS = Section(
+    "What the profiles say",
+    report_suitability,
+    {"part": "fields"},
+    kind="fields",
+    series="field",
+    axis="Share of the suitable cases",
+    columns=("field", "present", "imputed", "absent", "n_suitable"),
+    heads={"present": "Present", "n_suitable": "Suitable cases"},
+    folded=True,
+    page="data",
+)
+SECTIONS = (REASONS, FIELDS)
