@@ -341,8 +341,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
     table = pd.DataFrame(lines)
-    values = {name: {type(line.get(name)) for line in lines} for name in table}
-    return table.astype(dict.fromkeys((name for name in table if values[name] in ({int}, {int, NoneType})), "Int64"))
+    types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
+    return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
 
 
 def _head(name: str) -> str:

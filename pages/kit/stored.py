@@ -22,7 +22,7 @@ from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query
 
-CARED_FOR = tuple(sorted(one.name for one in frameworks().values() if one.usual.report == "care"))
+CARED_FOR = frozenset(one.name for one in frameworks().values() if one.usual.report == "care")
 """The frameworks that are reported under CARE, by name; how a history was taken is measured of the others."""
 
 
@@ -60,7 +60,7 @@ def scores(
 
 @cached_query()
 def conditions(
-    case_set: str | None = None, frameworks: tuple[str, ...] | None = None, *, pooled: bool = False
+    case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
 ) -> list[Condition]:
     """Return the conditions that figures show, by doctor, the newest first."""
     case_sets = None if case_set is None else (case_set,)

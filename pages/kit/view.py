@@ -259,8 +259,8 @@ def ask_statistics() -> Statistics:
 def names_on(selection: Selection) -> dict[str, str]:
     """Return condition → its name as pages show it, of all that the controls offer on a selection's case sets."""
     case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    under = tuple(selection.frameworks) if selection.frameworks else None
-    return unique_names((one.name for one in conditions(case_set, under, pooled=selection.pooled)), case_set)
+    behind = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+    return unique_names((condition.name for condition in behind), case_set)
 
 
 def in_words(selection: Selection) -> str:

@@ -16,7 +16,7 @@ from pages.kit.controls import choose, choose_several
 from pages.kit.look import plain
 from pages.kit.names import model_name, natural
 from pages.kit.section import section_result, table_of, words_of
-from pages.kit.stored import CARED_FOR, case_conversations, conditions, run_casts, runs_behind
+from pages.kit.stored import case_conversations, conditions, run_casts, runs_behind
 
 _PROMPT = "empathy"
 _REFERENCE = "reference/"
@@ -128,7 +128,7 @@ def draw_cases(selection: Selection, options: Mapping[str, Any]) -> None:
     case = _choose(ITEMS, own, names, [line["case_key"] for line in own], "care_case", columns)
     if case is None:
         return
-    talks = case_conversations(runs_behind(conditions(frameworks=CARED_FOR), model), case["case_key"])
+    talks = case_conversations(runs_behind(conditions(frameworks=selection.frameworks), model), case["case_key"])
     if talks:
         note = f"**{plain(names[model])}**"
         draw_conversation(choose_trial(talks, "care_trial").trial_id, "care", draw_answers_of, note=note)

@@ -30,7 +30,7 @@ from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, Care
 from core.frameworks.base import publisher
 from core.measures.base import Result, Row, Section
 from core.measures.choice_rules import RULE_WORDS
-from core.store.selection import Selection, case_groups_played
+from core.store.selection import Selection, case_groups_played, staffed
 from pages.kit.cached import ask, read
 from pages.kit.cases import forget
 from pages.kit.controls import choose
@@ -39,7 +39,7 @@ from pages.kit.look import END_SHORT, REASON_COLOUR, counted
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.section import draw_section, section_result, words_of
-from pages.kit.stored import CARED_FOR, conditions, run_casts
+from pages.kit.stored import conditions, run_casts
 from pages.kit.view import Offer, ask_selection, in_order
 from pages.quality.care.charts import Look, radar_chart, scatter_chart, shares_chart
 from pages.quality.care.conversations import draw_cases, draw_failed, draw_ratings
@@ -88,11 +88,10 @@ class Shown:
     options: Mapping[str, Any]
     rests: str = ""
 
-    def draw(self, section: Section, *, noted: bool = False, caption: bool = True, **drawn: Any) -> Result | None:
+    def draw(self, section: Section, *, noted: bool = False, **drawn: Any) -> Result | None:
         """Draw a section; ``drawn`` are arguments of ``draw_section``."""
         options = {**self.options, **drawn.pop("options", {})}
-        if caption:
-            section = replace(section, caption=" ".join(filter(None, [self.rests, section.caption])))
+        section = replace(section, caption=" ".join(filter(None, [self.rests, section.caption])))
         name = f"care_{section.options['part']}"
         return draw_section(section, self.selection, options=options, name=name, noted=noted, **drawn)
 
@@ -193,10 +192,9 @@ def draw_failures(shown: Shown) -> None:
         return
 
     def take(row: Row) -> None:
-        if "cause" in row.label:
-            st.session_state["care_failed_models"] = [row.label["model"]]
-            st.session_state["care_causes"] = [row.label["cause"]]
-            forget("care_failure")
+        st.session_state["care_failed_models"] = [row.label["model"]]
+        st.session_state["care_causes"] = [row.label["cause"]]
+        forget("care_failure")
 
     chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
     shown.draw(KINDS, noted=True, titled=False, charts={"shares": chart}, on_row=take)
@@ -243,7 +241,7 @@ _TABS = {
 def draw_care() -> None:
     """Draw the page, or the published figures and what to do if nothing is stored."""
     offers = {question: offer for question in RULES if (offer := _offer(question)).models}
-    everything = Selection(frameworks=CARED_FOR)
+    everything = Selection(frameworks=tuple(staffed()))
     if not offers:
         care = publisher("care")
         say_how_to_begin(
@@ -290,7 +288,7 @@ def _offer(question: CareQuestion) -> Offer:
     """Return what the conversations of runs that ask this question can be narrowed by."""
     arms = {f"{form}:{question}" for form in ("vignette", "multi_turn")}
     asking = {run.run_id for run in run_casts() if arms & {":".join(arm) for arm in run.arms}}
-    behind = [one for one in conditions(frameworks=CARED_FOR) if asking.intersection(one.runs)]
+    behind = [one for one in conditions(frameworks=tuple(staffed())) if asking.intersection(one.runs)]
     groups = ask(case_groups_played)
     played = [groups[data_set] for data_set in {one.newest.data_set for one in behind} if data_set in groups]
     return Offer(
