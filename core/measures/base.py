@@ -111,8 +111,8 @@ class Columns(NamedTuple):
     """Under which names a row's numbers are printed; ``None`` where they are not, or stand among the label's."""
 
     estimate: str = "mean"
-    low: str = "ci_low"
-    high: str = "ci_high"
+    low: str | None = "ci_low"
+    high: str | None = "ci_high"
     n: str | None = "n_cases"
     excluded: str | None = None
 
@@ -206,10 +206,8 @@ class Row:
         """
         names = self.columns
         label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
-        found = {**label, names.estimate: self.estimate, names.low: self.low, names.high: self.high}
-        if names.n is not None:
-            found[names.n] = self.n
-        found |= self.more
+        numbers = ((names.estimate, self.estimate), (names.low, self.low), (names.high, self.high), (names.n, self.n))
+        found = {**label, **{name: number for name, number in numbers if name is not None}, **self.more}
         if names.excluded is not None:
             found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
         return found
@@ -356,8 +354,9 @@ class Section:
     ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
     head of its column; ``caption`` is what else a figure rests on.
 
-    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
-    opens on a click. A module of measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
+    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names, ``words`` the values of
+    labels in words; ``folded``: the table opens on a click. A module of measures lists its sections as ``SECTIONS``;
+    ``page`` is where they are shown.
     """
 
     title: str
@@ -372,6 +371,7 @@ class Section:
     axis: str = ""
     caption: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""

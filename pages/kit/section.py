@@ -1,6 +1,8 @@
 """A section of a page: one metric as controls, notes, figure, table, download and the way to the conversations."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
@@ -59,13 +61,15 @@ def draw_section(
     name: str = "",
     empty: str = "",
     titled: bool = True,
+    noted: bool = True,
 ) -> Result | None:
     """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
 
     The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
     metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
     the line that was clicked; without it the conversations of the row's condition are opened. ``name`` is the key of
-    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows.
+    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows. A
+    section below another one of the same trials is not ``noted`` again.
     """
     metric = section.metric
     if titled:
@@ -86,8 +90,8 @@ def draw_section(
     behind = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
-        result,
-        words_of(result, selection),
+        result if noted else replace(result, notes=()),
+        {**words_of(result, selection), **section.words},
         behind=behind,
         charts=charts,
         on_row=on_row,
@@ -266,7 +270,7 @@ def _draw_chart(
     layout: dict[str, Any] = {
         "kind": section.kind,
         **_parts_of(section),
-        "axis": section.axis,
+        "axis": section.axis or (title if section.figure else ""),
         "names": dict(names),
         "colours": colours,
     }
@@ -337,13 +341,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
     table = pd.DataFrame(lines)
-    counts = [name for name in table if table[name].map(lambda value: isinstance(value, int) or pd.isna(value)).all()]
-    whole = [name for name in counts if table[name].notna().any() and not table[name].map(_is_bool).any()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+    types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
+    return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
 
 
 def _head(name: str) -> str:
