@@ -268,7 +268,7 @@ def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
     told = words(app).replace("\\", "")
     assert "openai/a 1, openai/b 1" in told
-    assert "What patients withhold and invent no rule decides" in told
+    assert "what patients withhold and invent no rule decides" in told
     assert "recall asked 0.38 (37 of 98)" in told
     former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
     assert trouble(former) == []

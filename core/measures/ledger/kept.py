@@ -265,12 +265,13 @@ def report(
         with asked.progress("conversations") as show:
             measure_missing(asked.store, LEDGER, asked.selection, progress=show)
     with asked.store.read() as cursor:
-        if part == "topics":
-            yield from (
-                row for row in topic_rows(topic_sums(cursor, LEDGER, asked.selection)) if mark in (None, row["mark"])
-            )
-            return
         sums = talk_sums(cursor, LEDGER, asked.selection)
+        if part == "topics":
+            rows = topic_rows(topic_sums(cursor, LEDGER, asked.selection))
+            yield from (row for row in rows if mark is None or row["mark"] == mark)
+            if rows:
+                asked.note(_rests_on(talk_rows(sums), asked.name), kind="excluded")
+            return
         if part == "conversations":
             yield from talk_rows(sums)
             return
