@@ -57,7 +57,7 @@ def draw_endings() -> None:
     if not reasons.rows:
         st.info(_NOTHING, icon=":material/filter_alt_off:")
         return
-    names = {**names_on(selection), **END_SHORT}
+    names: dict[str, str] = {**names_on(selection), **dict(END_SHORT.items())}
     draw_result(
         replace(REASONS, caption=about),
         reasons,

@@ -74,8 +74,11 @@ def draw_rates(selection: Selection, kinds: Sequence[Kind], names: Mapping[By, M
     if len({group_of(row) for row in rows}) > _MANY and with_hit:
         names_of_kinds = {kind: ABOUT[kind].name for kind in with_hit}
         shown = [choose("Kind in the figure", with_hit, "patients_kind_shown", names=names_of_kinds, width=320)]
+    title = ": ".join(filter(None, [RATES.title, ", ".join(ABOUT[kind].name.lower() for kind in shown)]))
     draw_result(
-        replace(RATES, kind="rates" if with_hit else "table", caption=_rests_on(rows, shown, pooled=pooled)),
+        replace(
+            RATES, title=title, kind="rates" if with_hit else "table", caption=_rests_on(rows, shown, pooled=pooled)
+        ),
         replace(result, rows=rows),
         {**words_of(result, selection), **_words(result.figures), **names.get(by, {})},
         name="patients_rates",
