@@ -116,6 +116,8 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
+DIFFERENCES = ("difference", "change")
+"""Names under which an estimate is itself a difference between two figures."""
 _LARGEST_EFFECT = 50.0
 """Standard deviations up to which a detectable difference is looked for: two cases need that many."""
 
@@ -358,7 +360,8 @@ class Section:
     head of its column; ``caption`` is what else a figure rests on.
 
     ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
-    opens on a click. A module of measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
+    opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
+    measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
     """
 
     title: str
@@ -373,6 +376,7 @@ class Section:
     axis: str = ""
     caption: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""
