@@ -29,8 +29,8 @@ from core.measures.experts.reviewing import ReviewState, states
 from core.measures.graders.agreement import Judged, common_agreement, flip_rates, pair_agreements, read_judged
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.graders import Wanted, differences
+from core.store.queries.answers import CaseScore
+from core.store.queries.grades_by_grader import Wanted, differences
 from core.store.selection import Selection
 
 PANEL = "panel"
