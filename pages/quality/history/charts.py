@@ -118,9 +118,9 @@ def _group_words(label: Mapping[str, int], sizes: Mapping[int, int]) -> str:
 
 
 def shares(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
-    """Draw the differences of what lies between 0 and 1: lengths have no place on that axis."""
-    between = [row for row in rows if row.label["measure"] not in LENGTHS]
-    return chart_of(between, kind="dots", place="measure", axis="Difference", names=names, dark=dark)
+    """Draw the differences of what lies between 0 and 1, on more than one case: lengths have no place on that axis."""
+    between = [row for row in rows if row.label["measure"] not in LENGTHS and (row.n or 0) > 1]
+    return chart_of(between or rows, kind="dots", place="measure", axis="Difference", names=names, dark=dark)
 
 
 def _models(rows: Iterable[Row], names: Names) -> dict[str, str]:

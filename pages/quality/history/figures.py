@@ -78,7 +78,7 @@ def draw_course(selection: Selection) -> None:
     conversations = read(read_history, replace(selection, mcq_rule="usual"))
     sizes = {group["group"]: len(cases) for group, cases in item_groups(conversations)}
     name, meaning = MEASURE[measure]
-    section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", caption=f"{BY_ITEMS.caption} {meaning}")
+    section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
     chart = groups_of(measure, sizes)
     empty = "No case in scope has items."
     draw_section(section, selection, charts={"groups": chart}, name=f"history_groups_{measure}", empty=empty)

@@ -31,7 +31,7 @@ from pages.kit.controls import choose
 from pages.kit.jobs import draw_missing
 from pages.kit.look import badge, plain
 from pages.kit.names import dataset_name, natural
-from pages.kit.notes import basis
+from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin
 from pages.kit.stored import case_conversations, reading, runs_behind
@@ -50,6 +50,7 @@ def draw_cases(selection: Selection) -> None:
     table = read(read_doctors, selection)
     names = {model: name for model, name in names_on(selection).items() if (table["model"] == model).any()}
     doctor = choose("Doctor", list(names), "history_doctor", names=names)
+    draw_notes(notes_on(basis(selection), {doctor: names[doctor]}, compared=False))
     table = table[table["model"] == doctor]
     cases = table.iloc[sorted(range(len(table)), key=lambda place: natural(str(table["case_key"].iloc[place])))]
     own = pd.DataFrame(

@@ -44,7 +44,6 @@ def draw_solving(selection: Selection) -> None:
         name = _solver_names([solver])[solver]
         section = replace(ACCURACY, caption=f"{name}. {ACCURACY.caption}")
         draw_section(section, selection, options=solver._asdict(), on_row=_take, name="history_curve_accuracy")
-        st.caption("A click on a point lists the answers behind it.")
         _draw_answers(selection, solver)
     if draw_job(Solving, "history_solving"):
         return

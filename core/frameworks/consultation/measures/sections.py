@@ -53,6 +53,7 @@ _WORDS: Final[dict[str, str]] = {
     **{str(topic): topic.capitalize() for topic in TOPICS},
     "per_cent": _DONE,
 }
+_OPENING: Final = "0 % is the patient’s opening alone."
 _STORED: Final = {"stored": True}
 _MEAN: Final = ("mean", "ci_low", "ci_high", "n_cases")
 _HEADS: Final = {
@@ -68,7 +69,8 @@ FIGURES = Section(
     summary.report,
     {**_STORED, "part": "measures"},
     kind="reached",
-    caption="Accuracy of the task against patient recall, by doctor. A dashed line marks who answers without a "
+    caption="Accuracy of the task against patient recall, by doctor.",
+    help="Accuracy of the task against patient recall, by doctor. A dashed line marks who answers without a "
     "conversation; open circles are published.",
     heads=_HEADS,
     columns=("model", "measure", *_MEAN, "n_conversations", "n_without", "n_excluded"),
@@ -81,7 +83,9 @@ UNCOVERED = Section(
     summary.report,
     {**_STORED, "part": "uncovered"},
     kind="thirds",
-    caption="Only conversations whose answer to the question with choices counts are here.",
+    caption="Thirds of all these conversations by patient recall.",
+    help="Thirds of all these conversations by patient recall, of which the first uncovered least. Numbers on the bars "
+    "are conversations. Only those whose answer to the question with choices counts are here.",
     heads={
         **_HEADS,
         "recall_from": "Patient recall from",
@@ -115,8 +119,8 @@ CURVES = Section(
     series="model",
     place="per_cent",
     figure="measure",
-    caption="0 % is the patient’s opening alone. Bands are 95 % intervals over cases. F1 at a share is the mean of "
-    "each conversation’s own.",
+    caption=_OPENING,
+    help=f"{_OPENING} Bands are 95 % intervals over cases. F1 at a share is the mean of each conversation’s own.",
     heads=_HEADS,
     columns=("model", "measure", "per_cent", *_MEAN),
     words=_WORDS,
@@ -130,8 +134,9 @@ ACCURACY = Section(
     series="model",
     place="per_cent",
     axis="Accuracy",
-    caption="The solver is shown the beginning of each conversation, 0 % is the patient’s opening alone. Means over a "
-    "case’s answers, then over cases.",
+    caption=f"The solver is shown the beginning of each conversation. {_OPENING} Means over a case’s answers, then "
+    "over cases.",
+    help="A solver is shown the beginning of each conversation. A click on a point lists the answers behind it.",
     heads={**_HEADS, "n_missing": "Not asked"},
     columns=("model", "per_cent", *_MEAN, "n_conversations", "excluded", "n_missing"),
     words=_WORDS,
@@ -143,7 +148,7 @@ ORDER = Section(
     summary.report,
     {**_STORED, "part": "order"},
     kind="order",
-    caption="Topics of the cases’ items, the earliest on top. Left: where in the dialogue the patient first tells one, "
+    help="Topics of the cases’ items, the earliest on top. Left: where in the dialogue the patient first tells one, "
     "over the conversations where that happens. Right: in which share of the conversations it does.",
     heads={
         **_HEADS,
@@ -164,7 +169,7 @@ BY_ITEMS = Section(
     summary.report,
     {**_STORED, "part": "groups"},
     kind="groups",
-    caption="Three equal groups of the cases by their number of items.",
+    help="Three equal groups of the cases in scope by their number of items.",
     heads={**_HEADS, "group": "Cases with", "least_items": "Items from", "most_items": "Items to"},
     columns=("model", "group", "least_items", "most_items", "measure", *_MEAN),
     words=_WORDS,
@@ -177,8 +182,9 @@ CHANGE = Section(
     {**_STORED, "part": "change"},
     kind="shares",
     axis="Difference",
-    caption="Paired by case; smoothed intervals, p by the sign-flip test. Turns, questions and words are numbers and "
-    "not in the chart.",
+    caption="Paired by case; smoothed intervals, p by the sign-flip test.",
+    help="Paired by case; smoothed intervals, p by the sign-flip test over cases in pairs. Turns, questions and words "
+    "are numbers and not in the chart.",
     columns=("measure", "after", "before", "change", "ci_low", "ci_high", "p", "p_holm", "p_bh", "p_none", "n_cases"),
     heads=_HEADS,
     words=_WORDS,
