@@ -21,7 +21,7 @@ from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
-from pages.kit.figures import draw_what_stands_behind
+from pages.kit.figures import draw_conditions, draw_what_differs
 from pages.kit.look import STARS
 from pages.kit.names import model_name
 from pages.kit.notes import basis, draw_notes
@@ -46,9 +46,10 @@ def draw_overview(selection: Selection) -> None:
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)
-    draw_doctors(result.figures, names_on(selection), basis(selection).conditions, bounds=bounds)
-    models = {row.label["model"] for row in result.figures if not row.source}
-    draw_what_stands_behind(models, selection, "these doctors")
+    behind = basis(selection).conditions
+    draw_doctors(result.figures, names_on(selection), behind, bounds=bounds)
+    models = {row.label["model"] for row in result.figures}
+    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, behind)
     draw_section(FIGURES, selection, options=options, charts={"reached": reached}, name="history_reached")
     empty = "No answer to the question with its choices counts after these conversations yet."
     draw_section(UNCOVERED, selection, charts={"thirds": thirds}, name="history_uncovered", empty=empty)
@@ -115,7 +116,7 @@ def draw_comparison(selection: Selection) -> None:
         section, compared, options={"correction": correction}, charts={"shares": shares}, name="history_differences"
     )
     st.caption(f"Colour: p ≤ .05 after {LABELS[correction]}. {STARS}.")
-    draw_what_stands_behind({first, second}, compared, "these two")
+    draw_what_differs({model: names[model] for model in (first, second)}, basis(compared).conditions, "these two")
 
 
 def draw_patients(selection: Selection) -> None:
