@@ -144,7 +144,9 @@ def _draw_form(selection: Selection) -> None:
     if problem := seat_problem(CastNames("reference", solver=solver, grader=grader), address, known.name):
         st.warning(plain(problem), icon=":material/key:")
         return
-    runs = tuple(run for condition in basis(selection).conditions for run in condition.runs)
+    chosen = selection.conditions
+    behind = [one for one in basis(selection).conditions if chosen is None or one.name in chosen]
+    runs = tuple(run for condition in behind for run in condition.runs)
     talks = replace(selection, conditions=None, mcq_rule="usual", runs=runs)
     job = Solving(solver, talks, question, grader, limit=int(limit), base_url=address)
     draw_start(job, "Ask the solver", "quiz", "history_solving_begin", budget)
