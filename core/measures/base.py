@@ -118,6 +118,8 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
+DIFFERENCES = ("difference", "change")
+"""Names under which an estimate is itself a difference between two figures."""
 
 
 @dataclass(frozen=True)
@@ -359,9 +361,9 @@ class Section:
     ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
     head of its column; ``caption`` is what else a figure rests on.
 
-    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names, ``words`` the values of
-    labels in words; ``folded``: the table opens on a click. A module of measures lists its sections as ``SECTIONS``;
-    ``page`` is where they are shown.
+    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
+    opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
+    measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
     """
 
     title: str
