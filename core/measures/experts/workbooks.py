@@ -27,15 +27,8 @@ from core.datasets.published import RELEASE_DATASETS
 from core.datasets.readers.files import BROKEN_BOOK, check_workbook_size
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
-from core.measures.experts.adjudication import (
-    IMPORTED,
-    RELEASE,
-    CaseCount,
-    CountAgreement,
-    Decision,
-    count_agreement,
-    decide,
-)
+from core.measures.base import Row as Figure
+from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
 from core.measures.experts.reviewing import states
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
@@ -160,11 +153,14 @@ class GradedCase:
 
 @dataclass(frozen=True)
 class GraderOfRelease:
-    """The release's grader against its experts: ``lacking`` says why the comparison cannot be computed."""
+    """The release's grader against its experts by counts of right trials: the figures, or why there are none.
+
+    Its experts annotated ``annotated`` cases, and gave ``counted`` of them a count.
+    """
 
     annotated: int
     counted: int
-    found: CountAgreement | None
+    rows: Sequence[Figure] = ()
     lacking: str = ""
 
 
@@ -189,28 +185,29 @@ def grader_of_release(store: Store) -> GraderOfRelease:
         return GraderOfRelease(
             len(cases),
             len(counted),
-            None,
+            (),
             "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed "
             "figure cannot be computed from it.",
         )
-    return GraderOfRelease(len(cases), len(counted), count_agreement(counts_beside(counted, run)))
+    counts = counts_by_case(counted, run).values()
+    return GraderOfRelease(len(cases), len(counted), count_agreement(GRADED_MODEL, counts))
 
 
-def counts_beside(cases: Sequence[GradedCase], run: ReleasedRun) -> list[CaseCount]:
-    """Return the counts of experts and grader on the cases that both have."""
+def counts_by_case(cases: Sequence[GradedCase], run: ReleasedRun) -> dict[str, Counts]:
+    """Return case → counts of experts and grader, of the cases that both have."""
     by_id = {case.case_key.rpartition("_")[2]: case.case_key for case in run.cases}
     rest = [
         case.case_key
         for case in sorted(run.cases, key=lambda case: case.position)
         if case.dataset == RELEASE_DATASETS["medqa_usmle"] and case.specialty == "Dermatology"
     ]
-    found = []
+    found: dict[str, Counts] = {}
     for case in cases:
         place = case.number - _OWN_ID
         key = by_id.get(str(case.number)) if place < 0 else rest[place] if place < len(rest) else None
         counts = run.counts.get((_ARM, key)) if key else None
         if key and counts and case.right is not None:
-            found.append(CaseCount(key, case.right, counts[0], case.trials))
+            found[key] = (case.right, counts[0], case.trials)
     return found
 
 
