@@ -35,8 +35,8 @@ from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
-from core.store.queries.conversations import conversations
-from core.store.runs import runs
+from core.store.queries.runs import runs
+from core.store.queries.trials import conversations
 from core.store.selection import Selection
 
 RUNS, CASES, TRIALS, COPIES = (2, 24, 1, 2) if SMOKE else (10, 200, 5, 5)

@@ -93,7 +93,7 @@ def _beside_rouge_score() -> None:
 
     from core.frameworks.consultation.measures.history_taking import inquiry_of
     from core.store.database import Store
-    from core.store.queries.failures import dialogues
+    from core.store.queries.utterances import dialogues
     from core.text.rouge import repetition, tokens
 
     with Store().read() as cursor:

@@ -41,7 +41,7 @@ def _grow() -> None:
 
 def _measure() -> None:
     from core.store.database import Store
-    from core.store.queries.conversations import conversation_ids, conversations, count_conversations
+    from core.store.queries.trials import conversation_ids, conversations, count_conversations
     from core.store.selection import Selection
 
     with Store().read() as cursor:

@@ -17,10 +17,10 @@ from pathlib import Path
 from core.measures.experts.reviewing import comment, record
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.reviews import add_review, reviews
+from core.store.queries.runs import run_records
+from core.store.queries.trials import Conversation, conversations
 from core.store.review_records import Review, ReviewItem, ReviewPlan
-from core.store.runs import run_records
 from core.store.sample import PACKED, pack
 from core.store.selection import Selection
 

@@ -12,8 +12,8 @@ from core.measures.accuracy import printed_twice, published_rows
 from core.measures.missing import begin_all, count_missing, measuring_all, seconds_for
 from core.measures.registry import measures
 from core.store.database import Store
-from core.store.queries.conversations import conversations
-from core.store.runs import RunProgress
+from core.store.queries.runs import RunProgress
+from core.store.queries.trials import conversations
 from core.store.sample import SAMPLE, take_away, take_in
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at

@@ -26,7 +26,7 @@ from core.live.start import all_unfinished, first_model, one_case, side_by_side,
 from core.models.register import own_names
 from core.persona import label as persona_label
 from core.persona import parse_persona
-from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from core.words import arm_explained
 from pages.kit.cached import ask

@@ -20,7 +20,7 @@ from core.measures.memorisation import (
     with_and_without,
 )
 from core.store.conditions import doctor_of
-from core.store.queries.cases import StoredCompletion, completions
+from core.store.queries.completions import StoredCompletion, completions
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several

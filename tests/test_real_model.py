@@ -31,7 +31,7 @@ from core.models.fetch import get
 from core.models.register import Entry, add
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.transcripts import transcripts
+from core.store.queries.trials import transcripts
 from tests.support.browsing import visiting
 from tests.support.dashboard import Dashboard, settle
 from tests.support.talking import ask

@@ -22,7 +22,7 @@ from core.knowledge.base import knowledge
 from core.models.registry import Registry, load_registry
 from core.questions import ASKS_FOR
 from core.store.database import Store
-from core.store.runs import runs
+from core.store.queries.runs import runs
 
 app = typer.Typer(help="Check the set-up, or cases.", rich_markup_mode=None)
 

@@ -16,7 +16,8 @@ from core.export.document import MOST, document_of
 from core.export.forms import FORMS
 from core.export.run_report import report_of
 from core.spreadsheets import inert_table
-from core.store.queries.transcripts import results, transcripts
+from core.store.queries.answers import results
+from core.store.queries.trials import transcripts
 
 
 def export_conversation(

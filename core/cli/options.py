@@ -34,7 +34,7 @@ from core.stats.corrections import format_p, stars
 from core.store.conditions import SEPARATOR, doctor_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import run_ids, stored_names
+from core.store.queries.runs import run_ids, stored_names
 from core.store.selection import Selection
 from core.words import money
 

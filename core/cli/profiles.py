@@ -12,7 +12,7 @@ from core.cli.options import folded_store
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.jobs.profiling import Profiling
-from core.store.queries.cases import newest_profiles
+from core.store.queries.profiles import newest_profiles
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import own_profile
 

@@ -58,10 +58,10 @@ from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
-from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
-from core.store.runs import RunProgress, run_records
-from core.store.runs import header_of as header_of_run
-from core.store.runs import runs as stored_runs
+from core.store.queries.run_labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.runs import RunProgress, run_records
+from core.store.queries.runs import header_of as header_of_run
+from core.store.queries.runs import runs as stored_runs
 
 Workers = Annotated[
     int | None,

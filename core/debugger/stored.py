@@ -15,8 +15,10 @@ from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case, contents
-from core.store.queries.transcripts import release_prompts, stored_trial, trial_events, trials_about
-from core.store.runs import RunProgress, first_cases, header_of, run_records, runs
+from core.store.queries.releases import release_prompts
+from core.store.queries.run_cases import first_cases
+from core.store.queries.runs import RunProgress, header_of, run_records, runs
+from core.store.queries.trials import stored_trial, trial_events, trials_about
 
 AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 """Specialty → the name that the release has for it."""

@@ -23,8 +23,9 @@ from core.measures.provenance import UNKNOWN
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case as stored_case
-from core.store.queries.transcripts import StoredTrial, latest_grades, stored_trials, trial_events
-from core.store.runs import Run
+from core.store.queries.grades import latest_grades
+from core.store.queries.runs import Run
+from core.store.queries.trials import StoredTrial, stored_trials, trial_events
 
 MOST = 4
 """Conversations that fit beside one another."""

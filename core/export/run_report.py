@@ -14,8 +14,8 @@ from core.frameworks.casting import STORED_SEATS
 from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import accuracy
 from core.store.database import Store
-from core.store.queries.labels import Label, labels
-from core.store.runs import runs
+from core.store.queries.run_labels import Label, labels
+from core.store.queries.runs import runs
 from core.store.selection import Selection
 from core.words import FORMAT, QUESTION_TYPE, ROLE, VERDICT
 

@@ -89,6 +89,9 @@ def chart_of(
     if place not in others and (place not in count or place == series):
         place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
     between = [name for name in others if name != place]
+    if panel in between:  # what a panel settles (the rule that its question type has) tells nothing next to it
+        settled = {name: len({(row.label.get(panel), row.label.get(name)) for row in known}) for name in between}
+        between = [name for name in between if name == panel or settled[name] > count[panel]]
     values = _values(known, place)
     unit_of = {value: _unit_of([row for row in known if row.label.get(place) == value]) for value in values}
     free = {"a share", "number"} <= set(unit_of.values()) and not between and series != place
@@ -234,6 +237,8 @@ def _values(rows: Sequence[Row], name: str) -> list[Any]:
 
 
 def _unit_of(rows: Sequence[Row]) -> Literal["signed", "number", "a share"]:
+    if rows[0].columns.estimate == "difference":
+        return "signed"
     bounds = [bound for row in rows for bound in (row.estimate, row.low, row.high) if bound is not None]
     if min(bounds) < -_SLACK:
         return "signed"

@@ -33,7 +33,7 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.queries.cases import StoredCompletion, completed, completions
+from core.store.queries.completions import StoredCompletion, completed, completions
 
 _SPARE = 3
 """Tokens a word that a reply may take before it is cut off."""

@@ -28,7 +28,7 @@ from core.agents.parts import instruction_part
 from core.case import Case
 from core.measures.patients.rules import replies_of
 from core.prompts import PromptPack, load_pack
-from core.store.queries.patients import JudgedTerm
+from core.store.queries.patient_judgements import JudgedTerm
 from core.text.facts import AtomicFact
 
 T = TypeVar("T")

@@ -25,9 +25,11 @@ from core.models.prices import total
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.queries.facts import Judge, TalkToJudge, Which, all_facts_saved, fact_judgement_row, talks_to_judge
-from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.patients import ToJudge, patient_judgement_row, to_judge
+from core.store.queries.cases import cases_of
+from core.store.queries.fact_judgements import Judge, TalkToJudge, Which, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_sets import all_facts_saved
+from core.store.queries.patient_judgements import ToJudge, patient_judgement_row, to_judge
+from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
 from core.text.facts import AtomicFact, facts_of
 

@@ -60,8 +60,8 @@ from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
-from core.store.queries.cases import newest_profiles
-from core.store.runs import Run, run_ids
+from core.store.queries.profiles import newest_profiles
+from core.store.queries.runs import Run, run_ids
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
 from core.text.profiles import Prepared
 

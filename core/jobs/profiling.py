@@ -21,7 +21,7 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
 from core.store.database import Store
-from core.store.queries.cases import newest_versions, profile_row, profiled_by
+from core.store.queries.profiles import newest_versions, profile_row, profiled_by
 from core.store.tables import SCHEMAS
 from core.text.profile_rules import MADE_BY, profile_by_rule
 from core.text.profiles import CaseId, Reason

@@ -26,9 +26,9 @@ from core.journal import GradesLine, RunHeader, journal_path
 from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
-from core.store.queries.failures import CaseKey
-from core.store.queries.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
-from core.store.runs import header_of
+from core.store.queries.cases import CaseKey, cases_answered
+from core.store.queries.grades import AnswerToGrade, answers_to_grade, given_verdicts
+from core.store.queries.runs import campaign_ids, header_of
 
 FREE = GRADED_TYPES
 """Question types that graders judge."""

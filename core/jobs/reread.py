@@ -22,15 +22,9 @@ from core.jobs.regrade import check_journal
 from core.journal import GradesLine, RunHeader, journal_path, read_header
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.queries.failures import CaseKey
-from core.store.queries.regrading import (
-    AnswerToGrade,
-    cases_answered,
-    choices_to_read,
-    count_read_before,
-    runs_read_before,
-)
-from core.store.runs import header_of
+from core.store.queries.cases import CaseKey, cases_answered
+from core.store.queries.grades import AnswerToGrade, choices_to_read, count_read_before, runs_read_before
+from core.store.queries.runs import header_of
 from core.store.selection import Selection
 
 

@@ -45,7 +45,7 @@ from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.store.database import Store
 from core.store.fold import fold, following
-from core.store.runs import done_trial_ids
+from core.store.queries.trials import done_trial_ids
 
 log = logging.getLogger(__name__)
 

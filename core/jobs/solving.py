@@ -28,7 +28,8 @@ from core.journal import RowLine
 from core.models.registry import Registry
 from core.prompts import grader_hash
 from core.store.database import Store
-from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.cases import cases_of
+from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
 
 SolvedType = Literal["mcq", "frq"]

@@ -27,8 +27,9 @@ from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case as stored_case
-from core.store.queries.transcripts import stored_trial, utterances_of
-from core.store.runs import Run
+from core.store.queries.runs import Run
+from core.store.queries.trials import stored_trial
+from core.store.queries.utterances import utterances_of
 
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
 """What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""

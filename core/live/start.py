@@ -24,8 +24,8 @@ from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case
-from core.store.queries.transcripts import StoredTrial, stored_trial, trial_events
-from core.store.runs import Run, cases_without_trial, run_records
+from core.store.queries.runs import Run, cases_without_trial, run_records
+from core.store.queries.trials import StoredTrial, stored_trial, trial_events
 
 
 def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:

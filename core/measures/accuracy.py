@@ -45,9 +45,9 @@ from core.stats.intervals import Interval, t_interval
 from core.stats.smoothed import mean_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.queries.cases import single_diagnosis_keys
-from core.store.queries.regrading import count_read_before
+from core.store.queries.grades import count_read_before
 from core.store.selection import McqRule, Selection
 from core.words import arm as arm_in_words
 

@@ -53,7 +53,7 @@ from core.events import COUNTED, Format
 from core.knowledge.base import knowledge
 from core.measures.belief import Trajectory, is_right
 from core.measures.ledger.marks import LedgerFacts
-from core.store.queries.failures import WrongAnswer
+from core.store.queries.answers import WrongAnswer
 from core.text.extraction import extract_by_rule
 
 Cause = Literal[

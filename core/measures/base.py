@@ -23,9 +23,9 @@ from core.stats.differences import PairedCounts
 from core.stats.intervals import Interval
 from core.stats.power import PairedComponents, detectable_difference
 from core.store.database import Store
-from core.store.scores import Evidence as Evidence
-from core.store.scores import Lists, Part, Trials
-from core.store.scores import Score as Score
+from core.store.queries.scores import Evidence as Evidence
+from core.store.queries.scores import Lists, Part, Trials
+from core.store.queries.scores import Score as Score
 from core.store.selection import Selection
 from core.work import Progress, Stop
 

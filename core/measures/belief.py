@@ -46,7 +46,8 @@ from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
-from core.store.queries.failures import believed, cases_of, probes_of_trials
+from core.store.queries.cases import cases_of
+from core.store.queries.probes import believed, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
 

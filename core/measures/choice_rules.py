@@ -13,7 +13,7 @@ from statistics import fmean
 from core.events import Format, QuestionType
 from core.measures.base import NameOf
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.answers import CaseScore, case_scores
 from core.store.selection import Selection
 from core.words import arm
 

@@ -31,9 +31,9 @@ from core.measures.provenance import differing, graders, side_by_side, side_of
 from core.models.registry import load_registry
 from core.stats.corrections import Correction
 from core.store.conditions import SEPARATOR, doctor_of
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.served import served_since
-from core.store.runs import run_records
+from core.store.queries.answers import CaseScore
+from core.store.queries.calls import served_since
+from core.store.queries.runs import run_records
 from core.store.selection import conditions
 
 Compared = tuple[dict[str, Any], Comparison, dict[str, Any]]

@@ -15,7 +15,7 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 Publication = Literal["paper", "preprint"]
 PUBLICATIONS: Final[dict[Publication, str]] = {

@@ -1,6 +1,6 @@
 """Why conversations ended and how long they were, and what accuracy other rules of stopping would give.
 
-Made of what ``core.store.queries.accuracy`` reads; no model is asked again. A rule leaves conversations out, or lets
+Made of what ``core.store.queries.answers`` reads; no model is asked again. A rule leaves conversations out, or lets
 their answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded
 count as wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
 """
@@ -20,7 +20,7 @@ from core.measures.base import Asked, Columns, Listed, Row, bounded, counts_in_w
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
-from core.store.queries.accuracy import conversation_endings, ending_outcomes
+from core.store.queries.answers import conversation_endings, ending_outcomes
 from core.store.selection import McqRule
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
@@ -239,7 +239,7 @@ def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm]
     ``same_cases`` is the mean minus that of the standard rule on the ``n_same`` cases that both rules keep, with its
     interval: leaving conversations out also leaves out cases, and often the hard ones. ``None`` where no case counts.
 
-    ``outcomes`` is what ``core.store.queries.accuracy.ending_outcomes`` reads; ``arms`` restricts to some. The
+    ``outcomes`` is what ``core.store.queries.answers.ending_outcomes`` reads; ``arms`` restricts to some. The
     order is that of models, formats, question types and ``rules``.
     """
     found: list[Row] = []

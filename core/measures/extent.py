@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.extent import Extent, extents
+from core.store.queries.answers import CaseScore
+from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions
 
 

@@ -30,9 +30,10 @@ from core.stats.differences import PairedCounts, paired_counts, paired_differenc
 from core.stats.ratios import ratio, ratio_intervals
 from core.stats.smoothed import mean_interval
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, case_scores
-from core.store.queries.facts import Judge, judged_patients, judges, people_beside
-from core.store.queries.failures import cases_of, probes_of_trials, wrong_answers
+from core.store.queries.answers import CaseScore, case_scores, wrong_answers
+from core.store.queries.cases import cases_of
+from core.store.queries.fact_judgements import Judge, judged_patients, judges, people_beside
+from core.store.queries.probes import probes_of_trials
 from core.store.selection import McqRule, Selection
 
 
@@ -189,7 +190,7 @@ def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Ro
     invented: were they judged, more might be left out. Answers that were right in spite of the patient stay in as well.
 
     ``scores`` are those of the same answers, read with the same selection and multiple-choice rule
-    (``core.store.queries.accuracy.case_scores``).
+    (``core.store.queries.answers.case_scores``).
     """
     held = by_arm(scores)
     rows = []

@@ -27,8 +27,8 @@ from core.measures.paired import by_arm
 from core.prompts import PromptPack, load_pack
 from core.stats.intervals import wilson
 from core.stats.smoothed import mean_interval
-from core.store.queries.accuracy import CaseScore, case_scores
-from core.store.queries.cases import StoredCompletion, completions
+from core.store.queries.answers import CaseScore, case_scores
+from core.store.queries.completions import StoredCompletion, completions
 
 FLAG = 0.95
 """Similarity from which a case is likely training data."""

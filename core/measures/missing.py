@@ -12,8 +12,9 @@ from core.errors import AnamnesisError
 from core.measures.base import Measure, Record, add_extensions
 from core.processes import read_by
 from core.store.database import Store
-from core.store.queries.failures import cases_of, dialogues
-from core.store.scores import Score, ToMeasure, add_scores, lists_of, parts_of, unmeasured
+from core.store.queries.cases import cases_of
+from core.store.queries.scores import Score, ToMeasure, add_scores, lists_of, parts_of, unmeasured
+from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 

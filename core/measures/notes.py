@@ -20,7 +20,7 @@ from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.store.conditions import DOCTOR, Condition, Part
 from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
-from core.store.queries.extent import Extent, extents
+from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions
 from core.words import ASKS_FOR
 

@@ -14,7 +14,7 @@ from core.measures.base import Comparison
 from core.measures.comparison import DifferenceInterval, compare_cases
 from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.answers import CaseScore, case_scores
 from core.store.selection import McqRule, Selection
 
 CaseGroup = Literal["specialty", "dataset"]

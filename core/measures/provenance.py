@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core.persona import label, parse_persona
 from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
-from core.store.runs import Run
+from core.store.queries.runs import Run
 
 _NOT_SETTINGS = frozenset(
     {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}

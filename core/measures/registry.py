@@ -25,7 +25,7 @@ from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, Sec
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.smoothed import mean_interval
-from core.store.scores import case_means, evidence
+from core.store.queries.scores import case_means, evidence
 
 
 def modules() -> Iterator[ModuleType]:

@@ -18,7 +18,7 @@ from core.measures.paired import ArmOf, Cases, by_arm, read_scores
 from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
 from core.store.conditions import doctor_of
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 _TRIALS = (1, 2, 3, 5, 10)
 _COLUMNS = Columns("value", excluded="excluded")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.measures.base import Asked, Listed, metric
-from core.store.runs import spending
+from core.store.queries.runs import spending
 
 
 @metric("spend", "run", empty="Nothing was asked of a model yet.", noted=False)

@@ -25,8 +25,8 @@ from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings, without_credentials
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
+from core.store.queries.runs import Run
 from core.store.review_records import order_in_words, order_of_0_4
-from core.store.runs import Run
 
 Part = Literal[
     "study",

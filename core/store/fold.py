@@ -40,7 +40,7 @@ from core.store import rows, written
 from core.store.database import TIMEOUT_S, NotWritableError, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
-from core.store.runs import WATCHED
+from core.store.queries.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, Row, adding, delete_runs, insert
 
 CHUNK_TRIALS = 2_000

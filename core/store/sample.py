@@ -22,8 +22,8 @@ from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.labels import labels
 from core.store.queries.reviews import withdraw_review
+from core.store.queries.run_labels import labels
 from core.store.tables import SCHEMAS, delete_runs, records
 from core.store.written import remove_study, withdraw, write
 

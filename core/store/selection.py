@@ -38,7 +38,7 @@ from core.store.conditions import (
     who_judged,
 )
 from core.store.database import Store
-from core.store.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from core.store.tables import Row, arrow_table, schema_of
 from core.store.tallies import TALLY_COLUMNS, count_repeats
 

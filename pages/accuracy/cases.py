@@ -10,7 +10,7 @@ from core.measures.accuracy import Split, group_of, scores_behind
 from core.measures.base import Asked, Result, Row
 from core.measures.paired import group_of_score
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.cases import behind, choose_case, draw_trials, excluded_in_words, forget, open_behind

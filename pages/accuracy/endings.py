@@ -15,7 +15,7 @@ from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.measures.base import Row
 from core.measures.endings import END_REASONS, RULES, STANDARD, Arm, Rule, chosen_rows, endings, rescore, turn_rows
-from core.store.queries.accuracy import conversation_endings, ending_outcomes
+from core.store.queries.answers import conversation_endings, ending_outcomes
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts

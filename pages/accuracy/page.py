@@ -1,6 +1,7 @@
 """Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
 
 from dataclasses import replace
+from typing import Literal
 
 import streamlit as st
 
@@ -53,8 +54,8 @@ LEADERBOARD = Section(
     help="Open: published, the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
     "Filled, with 95 % intervals: what was tested here.",
 )
-SPLIT: dict[Split | None, str] = {
-    None: "All together",
+SPLIT: dict[Split | Literal["all"], str] = {
+    "all": "All together",
     "specialty": "Specialty",
     "dataset": "Data set",
     "dermatology": "Dermatology by data set",
@@ -71,7 +72,8 @@ def draw_accuracy() -> None:
     (case_set,) = selection.case_sets or ("",)
     offer = offered(published=True, pooled=selection.pooled)[case_set]
     with row_of_controls():
-        split = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
+        chosen = choose("Split by", _splits(case_set, offer.datasets), "acc_split", names=SPLIT, shape="segments")
+        split: Split | None = None if chosen == "all" else chosen
         drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments")
     with row_of_controls():
         selection = narrow(selection, offer, "models", "formats", "questions")
@@ -135,11 +137,11 @@ def _computed(statistics: Statistics) -> dict[str, str]:
     return {"interval": statistics.interval, "correction": statistics.correction}
 
 
-def _splits(case_set: str, datasets: tuple[str, ...]) -> list[Split | None]:
+def _splits(case_set: str, datasets: tuple[str, ...]) -> list[Split | Literal["all"]]:
     """Return how the cases of a case set can be split; by data set where there are several."""
     if case_set in printed_sets():
         return list(SPLIT)
-    return [None, "specialty", "dataset"] if len(datasets) > 1 else [None, "specialty"]
+    return ["all", "specialty", "dataset"] if len(datasets) > 1 else ["all", "specialty"]
 
 
 def _ask_shared(selection: Selection) -> bool:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.measures.paired import PairedCase
-from core.store.queries.conversations import Conversation
+from core.store.queries.trials import Conversation
 from core.store.selection import Selection
 from pages.compare.data import Side, case_pairs, runs_of
 from pages.kit.cases import behind, choose_case

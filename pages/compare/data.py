@@ -13,10 +13,10 @@ from core.measures.paired import PairedCase, by_arm, compare, paired_cases, read
 from core.persona import label, parse_persona
 from core.store.conditions import Condition
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case_traits
-from core.store.queries.extent import Extent
-from core.store.runs import Run
+from core.store.queries.run_cases import Extent
+from core.store.queries.runs import Run
 from core.store.selection import Selection
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query, read

@@ -27,8 +27,9 @@ from core.measures.paired import read_scores
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import DOCTOR, doctor_of
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore, courses
-from core.store.queries.served import served_since
+from core.store.queries.answers import CaseScore
+from core.store.queries.calls import served_since
+from core.store.queries.trials import courses
 from core.store.selection import McqRule, Selection
 from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query

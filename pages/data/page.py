@@ -16,7 +16,7 @@ from core.figures.shares import Segment, stacked
 from core.figures.style import RISE
 from core.frameworks.base import publisher
 from core.store.database import Store
-from core.store.queries.cases import delete_profiles
+from core.store.queries.profiles import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.release import draw_release

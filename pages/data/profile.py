@@ -11,7 +11,7 @@ from core.case import Case, Fact, Profile, Section
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.store.database import Store
-from core.store.queries.cases import StoredProfile, add_profiles, profile_versions
+from core.store.queries.profiles import StoredProfile, add_profiles, profile_versions
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import OWN, Generated
 from pages.data.sets import Line

@@ -15,7 +15,7 @@ from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.images import kept
 from core.store.database import Store
-from core.store.queries.cases import StoredProfile, newest_profiles, newest_versions
+from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 from pages.kit.cached import cached_query
 from pages.kit.view import in_order

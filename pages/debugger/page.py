@@ -13,7 +13,7 @@ from core.frameworks.casting import is_model
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from core.words import ROLE
 from pages.debugger.matrix import Shown, current, draw_matrix, draw_resume, leave
 from pages.debugger.setup import ask_and_run

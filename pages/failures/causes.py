@@ -13,7 +13,7 @@ from core.figures.style import Axis
 from core.measures.attribution import AFTER_TALK, Cause
 from core.measures.base import Row
 from core.measures.failures import Causes
-from core.store.queries.facts import Judge
+from core.store.queries.fact_judgements import Judge
 from core.work import Work
 from pages.failures.data import Found, answers_behind, attributing, causes, talks
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, measured_words, people_words

@@ -16,7 +16,8 @@ from core.measures.failures import Causes, cause_shares, patient_effects
 from core.measures.ledger.kept import LEDGER, TalkRow, talk_rows, topic_rows
 from core.measures.missing import Measured, begin_measuring, measuring
 from core.store.database import Store
-from core.store.queries.facts import Judge, judged_sums, talk_sums, topic_sums
+from core.store.queries.fact_judgements import Judge, judged_sums
+from core.store.queries.scores_of_ledgers import talk_sums, topic_sums
 from core.store.selection import McqRule
 from core.work import Work, begin, work_at
 from pages.kit.cached import cached_query

@@ -12,7 +12,7 @@ from core.figures.marks import Mark, dots
 from core.figures.style import Axis
 from core.measures.base import Row
 from core.measures.ledger.kept import TalkRow
-from core.store.queries.facts import Judge
+from core.store.queries.fact_judgements import Judge
 from pages.failures.data import talk_figures, topic_figures
 from pages.kit.case.facts import ask_judge, judge_words, measured_words, people_words
 from pages.kit.controls import choose

@@ -16,9 +16,9 @@ from core.measures.choice_rules import rules_in_words
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.conversations import Offer, offer
-from core.store.queries.labels import Label, label_run, labels
-from core.store.runs import WATCHED, RunProgress, runs
+from core.store.queries.run_labels import Label, label_run, labels
+from core.store.queries.runs import WATCHED, RunProgress, runs
+from core.store.queries.trials import Offer, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain

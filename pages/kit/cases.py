@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.events import Answered, Event, Utterance, reasoning_of
 from core.frameworks.base import framework_of
-from core.store.queries.conversations import Conversation
+from core.store.queries.trials import Conversation
 from pages.kit.chat import draw_answers_reasoning, draw_chat
 from pages.kit.controls import choose
 from pages.kit.look import END_SHORT, ROLE_ICON, RULE, RULE_SHORT, VERDICT, arm, badge, plain

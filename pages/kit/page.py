@@ -8,7 +8,7 @@ import streamlit as st
 from core.jobs.progress import under_way as jobs_under_way
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.runs import runs
+from core.store.queries.runs import runs
 from core.work import under_way as work_under_way
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title

@@ -12,12 +12,12 @@ from core.measures.paired import read_scores
 from core.questions import AsksFor
 from core.store.conditions import Condition
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case
-from core.store.queries.conversations import Conversation, conversations
-from core.store.queries.extent import Extent
-from core.store.queries.transcripts import latest_grades, stored_trial, trial_events
-from core.store.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.grades import latest_grades
+from core.store.queries.run_cases import Extent
+from core.store.queries.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.trials import Conversation, conversations, stored_trial, trial_events
 from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query

@@ -17,7 +17,7 @@ from core.measures.comparison import DifferenceInterval
 from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import SEPARATOR
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.queries.cases import kinds_asked_for
 from core.store.selection import McqRule, Selection, case_groups_played, case_sets_played
 from pages.kit.cached import ask, cached_query

@@ -12,7 +12,7 @@ from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.patients.rates import ALL, PAPER, terms_against_experts, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
-from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.queries.scores_of_patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.cases import Passage, choose_case, draw_conversation, forget

@@ -16,7 +16,7 @@ from core.measures.patients.rates import By, patient_rates
 from core.measures.patients.rules import ABOUT, PRECISE, About
 from core.persona import label, parse_persona
 from core.store.database import Store
-from core.store.queries.patients import Kind
+from core.store.queries.scores_of_patients import Kind
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose

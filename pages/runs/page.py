@@ -30,10 +30,10 @@ from core.measures.base import Result, Row, Section
 from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
-from core.store.queries.conversations import Conversation, conversations
-from core.store.queries.labels import delete_run, held_by
-from core.store.queries.transcripts import results, transcripts
-from core.store.runs import RoleUse, RunProgress
+from core.store.queries.answers import results
+from core.store.queries.run_labels import delete_run, held_by
+from core.store.queries.runs import RoleUse, RunProgress
+from core.store.queries.trials import Conversation, conversations, transcripts
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import (

@@ -13,16 +13,9 @@ from core.events import FORMATS, QUESTION_TYPES, Event, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, frameworks, tested_seat, title_of
 from core.store.database import Store
-from core.store.queries.conversations import (
-    Conversation,
-    Offer,
-    conversation_ids,
-    conversations,
-    counted_page,
-    first_matches,
-    offer,
-)
 from core.store.queries.forks import family_sizes
+from core.store.queries.trials import Conversation, Offer, conversation_ids, conversations, counted_page, offer
+from core.store.queries.utterances import first_matches
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import names_in

@@ -56,12 +56,12 @@ from core.models.spec import is_private
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.cases import add_profiles, delete_profiles
-from core.store.queries.facts import save_facts
+from core.store.queries.fact_sets import save_facts
 from core.store.queries.forks import delete_branch
-from core.store.queries.labels import Label, delete_run, label_run
+from core.store.queries.profiles import add_profiles, delete_profiles
+from core.store.queries.run_labels import Label, delete_run, label_run
+from core.store.queries.runs import run_ids
 from core.store.queries.variants import Variant, line_of, variants_of
-from core.store.runs import run_ids
 from core.store.sample import take_in
 from core.work import begin
 from tests.core.measures.experts.reviews import a_plan, a_review, store_talks

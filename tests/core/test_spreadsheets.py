@@ -18,7 +18,7 @@ from core.export.forms import to_json
 from core.export.page import to_markdown
 from core.export.run_report import report_of
 from core.spreadsheets import as_written, csv_of, inert, inert_table
-from core.store.queries.transcripts import results
+from core.store.queries.answers import results
 from tests.core.export.talks import read_back
 from tests.support.hostile import CASES, RUNS, TEXTS, hostile
 from tests.support.stores import copy_of

@@ -12,7 +12,7 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.jobs.plan import find_header
 from core.store.database import Store
-from core.store.queries.cases import add_profiles
+from core.store.queries.profiles import add_profiles
 from core.text.profiles import Generated, Prepared
 from pages.runs.form import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all

@@ -9,7 +9,7 @@ import pytest
 from core.datasets import imported
 from core.datasets.importing import import_file
 from core.store.database import Store
-from core.store.queries.cases import add_profiles, profile_versions
+from core.store.queries.profiles import add_profiles, profile_versions
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases

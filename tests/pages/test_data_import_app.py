@@ -16,7 +16,7 @@ from core.datasets.reading import Reading
 from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.queries.cases import newest_profiles
+from core.store.queries.profiles import newest_profiles
 from core.work import Progress, Stop
 from pages.data import importing
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill

@@ -8,7 +8,7 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.datasets.lint import Finding
 from core.datasets.reading import Reading
-from core.store.queries.cases import StoredProfile
+from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated, coverage
 from pages.data.cases import Wanted, cases_table
 from pages.data.importing import preview_table, remarks_table

@@ -20,7 +20,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.measures.belief import trajectory
 from core.store.database import Store
-from core.store.queries.facts import facts_saved
+from core.store.queries.fact_sets import facts_saved
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import changed_prompts, one_side

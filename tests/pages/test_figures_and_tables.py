@@ -7,7 +7,7 @@ import time
 import pytest
 
 from core.measures.base import Columns, Result, Row
-from core.store.queries.conversations import Conversation
+from core.store.queries.trials import Conversation
 from pages.kit.campaigns import accuracy_chart
 from pages.kit.look import QUESTION_COLOUR
 from pages.kit.section import table_of

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.measures.graders.agreement import pair_agreements, read_judged
 from core.store.database import Store
-from core.store.queries.transcripts import latest_grades
+from core.store.queries.grades import latest_grades
 from pages.judges.graders.agreement import agreement_chart, cross_chart
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
 from tests.support.pages import button, run_until, trouble, words

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from core.measures.missing import count_missing, measuring_all
 from core.measures.registry import measures
 from core.store.database import Store
-from core.store.queries.conversations import count_conversations
-from core.store.queries.labels import Label, label_run
+from core.store.queries.run_labels import Label, label_run
+from core.store.queries.trials import count_conversations
 from core.store.selection import Selection
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words

@@ -19,7 +19,7 @@ SHARE_RIGHT = '''
 from typing import Annotated, Literal
 
 from core.measures.base import Row, Section, metric
-from core.store.queries.accuracy import case_scores
+from core.store.queries.answers import case_scores
 
 
 @metric("share_right", "models", "cases", empty="There is no answer.")

@@ -17,7 +17,7 @@ from core.frameworks.casting import REFERENCE, CastNames
 from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.store.database import Store
-from core.store.runs import header_of, runs
+from core.store.queries.runs import header_of, runs
 from pages.kit import sessions as live_sessions
 from pages.kit.sessions import Shown
 from tests.core.store.builders import a_call, a_stream

@@ -18,7 +18,7 @@ from core.jobs.plan import find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.conversations import conversations
+from core.store.queries.trials import conversations
 from core.store.selection import Selection
 from core.text.case_items import itemized
 from tests.support.campaigns import await_end, full, metrics, run_ids, stop_all

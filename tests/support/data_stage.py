@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from core.case import Case, Fact, Profile
 from core.datasets import imported
 from core.store.database import Store
-from core.store.queries.cases import add_profiles
+from core.store.queries.profiles import add_profiles
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from core.case import Fact, Profile
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.labels import Label, label_run
+from core.store.queries.run_labels import Label, label_run
 from tests.core.store.builders import (
     Answered,
     Ended,

@@ -8,7 +8,7 @@ from typing import Any
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import ImportReport, import_release
 from core.store.database import Store
-from core.store.runs import RunProgress, run
+from core.store.queries.runs import RunProgress, run
 
 
 def import_all(root: Path, models: list[str] | None = None) -> ImportReport:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from core.case import Case, Opening
 from core.events import COUNTED, QuestionType, Verdict
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.scores import OPENING, Reader, kept, key, newest
+from core.store.queries.scores import OPENING, Reader, kept, key, newest
 from core.store.selection import OUTCOMES, Selection, select
 from core.store.tables import insert, records
 from core.store.written import write

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from core.agents.mcq import STRICT_VERSION
 from core.frameworks.release import Release, ReleasedTrial
-from core.store.queries.release import FROM_TABLES
+from core.store.queries.releases import FROM_TABLES
 from core.store.tables import SCHEMAS
 
 _MCQ_RULES = ("mcq_loose", "mcq_strict")

@@ -30,7 +30,7 @@ from core.journal import RunHeader
 from core.processes import read_by
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.release import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
+from core.store.queries.releases import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
 from core.work import Progress, Stop, Work, begin, work_at
 
 _TOGETHER = 100

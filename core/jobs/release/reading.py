@@ -19,7 +19,7 @@ import pyarrow as pa
 from core.case import Case
 from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase
 from core.jobs.release.columns import Columns
-from core.store.queries.release import ReleaseFile
+from core.store.queries.releases import ReleaseFile
 
 Tables = dict[str, pa.Table]
 LARGEST_FILE = 64_000_000

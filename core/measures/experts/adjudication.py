@@ -30,9 +30,10 @@ from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
-from core.store.queries import reviews as rows
-from core.store.queries.accuracy import CaseScore, case_scores
-from core.store.queries.reviews import Annotation, annotations_of
+from core.store.queries.annotations import Annotation, annotations_of
+from core.store.queries.answers import CaseScore, case_scores
+from core.store.queries.grades import free_verdicts
+from core.store.queries.trials import subjects
 from core.store.review_records import ANSWERS, ASKED, QUESTIONS, Answer, Item, Judgement, Question, parse_item
 from core.store.selection import Selection
 
@@ -346,7 +347,7 @@ def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[Ju
     about_answers = [decision for decision in decisions if decision.question == "equivalent"]
     items = {decision.item: parse_item(decision.item) for decision in about_answers}
     with store.read() as cursor:
-        verdicts = rows.free_verdicts(cursor, [item.trial_id for item in items.values()])
+        verdicts = free_verdicts(cursor, [item.trial_id for item in items.values()])
     judged: list[JudgedAnswer] = []
     excluded = {"without a verdict that counts": 0, "without the experts' answer": 0}
     for decision in about_answers:
@@ -376,7 +377,7 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             "error on all answers, so no accuracy is corrected by it."
         )
     with store.read() as cursor:
-        known = rows.subjects(cursor, [parse_item(one.item).trial_id for one in judged])
+        known = subjects(cursor, [parse_item(one.item).trial_id for one in judged])
         runs = sorted({subject.run_id for subject in known.values()})
         selection = Selection(
             runs=runs,
@@ -402,7 +403,7 @@ def _judgements(store: Store, said: Sequence[Annotation], third: Callable[[Annot
     answers = [one for one in said if one.question in QUESTIONS and one.value in ("yes", "no")]
     items = {one.item: parse_item(one.item) for one in answers}
     with store.read() as cursor:
-        known = rows.subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+        known = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
 
     def whose(item: Item) -> tuple[str, str]:
         subject = known.get(item.trial_id)

@@ -32,7 +32,7 @@ from core.measures.experts.workbooks import HIDDEN, grader_of_release, release_d
 from core.measures.graders.agreement import flip_rates
 from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.queries.accuracy import case_scores
+from core.store.queries.answers import case_scores
 from core.store.review_records import ASKED, QUESTIONS, Question
 from core.store.selection import select
 

@@ -39,7 +39,9 @@ from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries import reviews as rows
-from core.store.queries.reviews import Annotation, Span, add_annotations, annotations_of
+from core.store.queries.annotations import Annotation, Span, add_annotations, annotations_of
+from core.store.queries.run_cases import run_cases
+from core.store.queries.trials import done_trial_ids
 from core.store.review_records import (
     ANSWERS,
     QUESTIONS,
@@ -51,7 +53,6 @@ from core.store.review_records import (
     ReviewPlan,
     Unblinding,
 )
-from core.store.runs import done_trial_ids, run_cases
 
 
 def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:

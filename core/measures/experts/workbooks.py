@@ -32,15 +32,10 @@ from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decisi
 from core.measures.experts.reviewing import states
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
-from core.store.queries.release import ReleasedRun, document, released_runs
-from core.store.queries.reviews import (
-    Annotation,
-    add_annotations,
-    annotation_history,
-    annotations_of,
-    conversations_on,
-    subjects,
-)
+from core.store.queries.annotations import Annotation, add_annotations, annotation_history, annotations_of
+from core.store.queries.releases import ReleasedRun, document, released_runs
+from core.store.queries.trials import subjects
+from core.store.queries.utterances import conversations_on
 from core.store.review_records import ANSWERS, QUESTIONS, Answer, Item, Judgement, Question, parse_item
 
 FOLDER = "results/expert_annotations"

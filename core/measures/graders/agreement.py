@@ -22,7 +22,7 @@ from core.measures.base import Columns, Row
 from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
-from core.store.queries.graders import GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
+from core.store.queries.grades_by_grader import GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
 from core.store.selection import Selection
 
 NOT_JUDGED = -1

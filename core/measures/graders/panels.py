@@ -22,7 +22,7 @@ from core.measures.experts.reviewing import ReviewState, states
 from core.measures.graders.agreement import Judged, read_judged
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 
 PANEL = "panel"

@@ -11,7 +11,7 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Listed, Row, Section, metric
 from core.measures.graders.agreement import Judged, agreement_rows, flip_rates, read_graders, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
-from core.store.queries.graders import Wanted, differences
+from core.store.queries.grades_by_grader import Wanted, differences
 from core.store.selection import conditions
 
 NEEDED = (

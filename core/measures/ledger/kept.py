@@ -23,9 +23,12 @@ from core.measures.missing import measure_missing
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import NOTHING, Interval
 from core.store.database import Store
-from core.store.queries.facts import MARKS, all_facts_saved, facts_from_json, ledger_scores, talk_sums, topic_sums
-from core.store.queries.failures import CaseKey, WrongAnswer, dialogues
-from core.store.scores import Lists, Trials
+from core.store.queries.answers import WrongAnswer
+from core.store.queries.cases import CaseKey
+from core.store.queries.fact_sets import all_facts_saved, facts_from_json
+from core.store.queries.scores import Lists, Trials
+from core.store.queries.scores_of_ledgers import MARKS, ledger_scores, talk_sums, topic_sums
+from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from core.text.topics import TOPICS
@@ -171,9 +174,9 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
 
 
 def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
-    """Return a row for each model that has a conversation, from ``core.store.queries.facts.talk_sums``.
+    """Return a row for each model that has a conversation, from ``core.store.queries.scores_of_ledgers.talk_sums``.
 
-    ``judged`` holds one judge's sums (``core.store.queries.facts.judged_sums``), ``None`` where nobody judged.
+    ``judged`` holds one judge's sums (``fact_judgements.judged_sums``), ``None`` where nobody judged.
     """
     leaks = _shares(sums, "marked", ("with_leaked",))
     faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}

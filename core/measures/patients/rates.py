@@ -32,9 +32,11 @@ from core.stats.intervals import Interval, wilson
 from core.stats.ratios import ratio
 from core.stats.smoothed import ratio_interval
 from core.store.database import Store
-from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, judgements, talks
-from core.store.queries.transcripts import stored_trial
+from core.store.queries.cases import cases_of
+from core.store.queries.patient_judgements import judgements
+from core.store.queries.scores_of_patients import KINDS, Hit, Kind, Mark, hits, talks
+from core.store.queries.trials import stored_trial
+from core.store.queries.utterances import dialogues
 from core.store.review_records import Judgement
 from core.store.selection import Selection, select
 

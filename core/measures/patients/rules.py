@@ -40,8 +40,8 @@ from core.agents.base import Turn
 from core.case import Case, sentences
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.base import Evidence, Measure, Record, Score
-from core.store.queries.patients import KINDS, Kind, Mark
-from core.store.scores import Trials
+from core.store.queries.scores import Trials
+from core.store.queries.scores_of_patients import KINDS, Kind, Mark
 from core.text.patient_terms import lexicon, lexicon_hash
 from core.vocabulary import relatives
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.datasets.published import RELEASE_DATASETS, SPECIALTY_NAMES, inferred_single_diagnosis
 from core.frameworks.base import Arm, publisher
-from core.store.queries.release import ReleasedCase, released_runs
+from core.store.queries.releases import ReleasedCase, released_runs
 
 PAPER = publisher("accuracy").name
 """Whose tables are computed anew, from the release of its authors on the data set of that name."""

@@ -41,7 +41,7 @@ from core.measures.reproduce.tables import (
 )
 from core.stats.corrections import Correction, adjusted
 from core.store.database import Store
-from core.store.queries.release import Overlooked, overlooked_answers
+from core.store.queries.releases import Overlooked, overlooked_answers
 
 Release = Mapping[str, ModelScores]
 

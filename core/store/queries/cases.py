@@ -1,28 +1,22 @@
-"""Cases in the database, and what was made of them: profiles, and completions that tell whether a model knows them.
-
-Profiles are kept by case and content with every version; the newest of a case counts, as the newest completion by a
-model under a prompt does.
-"""
+"""Cases as they came in, by key and content; the newest of a key counts."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import duckdb
 import orjson
-from pydantic import ValidationError
 
-from core import access
 from core.case import Case
 from core.errors import AnamnesisError
 from core.questions import AsksFor
 from core.store.rows import case_row
-from core.store.tables import SCHEMAS, insert, records
-from core.store.written import withdraw, write
-from core.text.profiles import CaseId, Generated
+from core.store.tables import insert, records
+
+CaseKey = tuple[str, str | None]
+"""A case as a trial held it: key and content hash (``None``: whichever came in last)."""
 
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
@@ -119,145 +113,45 @@ def case_from(row: dict[str, Any]) -> Case:
     return Case.model_validate({**row, "profile": profile, "images": orjson.loads(row["images"] or "[]")})
 
 
-@dataclass(frozen=True)
-class StoredProfile:
-    """The generator's word on a case as it was saved; ``version`` counts from 1, ``made_at`` is seconds since 1970."""
+def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict[CaseKey, Case]:
+    """Return the cases as the trials held them; those that the database does not hold are left out."""
+    wanted = sorted(set(keys), key=str)
+    rows = records(cursor.execute(_OF_KEYS, {"keys": sorted({key for key, _ in wanted})}))
+    held: dict[CaseKey, Case] = {}
+    for row in rows:  # the newest of a key comes last, and stands for the trials that name no content
+        content_hash = row.pop("content_hash")
+        held[row["case_key"], content_hash] = held[row["case_key"], None] = case_from(row)
+    return {key: held[key] for key in wanted if key in held}
 
-    case_key: str
-    content_hash: str
-    version: int
-    generated: Generated
-    made_at: float
+
+_OF_KEYS = f"""
+    SELECT {CASE_COLUMNS}, cases.content_hash FROM cases
+    WHERE case_key IN (SELECT unnest($keys::VARCHAR[])) ORDER BY added_at, rowid"""
 
 
-def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
-    """Journal and add a version for each case a person edited; earlier ones stay as history. Needs a write lease.
+def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseKey, Case]:
+    """Return the cases of a run's trials, each as its trials held it.
 
-    Returns how many.
+    Raises ``AnamnesisError`` where a case is not stored.
     """
-    access.require("edit")
-    now, versions = time.time(), {case: version for case, (version, _) in newest_versions(connection).items()}
-    rows = []
-    for case, generated in new:
-        about = (case.case_key, case.content_hash)
-        version = versions[about] = versions.get(about, 0) + 1
-        rows.append(dict(zip(SCHEMAS["profiles"].names, profile_row(case, generated, now, version), strict=True)))
-    return write(connection, "profile", rows)
-
-
-def newest_profiles(
-    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
-) -> dict[CaseId, StoredProfile]:
-    """Return the profiles that count, of some cases or all."""
-    keys = None if case_keys is None else list(case_keys)
-    sql = f"{_STORED} WHERE ($keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)) {_NEWEST}"
-    found = [_stored(row) for row in records(cursor.execute(sql, {"keys": keys}))]
-    return {(one.case_key, one.content_hash): one for one in found}
-
-
-def newest_versions(cursor: duckdb.DuckDBPyConnection) -> dict[CaseId, tuple[int, float]]:
-    """Return case → (version, when it was made) of the profiles that count, without the profiles themselves."""
-    sql = f"SELECT case_key, content_hash, version, made_at FROM profiles {_NEWEST}"
-    rows = cursor.execute(sql).fetchall()
-    return {(str(key), str(content)): (int(version), float(at)) for key, content, version, at in rows}
-
-
-def profiled_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
-    """Return the cases for which this maker has saved a profile or a rejection, whichever version counts now."""
-    sql = "SELECT DISTINCT case_key, content_hash FROM profiles WHERE made_by = ?"
-    return {(str(key), str(content)) for key, content in cursor.execute(sql, [made_by]).fetchall()}
-
-
-def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
-    """Return every profile ever saved for a case as it is now, the newest first."""
-    sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC, made_at DESC"
-    return [_stored(row) for row in records(cursor.execute(sql, {"key": case.case_key, "hash": case.content_hash}))]
-
-
-def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
-    """Take all versions of some cases out, for good, and return how many. Needs a write lease."""
-    access.require("manage")
-    return withdraw(connection, "profile", "case_key", case_keys, "deleted")
-
-
-def profile_row(case: Case, generated: Generated, now: float, version: int) -> tuple[Any, ...]:
-    """Return a row of the table of profiles."""
-    g = generated
-    profile = None if g.profile is None else g.profile.model_dump_json()
-    return (case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now)
-
-
-def _stored(row: dict[str, Any]) -> StoredProfile:
-    profile = None if row["profile"] is None else orjson.loads(row["profile"])
-    fields = {name: row[name] for name in ("suitable", "reason", "note", "speaker", "made_by")}
-    try:
-        generated = Generated.model_validate({**fields, "profile": profile})
-    except ValidationError as error:
+    found = {(row["case_key"], row.pop("held")): case_from(row) for row in records(cursor.execute(_OF_RUN, [run_id]))}
+    held = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    missing = [key for key in held if key not in found]
+    if missing:
         raise AnamnesisError(
-            f"The profile saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): make it anew."
-        ) from error
-    return StoredProfile(row["case_key"], row["content_hash"], row["version"], generated, row["made_at"])
+            f"{len(missing)} cases of run {run_id} are not stored, {missing[0][0]} the first, so their answers cannot "
+            "be graded: import their data set."
+        )
+    return found
 
 
-_STORED = "SELECT * FROM profiles"
-# a person and a job may have given one version number at the same time: the rows of a fold come in another order
-_NEWEST = """
-    QUALIFY row_number() OVER (
-        PARTITION BY case_key, content_hash ORDER BY version DESC, made_at DESC, rowid DESC) = 1"""
-
-
-@dataclass(frozen=True)
-class StoredCompletion:
-    """What a model made of the first half of a vignette.
-
-    ``completion`` is ``None`` where the provider failed, with ``failure`` in words; ``similarity`` to the second half
-    is between 0 and 1; ``cost_usd`` is ``None`` where no price is known; ``made_at`` is seconds since 1970.
-    """
-
-    case_key: str
-    content_hash: str
-    model: str
-    prompt_hash: str
-    first_half: str
-    second_half: str
-    completion: str | None
-    failure: str
-    similarity: float | None
-    request: str
-    tokens: int
-    cost_usd: float | None
-    made_at: float
-
-    @property
-    def data_set(self) -> str:
-        """The data set as case keys begin with it."""
-        return self.case_key.partition("/")[0]
-
-
-def completions(
-    cursor: duckdb.DuckDBPyConnection, models: Iterable[str] | None = None, case_sets: Iterable[str] | None = None
-) -> list[StoredCompletion]:
-    """Return the newest completion of every model, prompt and case, of some models and data sets or all.
-
-    They are sorted by model, prompt and data set, the most similar first.
-    """
-    sql = f"""
-        SELECT {", ".join(one.name for one in fields(StoredCompletion))} FROM completions
-        WHERE ($models::VARCHAR[] IS NULL OR list_contains($models, model))
-            AND ($case_sets::VARCHAR[] IS NULL OR list_contains($case_sets, split_part(case_key, '/', 1)))
-        QUALIFY row_number() OVER (
-            PARTITION BY model, prompt_hash, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
-        ORDER BY model, prompt_hash, split_part(case_key, '/', 1), similarity DESC NULLS LAST, case_key"""
-    values = {
-        "models": None if models is None else list(models),
-        "case_sets": None if case_sets is None else list(case_sets),
-    }
-    return [StoredCompletion(**row) for row in records(cursor.execute(sql, values))]
-
-
-def completed(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:
-    """Return (case_key, content_hash) of the cases that a model has completed under this prompt."""
-    sql = (
-        "SELECT case_key, content_hash FROM completions WHERE model = ? AND prompt_hash = ? AND completion IS NOT NULL"
+_OF_RUN = f"""
+    WITH held AS (SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?),
+    last_cases AS (
+        SELECT case_key, content_hash FROM cases
+        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     )
-    return set(cursor.execute(sql, [model, prompt_hash]).fetchall())
+    SELECT {CASE_COLUMNS}, held.content_hash AS held FROM held
+    LEFT JOIN last_cases USING (case_key)
+    JOIN cases ON cases.case_key = held.case_key
+        AND cases.content_hash = coalesce(held.content_hash, last_cases.content_hash)"""

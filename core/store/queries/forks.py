@@ -18,9 +18,8 @@ from core.errors import UsageError
 from core.journal import DeletedLine, JournalWriter
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.conversations import Conversation, conversations
-from core.store.queries.transcripts import StoredTrial, stored_trials
-from core.store.runs import run_records
+from core.store.queries.runs import run_records
+from core.store.queries.trials import Conversation, StoredTrial, conversations, stored_trials
 from core.store.selection import Selection
 from core.store.tables import records
 

@@ -27,7 +27,7 @@ from core.measures.experts.adjudication import (
 from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
 from core.measures.experts.workbooks import GraderOfRelease, grader_of_release, release_decisions
 from core.store.database import Store
-from core.store.queries.conversations import offer
+from core.store.queries.trials import offer
 from core.store.review_records import QUESTIONS, Kind, Question, Sampling, parse_item
 from pages.kit.cached import ask, cached_query
 from pages.kit.stored import reading

@@ -9,7 +9,7 @@ from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
 from core.measures.experts.reviewing import plan_review
 from core.store.database import Store
-from core.store.queries.conversations import offer
+from core.store.queries.trials import offer
 from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Order, Sampling, planned
 from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.judges.experts.results import draw_flips, draw_release, draw_results

@@ -24,7 +24,7 @@ from core.measures.experts.reviewing import (
     vignette_of,
 )
 from core.store.database import Store
-from core.store.queries.reviews import Span
+from core.store.queries.annotations import Span
 from core.store.review_records import ASKED, EQUIVALENCE_RULE, GUIDANCE, WORDING, Question, ReviewItem
 from pages.judges.experts.data import ITEM, Shown, review_at, shown_item
 from pages.judges.experts.reviews import leave

@@ -20,7 +20,7 @@ from core.measures.graders.agreement import (
 )
 from core.measures.graders.panels import CorrectedAccuracy, JudgeAccuracy, accuracy_by_judge, corrected_by_judge
 from core.store.database import Store
-from core.store.queries.graders import Direction, GraderHeld, Wanted
+from core.store.queries.grades_by_grader import Direction, GraderHeld, Wanted
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.view import Offer, View

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.store.database import Store
-from core.store.queries.graders import Difference, Direction, count_differences, difference_at, differences
+from core.store.queries.grades_by_grader import Difference, Direction, count_differences, difference_at, differences
 from pages.judges.graders.data import Graders, wanted
 from pages.kit.cached import cached_query
 from pages.kit.cases import draw_ways_on, forget

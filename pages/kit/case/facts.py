@@ -23,7 +23,8 @@ from core.measures.failures import beside_people
 from core.measures.ledger.marks import MEASURED, Ledger, coverage, disagreements, ledger
 from core.stats.differences import PairedCounts
 from core.store.database import Store
-from core.store.queries.facts import FactSet, Judge, facts_saved, judged_of_trial, judges, save_facts
+from core.store.queries.fact_judgements import Judge, judged_of_trial, judges
+from core.store.queries.fact_sets import FactSet, facts_saved, save_facts
 from core.text.facts import AtomicFact, facts_of, with_ids
 from core.text.topics import TOPICS
 from pages.kit.cached import ask, cached_query

@@ -15,7 +15,7 @@ from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.measures.ledger.marks import in_short
-from core.store.queries.failures import FAILED, WrongAnswer
+from core.store.queries.answers import FAILED, WrongAnswer
 from pages.kit.case.facts import draw_patient, judged_here, ledger_of, trial_of
 from pages.kit.chat import message
 from pages.kit.figures import draw_figure

@@ -9,8 +9,8 @@ import pytest
 from core.cli.app import main
 from core.datasets.library import library
 from core.store.database import Store
-from core.store.queries.cases import add_profiles
-from core.store.runs import runs
+from core.store.queries.profiles import add_profiles
+from core.store.queries.runs import runs
 from core.text.profiles import Generated
 from tests.support.campaigns import BESIDE_RULES
 

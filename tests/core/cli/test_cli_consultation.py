@@ -10,7 +10,7 @@ import pytest
 
 from core.cli.app import main
 from core.store.database import Store
-from core.store.runs import runs
+from core.store.queries.runs import runs
 from tests.support.campaigns import BESIDE_RULES
 
 RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--trials", "1", "--doctor")

@@ -12,7 +12,7 @@ import pytest
 from core.cli.app import main
 from core.measures.memorisation import prompt_hash
 from core.store.database import Store
-from core.store.queries.cases import StoredCompletion
+from core.store.queries.completions import StoredCompletion
 from core.store.tables import insert
 
 

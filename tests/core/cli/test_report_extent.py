@@ -12,8 +12,8 @@ import pytest
 from core.cli.app import main
 from core.measures.extent import on_different_cases, on_shared_cases, read_extents, shared_keys
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.extent import Extent
+from core.store.queries.answers import CaseScore
+from core.store.queries.run_cases import Extent
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 

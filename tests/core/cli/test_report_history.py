@@ -14,7 +14,7 @@ from core.datasets.library import library
 from core.frameworks.consultation.measures.summary import read_doctors
 from core.store.conditions import Condition
 from core.store.database import Store
-from core.store.runs import CAMPAIGNS, run_records
+from core.store.queries.runs import CAMPAIGNS, run_records
 from core.store.selection import conditions
 from core.text.case_items import itemized
 from tests.support.stores import copy_of

@@ -22,7 +22,7 @@ from core.jobs.release.importing import import_release
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
 from core.store.database import Store
-from core.store.queries.transcripts import trials_about
+from core.store.queries.trials import trials_about
 from tests.core.frameworks.stage import CASE, NAMES, QUICK
 from tests.support.release import write_release
 

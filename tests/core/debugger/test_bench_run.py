@@ -19,8 +19,8 @@ from core.frameworks.craftmd import Settings
 from core.journal import journal_path
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.runs import run as stored_run
-from core.store.runs import run_ids
+from core.store.queries.runs import run as stored_run
+from core.store.queries.runs import run_ids
 from tests.core.debugger.bench_stage import ARMS, REFERENCE, bench, campaign
 from tests.core.frameworks.stage import CASE, Actors, is_answer, role_of
 from tests.core.store.builders import answered, graded

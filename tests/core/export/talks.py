@@ -12,7 +12,7 @@ from core.export.document import Document, Talk, document_of_events
 from core.journal import Line
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from tests.core.store.builders import (
     Answered,
     Ended,

@@ -10,7 +10,7 @@ from core.cli.app import main
 from core.errors import UsageError
 from core.export.run_report import report_of
 from core.store.database import Store
-from core.store.queries.labels import Label, label_run
+from core.store.queries.run_labels import Label, label_run
 
 
 def test_it_says_who_was_tested_and_how_accurate_each_arm_was(filled_store: Store) -> None:

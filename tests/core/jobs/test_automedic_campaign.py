@@ -30,7 +30,7 @@ from core.jobs.run import check_startable
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.cases import add_profiles
+from core.store.queries.profiles import add_profiles
 from core.text.profiles import Generated, Prepared
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, story, trial_lines
 from tests.support.campaigns import beside_rules

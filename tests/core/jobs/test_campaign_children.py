@@ -19,7 +19,7 @@ from core.jobs.plan import find_header, header_of, parse_arms
 from core.jobs.run import begin, go_on, last_words
 from core.journal import journal_path
 from core.store.database import Store
-from core.store.runs import run as stored_run
+from core.store.queries.runs import run as stored_run
 from tests.core.jobs.workshop import (
     asked_about,
     core,

@@ -30,7 +30,7 @@ from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.store.database import Store
-from core.store.runs import run as stored_run
+from core.store.queries.runs import run as stored_run
 from tests.core.jobs.workshop import (
     ANSWER,
     asked_about,

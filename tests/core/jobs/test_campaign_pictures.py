@@ -32,9 +32,9 @@ from core.measures.provenance import differing, side_by_side, side_of_run
 from core.models.pictures import TOKENS_A_PICTURE
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import case_scores
+from core.store.queries.answers import case_scores
 from core.store.queries.cases import case as stored_case
-from core.store.runs import CAMPAIGNS, run_records
+from core.store.queries.runs import CAMPAIGNS, run_records
 from core.store.selection import Selection
 from tests.core.jobs.test_automedic_campaign import automedic
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, trial_lines

@@ -27,7 +27,8 @@ from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
 from core.live.start import one_case, start_consultation
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.cases import completions, profile_versions
+from core.store.queries.completions import completions
+from core.store.queries.profiles import profile_versions
 from tests.core.debugger.bench_stage import run_again
 from tests.core.jobs.test_paid_once import TOKENS, a_campaign, everybody
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines

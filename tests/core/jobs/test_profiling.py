@@ -18,7 +18,7 @@ from core.jobs.progress import Progress, Stop
 from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.cases import newest_profiles
+from core.store.queries.profiles import newest_profiles
 from core.text.profile_rules import MADE_BY
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing

@@ -20,8 +20,9 @@ from core.journal import GradesLine, RunHeader, journal_path, read_header, read_
 from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.transcripts import grade_history, results
-from core.store.runs import header_of, run, run_ids
+from core.store.queries.answers import results
+from core.store.queries.grades import grade_history
+from core.store.queries.runs import header_of, run, run_ids
 from core.store.selection import Selection
 from tests.core.jobs.regrading import again, judged_before
 from tests.core.jobs.workshop import registry

@@ -24,7 +24,7 @@ from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.transcripts import grade_history, latest_grades
+from core.store.queries.grades import grade_history, latest_grades
 from core.store.selection import Selection
 from tests.core.jobs.workshop import begun, plan
 from tests.support.release import a_file, a_trial, write_file, write_release

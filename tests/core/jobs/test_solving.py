@@ -28,7 +28,7 @@ from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import spending
+from core.store.queries.runs import spending
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider

@@ -14,7 +14,7 @@ from core.jobs.regrade import Regrading
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import RunProgress, run, spending
+from core.store.queries.runs import RunProgress, run, spending
 from tests.core.jobs.test_everything_paid import world
 from tests.core.jobs.test_paid_once import TOKENS, a_campaign
 from tests.core.jobs.workshop import core, go, registry

@@ -14,7 +14,7 @@ from core.frameworks.casting import CastNames
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.plan import campaign_of, find_header, header_of, in_full, study_cast, who_sits
 from core.journal import RunHeader
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, run_ids
 from tests.support.fake_provider import running
 

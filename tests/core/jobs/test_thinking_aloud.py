@@ -20,7 +20,8 @@ from core.live.start import one_case, start_consultation
 from core.models.spec import THINKING_TOKENS
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.transcripts import calls_of, trial_events
+from core.store.queries.calls import calls_of
+from core.store.queries.trials import trial_events
 from tests.core.jobs.test_automedic_campaign import with_profiles
 from tests.core.jobs.workshop import begun, go, plan, small_cases, trial_lines
 from tests.support.fake_provider import FakeProvider

@@ -28,7 +28,7 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.forks import delete_branch
-from core.store.runs import runs
+from core.store.queries.runs import runs
 from tests.core.store.builders import a_case, a_header, a_trial, as_released, write_journal
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running

@@ -15,7 +15,7 @@ from core.measures.base import Row
 from core.stats.bootstrap import exact_interval
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import case_scores
+from core.store.queries.answers import case_scores
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.stores import copy_of

@@ -13,7 +13,7 @@ from core.events import Probed
 from core.measures.attribution import Evidence, OnVignette, attribute
 from core.measures.belief import trajectory
 from core.measures.ledger.marks import LedgerFacts, ledger_facts
-from core.store.queries.failures import WrongAnswer
+from core.store.queries.answers import WrongAnswer
 from tests.core.store.builders import a_case
 
 CASE = a_case(vignette="A boy has an itchy rash.")

@@ -22,9 +22,9 @@ from core.measures.ledger.kept import LEDGER
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.facts import Judge, fact_judgement_row, save_facts, talks_to_judge
-from core.store.queries.failures import WrongAnswer
+from core.store.queries.answers import CaseScore, WrongAnswer
+from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_sets import save_facts
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from tests.core.measures.test_attribution import wrong

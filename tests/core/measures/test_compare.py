@@ -14,7 +14,7 @@ from core.measures.comparison import compare_cases, corrected
 from core.measures.paired import by_arm, compare, format_pairs, is_right, paired_cases
 from core.stats.corrections import Correction
 from core.stats.differences import PairedCounts, mcnemar, paired_difference
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:

@@ -10,7 +10,7 @@ import pytest
 from core.measures.endings import chosen_rows, endings, turn_rows
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import conversation_endings
+from core.store.queries.answers import conversation_endings
 from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of

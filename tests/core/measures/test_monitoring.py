@@ -11,7 +11,7 @@ from core.measures.base import Comparison, Row
 from core.measures.compare import difference_rows, steps
 from core.measures.comparison import verdict
 from core.stats.corrections import Correction
-from core.store.queries.accuracy import CaseScore
+from core.store.queries.answers import CaseScore
 
 
 def scores(

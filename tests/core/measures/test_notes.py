@@ -11,8 +11,8 @@ from core.measures.base import Note, Result, Row
 from core.measures.notes import Arm, Basis, notes_of, shown_in
 from core.store.conditions import Condition
 from core.store.queries.cases import CaseTraits
-from core.store.queries.extent import Extent
-from core.store.runs import Run
+from core.store.queries.run_cases import Extent
+from core.store.queries.runs import Run
 
 FREE: Arm = ("multi_turn", "frq")
 CHOICES: Arm = ("vignette", "mcq")

@@ -10,7 +10,7 @@ import pytest
 from core.measures.provenance import Side, differing, side_by_side, side_of_run
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import CAMPAIGNS, Run, run_records
+from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from tests.core.store.builders import a_case, a_header, write_journal
 
 

@@ -11,7 +11,7 @@ from core.measures.base import Row
 from core.measures.endings import RULES, STANDARD, rescore
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import ending_outcomes
+from core.store.queries.answers import ending_outcomes
 from tests.core.store.builders import (
     Ended,
     Finished,

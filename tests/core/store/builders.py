@@ -28,7 +28,7 @@ from core.journal import GradesLine, Line, RunHeader, TrialLine
 from core.store.conditions import Condition, completed, condition_of, judged_runs, told_apart
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import Run
+from core.store.queries.runs import Run
 
 ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 

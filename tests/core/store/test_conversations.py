@@ -8,15 +8,8 @@ import pytest
 
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.conversations import (
-    Offer,
-    conversation_ids,
-    conversations,
-    count_conversations,
-    counted_page,
-    first_matches,
-    offer,
-)
+from core.store.queries.trials import Offer, conversation_ids, conversations, count_conversations, counted_page, offer
+from core.store.queries.utterances import first_matches
 from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,

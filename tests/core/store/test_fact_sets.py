@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.queries.facts import all_facts_saved, facts_saved, save_facts
+from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
 from core.text.facts import AtomicFact
 from tests.core.store.builders import a_case
 

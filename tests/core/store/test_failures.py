@@ -10,7 +10,10 @@ from core.agents.base import Turn
 from core.events import Graded, Probed
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.failures import WrongAnswer, believed, cases_of, dialogues, probes_of_trials, wrong_answers
+from core.store.queries.answers import WrongAnswer, wrong_answers
+from core.store.queries.cases import cases_of
+from core.store.queries.probes import believed, probes_of_trials
+from core.store.queries.utterances import dialogues
 from core.store.selection import McqRule, Selection
 from tests.core.store.builders import (
     Ended,

@@ -15,8 +15,10 @@ from core.journal import JournalWriter, journal_path
 from core.store import fold as fold_module
 from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free, following
-from core.store.queries.transcripts import calls_of, grade_history, latest_grades
-from core.store.runs import done_trial_ids, run
+from core.store.queries.calls import calls_of
+from core.store.queries.grades import grade_history, latest_grades
+from core.store.queries.runs import run
+from core.store.queries.trials import done_trial_ids
 from tests.core.store.builders import (
     a_call,
     a_case,

@@ -10,7 +10,7 @@ from core.measures.base import Row
 from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.graders import Wanted, count_differences, difference_at, differences, graders_held
+from core.store.queries.grades_by_grader import Wanted, count_differences, difference_at, differences, graders_held
 from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal

@@ -7,8 +7,8 @@ import pytest
 from core.errors import UsageError
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
-from core.store.runs import run_ids
+from core.store.queries.run_labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.runs import run_ids
 from core.store.tables import OF_A_TRIAL
 
 

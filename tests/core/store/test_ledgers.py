@@ -10,8 +10,8 @@ from core.measures.ledger.kept import LEDGER, kept_facts
 from core.measures.ledger.marks import LedgerFacts
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import talk_sums, topic_sums
-from core.store.scores import Evidence, Score, add_scores, unmeasured
+from core.store.queries.scores import Evidence, Score, add_scores, unmeasured
+from core.store.queries.scores_of_ledgers import talk_sums, topic_sums
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of

@@ -13,9 +13,9 @@ from core.measures.counterparts import printed_figures
 from core.measures.endings import RULES, rescore
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import ending_outcomes
-from core.store.queries.transcripts import trial_events
-from core.store.runs import run
+from core.store.queries.answers import ending_outcomes
+from core.store.queries.runs import run
+from core.store.queries.trials import trial_events
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 

@@ -17,14 +17,18 @@ from core.journal import TrialLine, trial_id
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.accuracy import case_scores
-from core.store.queries.cases import StoredCompletion, case, completions
-from core.store.queries.release import ReleaseBatch, document, write_release
-from core.store.queries.reviews import Annotation, add_annotations, add_review, annotations_of, reviews
-from core.store.queries.transcripts import calls_of, grade_history, latest_grades, trial_events
+from core.store.queries.annotations import Annotation, add_annotations, annotations_of
+from core.store.queries.answers import case_scores
+from core.store.queries.calls import calls_of
+from core.store.queries.cases import case
+from core.store.queries.completions import StoredCompletion, completions
+from core.store.queries.grades import grade_history, latest_grades
+from core.store.queries.releases import ReleaseBatch, document, write_release
+from core.store.queries.reviews import add_review, reviews
+from core.store.queries.runs import run
+from core.store.queries.trials import trial_events
 from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from core.store.review_records import Review, ReviewPlan
-from core.store.runs import run
 from core.store.tables import insert
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, write_journal
 from tests.core.store.old import as_0_1_1_made_it, made_by_steps

@@ -7,7 +7,7 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.queries.cases import add_profiles, delete_profiles, newest_profiles, profile_versions, profiled_by
+from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_versions, profiled_by
 from core.text.profiles import Generated
 
 CASE = Case(case_key="t/1", dataset="t", specialty="Other", vignette="A 40-year-old man coughs.", answer="Asthma")

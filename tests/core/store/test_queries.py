@@ -10,12 +10,15 @@ from core.events import Called, CallRecord
 from core.questions import ASKS_FOR
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import case_scores
+from core.store.queries.annotations import Annotation, add_annotations, annotations_of
+from core.store.queries.answers import case_scores, results
+from core.store.queries.calls import calls_of
 from core.store.queries.cases import add_cases, case, cases
-from core.store.queries.conversations import conversations, count_conversations
-from core.store.queries.reviews import Annotation, add_annotations, annotations_of
-from core.store.queries.transcripts import calls_of, latest_grades, results, transcripts, trial_events, utterances_of
-from core.store.runs import run, run_cases, runs
+from core.store.queries.grades import latest_grades
+from core.store.queries.run_cases import run_cases
+from core.store.queries.runs import run, runs
+from core.store.queries.trials import conversations, count_conversations, transcripts, trial_events
+from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
 from tests.core.store.old import made_by_steps

@@ -9,8 +9,9 @@ import pytest
 from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.cases import add_cases
-from core.store.queries.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
+from core.store.queries.cases import add_cases, cases_answered
+from core.store.queries.grades import AnswerToGrade, answers_to_grade, given_verdicts
+from core.store.queries.runs import campaign_ids
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.stores import copy_of
 

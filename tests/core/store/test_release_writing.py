@@ -11,8 +11,8 @@ from core.errors import AnamnesisError
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
 from core.store.database import Store
-from core.store.queries import release
-from core.store.queries.transcripts import latest_grades
+from core.store.queries import releases as release
+from core.store.queries.grades import latest_grades
 from tests.core.store.old import made_by_steps
 from tests.support import release as files
 

@@ -15,8 +15,7 @@ from core.measures.paired import read_scores
 from core.stats.trials import pass_hat_k, variance_components
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.accuracy import conversation_endings, ending_outcomes
-from core.store.queries.transcripts import results
+from core.store.queries.answers import conversation_endings, ending_outcomes, results
 from core.store.selection import Selection, conditions
 from tests.core.store.builders import a_case, a_header, a_trial, as_released, grades, write_journal
 

@@ -16,8 +16,8 @@ from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import candidates, reviews
+from core.store.queries.runs import runs
 from core.store.review_records import ReviewPlan
-from core.store.runs import runs
 from core.store.sample import PACKED, SAMPLE, sample_runs, take_away, take_in
 from core.store.selection import Selection, conditions
 from core.store.tables import SCHEMAS

@@ -11,8 +11,8 @@ from core.frameworks.consultation.queries import StoredItems, add_items, cases_w
 from core.measures.base import Measure, Record
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import save_facts
-from core.store.scores import (
+from core.store.queries.fact_sets import save_facts
+from core.store.queries.scores import (
     Evidence,
     Lists,
     Reader,

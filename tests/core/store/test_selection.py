@@ -10,7 +10,7 @@ from core.events import Answered, Event, Finished, Graded, Started
 from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from core.store.selection import Selection, conditions
 from tests.core.store.builders import a_case, a_header, a_trial, conditions_of, grades, write_journal
 

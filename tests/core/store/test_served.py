@@ -15,8 +15,8 @@ from core.measures.provenance import differing, side_by_side, side_of
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.served import served_since
-from core.store.runs import run_records
+from core.store.queries.calls import served_since
+from core.store.queries.runs import run_records
 from core.store.selection import Selection, conditions
 from core.store.tallies import miscounted
 from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, write_journal

@@ -10,10 +10,12 @@ from core.frameworks.consultation.measures.summary import read_doctors
 from core.measures.ledger.kept import LEDGER
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.conversations import conversation_ids, conversations, first_matches
-from core.store.queries.facts import talk_sums
-from core.store.queries.failures import believed, wrong_answers
-from core.store.scores import unmeasured
+from core.store.queries.answers import wrong_answers
+from core.store.queries.probes import believed
+from core.store.queries.scores import unmeasured
+from core.store.queries.scores_of_ledgers import talk_sums
+from core.store.queries.trials import conversation_ids, conversations
+from core.store.queries.utterances import first_matches
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged

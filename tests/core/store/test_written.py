@@ -47,11 +47,11 @@ from core.paths import ROOT
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.queries.accuracy import case_scores
-from core.store.queries.cases import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
-from core.store.queries.facts import all_facts_saved, facts_saved, save_facts
-from core.store.queries.labels import Label, delete_run, label_run, labels
+from core.store.queries.answers import case_scores
+from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_facts
+from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
+from core.store.queries.run_labels import Label, delete_run, label_run, labels
 from core.store.review_records import ASKED, Review, ReviewItem
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, fold_anew, repair, restore, verify
@@ -256,7 +256,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from core.store.database import Store
-from core.store.queries.reviews import Annotation, add_annotations
+from core.store.queries.annotations import Annotation, add_annotations
 from core.store.review_records import ASKED_OF
 store, who = Store(Path(sys.argv[1])), sys.argv[2]
 for number in range(1, 41):

@@ -36,7 +36,7 @@ from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.models.registry import load_registry
 from core.stats.intervals import wilson
 from core.store.conditions import SEPARATOR
-from core.store.queries.cases import newest_profiles
+from core.store.queries.profiles import newest_profiles
 from core.store.selection import Selection, select, staffed
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile

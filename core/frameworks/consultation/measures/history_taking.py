@@ -29,7 +29,7 @@ from core.events import FINAL_DIAGNOSIS
 from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, keep_items, newest_items
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
-from core.store.scores import Lists, Trials
+from core.store.queries.scores import Lists, Trials
 from core.store.selection import Selection
 from core.text.case_items import (
     BY_RULE,

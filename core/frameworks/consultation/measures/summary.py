@@ -34,7 +34,7 @@ from core.stats.intervals import Interval
 from core.stats.smoothed import ratio_interval
 from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.queries.accuracy import case_scores
+from core.store.queries.answers import case_scores
 from core.store.selection import Selection
 from core.text.topics import TOPICS, Topic
 

@@ -13,7 +13,7 @@ from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.queries import StoredItems, add_items, history_means
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.scores import Score, add_scores, unmeasured
+from core.store.queries.scores import Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of

@@ -16,11 +16,12 @@ from core.frameworks.craftmd.release import RELEASE
 from core.live.start import load_trial
 from core.measures.accuracy import accuracy
 from core.store.database import Store
-from core.store.queries.accuracy import case_scores
-from core.store.queries.conversations import conversations
-from core.store.queries.release import document, quarantined
-from core.store.queries.transcripts import latest_grades, trial_events
-from core.store.runs import run_cases, runs
+from core.store.queries.answers import case_scores
+from core.store.queries.grades import latest_grades
+from core.store.queries.releases import document, quarantined
+from core.store.queries.run_cases import run_cases
+from core.store.queries.runs import runs
+from core.store.queries.trials import conversations, trial_events
 from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial, write_cases, write_file, write_release

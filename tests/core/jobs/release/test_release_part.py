@@ -19,8 +19,8 @@ from core.events import Answered, Utterance
 from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import ImportReport, import_release
 from core.store.database import Store
-from core.store.queries.transcripts import trial_events
-from core.store.runs import runs
+from core.store.queries.runs import runs
+from core.store.queries.trials import trial_events
 
 COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 pytestmark = [

@@ -18,8 +18,8 @@ from core.jobs.plan import WITH
 from core.measures.accuracy import accuracy
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
-from core.store.queries.conversations import conversations
-from core.store.runs import run_cases
+from core.store.queries.run_cases import run_cases
+from core.store.queries.trials import conversations
 from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all
 from tests.support.release import a_conversation, a_file, a_pictured_file, a_trial, write_file, write_release

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.measures.experts.reviewing import plan_review, state_of
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.reviews import Annotation, add_annotations
+from core.store.queries.annotations import Annotation, add_annotations
 from core.store.review_records import Question, Review, ReviewPlan, planned
 from tests.core.store.builders import (
     Ended,

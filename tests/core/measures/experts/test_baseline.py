@@ -28,10 +28,11 @@ from core.measures.experts.reviewing import (
     write_trials,
 )
 from core.store.database import Store
-from core.store.queries.accuracy import case_scores
-from core.store.queries.reviews import Annotation, add_annotations, add_review
+from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.answers import case_scores
+from core.store.queries.reviews import add_review
+from core.store.queries.runs import run
 from core.store.review_records import Review, ReviewPlan, stored_plan
-from core.store.runs import run
 from core.store.selection import Selection
 from tests.core.measures.experts.reviews import a_plan
 

@@ -23,7 +23,7 @@ from core.measures.experts.workbooks import (
     matching_item,
 )
 from core.store.database import Store
-from core.store.queries.reviews import annotations_of
+from core.store.queries.annotations import annotations_of
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all
 from tests.core.measures.experts.test_experts import workbook
 

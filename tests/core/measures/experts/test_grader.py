@@ -21,7 +21,7 @@ from core.measures.experts.workbooks import GradedCase, counts_by_case, read_gra
 from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.release import ReleasedCase, ReleasedRun
+from core.store.queries.releases import ReleasedCase, ReleasedRun
 from tests.core.store.builders import graded, grades, write_journal
 from tests.support.intervals import beta_bounds
 

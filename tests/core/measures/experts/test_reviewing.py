@@ -19,8 +19,9 @@ from core.measures.experts.reviewing import (
 )
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.reviews import annotation_history, candidates
-from core.store.queries.transcripts import trial_events
+from core.store.queries.annotations import annotation_history
+from core.store.queries.reviews import candidates
+from core.store.queries.trials import trial_events
 from core.store.review_records import ASKED, Item, parse_item
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import (

@@ -14,7 +14,7 @@ from core.errors import AnamnesisError
 from core.measures.experts.reviewing import state_of
 from core.measures.experts.workbooks import export_annotations, import_csv, read_rows
 from core.store.database import Store
-from core.store.queries.reviews import annotations_of
+from core.store.queries.annotations import annotations_of
 from tests.core.measures.experts.reviews import a_review
 from tests.core.measures.experts.test_experts import HEADER, workbook
 from tests.core.measures.experts.test_experts_importing import a_csv

@@ -21,8 +21,8 @@ from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import judged_of_trial, judged_patients, judged_sums, judges
-from core.store.queries.reviews import Annotation, add_annotations
+from core.store.queries.annotations import Annotation, add_annotations
+from core.store.queries.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges
 from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,

@@ -19,7 +19,8 @@ from core.measures.missing import Measured, Parcel, count_missing, measure_missi
 from core.processes import read_by
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import save_facts, talk_sums, topic_sums
+from core.store.queries.fact_sets import save_facts
+from core.store.queries.scores_of_ledgers import talk_sums, topic_sums
 from core.text.facts import facts_of
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.stores import copy_of

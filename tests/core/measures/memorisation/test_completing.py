@@ -21,8 +21,8 @@ from core.measures.memorisation import completing_pack, halves, histogram_of, mo
 from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.accuracy import CaseScore
-from core.store.queries.cases import StoredCompletion, completions
+from core.store.queries.answers import CaseScore
+from core.store.queries.completions import StoredCompletion, completions
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.thinking_aloud import aloud

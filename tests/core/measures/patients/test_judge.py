@@ -9,7 +9,7 @@ import pytest
 
 from core.agents.base import Turn
 from core.jobs.judges import shown, terms_in, terms_pack
-from core.store.queries.patients import JudgedTerm
+from core.store.queries.patient_judgements import JudgedTerm
 from tests.core.measures.patients.patient_talks import DIAGNOSIS, LATIN, OPENING, dialogue
 
 TALK = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))

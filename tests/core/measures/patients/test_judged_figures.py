@@ -14,7 +14,7 @@ from core.measures.patients.rates import judge_against_rule
 from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
 from core.store.fold import keep_lines
-from core.store.queries.patients import JudgedTerm, patient_judgement_row
+from core.store.queries.patient_judgements import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.intervals import beta_bounds

@@ -20,7 +20,7 @@ from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.queries.patients import JudgedTerm, Judgement, judgements
+from core.store.queries.patient_judgements import JudgedTerm, Judgement, judgements
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running

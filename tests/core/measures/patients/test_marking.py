@@ -13,7 +13,7 @@ from core.measures.missing import Measured, count_missing, measure_missing
 from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, trial_marks
 from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
 from core.store.database import Store
-from core.store.queries.patients import KINDS, Kind, hits, offer
+from core.store.queries.scores_of_patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.intervals import beta_bounds

@@ -16,7 +16,7 @@ from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
 from core.measures.reproduce.release import ModelScores
 from core.store.database import Store
-from core.store.queries.release import ReleasedCase
+from core.store.queries.releases import ReleasedCase
 
 HEADER = ["case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id"]
 FORMATS = ("vignette", "multiturn", "singleturn", "summarized")

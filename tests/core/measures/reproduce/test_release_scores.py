@@ -8,7 +8,7 @@ import pytest
 
 from core.measures.reproduce.release import Group, Lacking, ModelScores, missing_cases, read_release
 from core.store.database import Store
-from core.store.queries.release import Overlooked, overlooked_answers
+from core.store.queries.releases import Overlooked, overlooked_answers
 from tests.core.measures.reproduce.small_release import a_trial, case_row, import_folder, random_model, write_release
 
 WRONG = a_trial()

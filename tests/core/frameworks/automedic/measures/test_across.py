@@ -12,7 +12,7 @@ from core.case import Profile
 from core.frameworks.automedic.measures.across import Point, dataset_suitability, fit, fits, normalised, scatter
 from core.frameworks.automedic.measures.profile import CareProfile, Estimate
 from core.models.registry import load_registry
-from core.store.runs import Run
+from core.store.queries.runs import Run
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case, conditions_of
 

@@ -1,4 +1,4 @@
-"""Queries for grading stored answers again: which there are, who judged them last, and what a grader said before.
+"""Grades of answers: all that were given, and what is asked before answers are graded again.
 
 Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts carry its version.
 """
@@ -11,14 +11,44 @@ from typing import Any
 
 import duckdb
 
-from core.case import Case
-from core.errors import AnamnesisError
-from core.events import Format, QuestionType, Verdict
-from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.failures import CaseKey
-from core.store.runs import CAMPAIGNS
+from core.events import Format, Graded, QuestionType, Verdict
+from core.store.queries.cases import CaseKey
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
+
+
+def latest_grades(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Graded]:
+    """Return the grades that count: the newest of each arm and rule."""
+    return _grades(cursor, "newest_grades", trial_id)
+
+
+def grade_history(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Graded]:
+    """Return every grade that the answers of a trial were ever given, the oldest first."""
+    return _grades(cursor, "grades", trial_id)
+
+
+def _grades(cursor: duckdb.DuckDBPyConnection, table: str, trial_id: str) -> list[Graded]:
+    sql = f"""
+        SELECT format, question_type, grader, rule, extracted, verdict, call_ids, graded_at AS at, prompt_hash,
+            rule_version
+        FROM {table} WHERE trial_id = ? ORDER BY graded_at"""
+    return [Graded(**row) for row in records(cursor.execute(sql, [trial_id]))]
+
+
+def free_verdicts(
+    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
+) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
+    """Return (trial, format) → (grader, its newest verdict) on the free response, one for each grader."""
+    found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
+        found.setdefault((trial_id, format_), []).append((grader, verdict))
+    return found
+
+
+_FREE_VERDICTS = """
+    SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
+    QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1
+    ORDER BY trial_id, format, grader"""
 
 
 @dataclass(frozen=True)
@@ -66,22 +96,6 @@ def answers_to_grade(
     return [AnswerToGrade(*row) for row in cursor.execute(_TO_GRADE, parameters).fetchall()]
 
 
-def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseKey, Case]:
-    """Return the cases of a run's trials, each as its trials held it.
-
-    Raises ``AnamnesisError`` where a case is not stored.
-    """
-    found = {(row["case_key"], row.pop("held")): case_from(row) for row in records(cursor.execute(_CASES, [run_id]))}
-    held = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
-    missing = [key for key in held if key not in found]
-    if missing:
-        raise AnamnesisError(
-            f"{len(missing)} cases of run {run_id} are not stored, {missing[0][0]} the first, so their answers cannot "
-            "be graded: import their data set."
-        )
-    return found
-
-
 def given_verdicts(
     cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, reading: int = 1
 ) -> list[GivenVerdict]:
@@ -115,12 +129,6 @@ def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection
     return int(count)
 
 
-def campaign_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the ids of the runs that count in figures: campaigns and imported releases, the oldest first."""
-    sql = "SELECT run_id FROM runs WHERE list_contains(?, source) ORDER BY created_at, run_id"
-    return [run_id for (run_id,) in cursor.execute(sql, [list(CAMPAIGNS)]).fetchall()]
-
-
 _MODEL = "split_part(grades.grader, ' [', 1)"
 """The model of a stored name, which may end in the name of a prompt pack."""
 
@@ -138,17 +146,6 @@ _TO_GRADE = """
     FROM mine JOIN answers USING (trial_id) LEFT JOIN newest USING (trial_id, format, question_type)
     WHERE answers.status = 'answered' AND answers.response IS NOT NULL AND list_contains($types, answers.question_type)
     ORDER BY trial, case_key, trial_id, answers.format, answers.question_type LIMIT $limit"""
-
-_CASES = f"""
-    WITH held AS (SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?),
-    last_cases AS (
-        SELECT case_key, content_hash FROM cases
-        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
-    )
-    SELECT {CASE_COLUMNS}, held.content_hash AS held FROM held
-    LEFT JOIN last_cases USING (case_key)
-    JOIN cases ON cases.case_key = held.case_key
-        AND cases.content_hash = coalesce(held.content_hash, last_cases.content_hash)"""
 
 _GIVEN = f"""
     SELECT grades.question_type, cases.answer, answers.response, grades.extracted, grades.verdict, grades.call_ids

@@ -16,7 +16,7 @@ import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Verdict
 from core.store.conditions import FREE_RULES, SEPARATOR, who_judged
-from core.store.runs import run_records
+from core.store.queries.runs import run_records
 from core.store.selection import IN_ARMS, UNANSWERED, Selection, select
 from core.store.tables import records
 
@@ -130,15 +130,21 @@ def _select(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
 
 
 _HASH = 9
+
+
 _GRADED_UNDER = """
     SELECT DISTINCT run_id, grader, coalesce(grades.prompt_hash, '') FROM grades JOIN trials USING (trial_id)
     WHERE list_contains($free, rule) ORDER BY ALL"""
+
+
 _NAMED = """
     CREATE OR REPLACE TEMP VIEW named_grades AS
     SELECT grades.* REPLACE (coalesce(name, grades.grader) AS grader), grades.rowid AS place
     FROM grades JOIN trials USING (trial_id)
     LEFT JOIN graded_under ON graded_under.run_id = trials.run_id AND graded_under.grader = grades.grader
         AND graded_under.noted = coalesce(grades.prompt_hash, '')"""
+
+
 _HELD = f"""
     SELECT verdicts.grader, count(DISTINCT (verdicts.trial_id, verdicts.format, verdicts.question_type)), count(*),
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),
@@ -149,6 +155,8 @@ _HELD = f"""
         AND repeats.question_type = verdicts.question_type AND repeats.whole
     WHERE list_contains($free, rule) AND verdict <> 'provider_error' AND {IN_ARMS}
     GROUP BY verdicts.grader ORDER BY 2 DESC, verdicts.grader"""
+
+
 _COUNTS = f"""
     WITH {UNANSWERED}, newest AS (
         SELECT trial_id, format, question_type {{newest}} FROM named_grades
@@ -169,7 +177,11 @@ _COUNTS = f"""
     WHERE list_contains($free, verdicts.question_type) AND {IN_ARMS}
     GROUP BY ALL
     ORDER BY min(place), verdicts.format, verdicts.question_type, case_key"""
+
+
 _SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
+
+
 # Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with the same calls behind them are
 # one judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
 _JUDGED = """
@@ -185,6 +197,8 @@ _JUDGED = """
         JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
         WHERE list_contains($free, rule) AND list_contains($counted, verdict) AND answers.response IS NOT NULL
     )"""
+
+
 _PAIRS_OF = """
     SELECT grader, model, '{same}' AS same, right_answer, count(*) AS pairs, count(*) FILTER (flipped) AS both,
         sum(n)::BIGINT AS verdicts FROM (
@@ -194,6 +208,8 @@ _PAIRS_OF = """
             FROM judged WHERE {same} IS NOT NULL GROUP BY grader, model, right_answer, prompts, {same}, {by}
         ) GROUP BY grader, model, right_answer, prompts, {same} HAVING count(*) > 1
     ) GROUP BY grader, model, right_answer"""
+
+
 _FLIPS = (
     f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
 )
@@ -276,24 +292,34 @@ def _parameters(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[str, 
 
 
 _ONE = "AND trial_id = $trial_id AND format = $format AND question_type = $question_type"
+
+
 _NEWEST_OF = """
         SELECT trial_id, format, question_type, grader, extracted, verdict FROM named_grades
         WHERE grader = ${who} AND list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
         QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type
             ORDER BY graded_at DESC, place DESC) = 1"""
+
+
 _TWO = """
         SELECT f.trial_id, f.format, f.question_type,
             f.grader AS first_grader, f.extracted AS first_extracted, f.verdict AS first_verdict,
             s.grader AS second_grader, s.extracted AS second_extracted, s.verdict AS second_verdict
         FROM f JOIN s ON s.trial_id = f.trial_id AND s.format = f.format AND s.question_type = f.question_type"""
+
+
 _IN_TURN = """
     WITH ranked AS (
         SELECT *, row_number() OVER (PARTITION BY trial_id, format, question_type
             ORDER BY graded_at DESC, place DESC) AS turn
         FROM named_grades WHERE list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
     ), f AS (SELECT * FROM ranked WHERE turn = 2), s AS (SELECT * FROM ranked WHERE turn = 1)"""
+
+
 _BY_NAME = f"""
     WITH f AS ({_NEWEST_OF.format(who="first")}), s AS ({_NEWEST_OF.format(who="second")})"""
+
+
 _CHOSEN = f""", paired AS ({_TWO}
         WHERE f.verdict <> s.verdict AND list_contains($counted, f.verdict) AND list_contains($counted, s.verdict)
     ), differing AS (
@@ -307,8 +333,12 @@ _CHOSEN = f""", paired AS ({_TWO}
         LEFT JOIN cases ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
         WHERE {IN_ARMS} AND ($directions::VARCHAR[] IS NULL OR list_contains($directions, direction))
     )"""
+
+
 _PAIRED = {True: _IN_TURN + _CHOSEN, False: _BY_NAME + _CHOSEN}
 """By whether the newest verdict is held against the one before it."""
+
+
 _READ = """
     SELECT differing.trial_id, trial, model, case_key, differing.format, differing.question_type, answer, response,
         first_grader, first_extracted, first_verdict, second_grader, second_extracted, second_verdict

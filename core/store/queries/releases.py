@@ -253,3 +253,39 @@ _OVERLOOKED = f"""
     JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE {_RELEASED} AND rule = 'mcq_loose' AND verdict = 'incorrect'
         AND contains(lower(answers.response), lower(cases.answer))"""
+
+
+@dataclass(frozen=True)
+class ReleasePrompts:
+    """The doctor's prompt templates of one file of a release (``{specialty}`` marks the specialty).
+
+    ``templates`` go in the order of its conversations; ``trials`` are the numbers of the trials that have one.
+    """
+
+    templates: tuple[str, ...]
+    trials: tuple[int, ...]
+
+    def of_trial(self, number: int) -> str | None:
+        """Return the template of a trial, or ``None`` where it cannot be told which it was."""
+        if len(set(self.templates)) == 1 and number in self.trials:
+            return self.templates[0]
+        told = dict(zip(self.trials, self.templates, strict=False)) if len(self.trials) == len(self.templates) else {}
+        return told.get(number)
+
+
+def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str) -> ReleasePrompts | None:
+    """Return the doctor's prompts of a case in a release, or ``None`` where none are stored."""
+    sql = """
+        SELECT template FROM (
+            SELECT unnest(prompts) AS prompt_hash, generate_subscripts(prompts, 1) AS place FROM release_files
+            WHERE run_id = $run_id AND case_key = $case_key AND fault IS NULL)
+        JOIN release_prompts USING (prompt_hash) ORDER BY place"""
+    parameters = {"run_id": run_id, "case_key": case_key}
+    templates = tuple(template for (template,) in cursor.execute(sql, parameters).fetchall())
+    trials = tuple(number for (number,) in cursor.execute(_SPOKEN, parameters).fetchall())
+    return ReleasePrompts(templates, trials) if templates else None
+
+
+_SPOKEN = """
+    SELECT DISTINCT trial FROM trials SEMI JOIN utterances USING (trial_id)
+    WHERE run_id = $run_id AND case_key = $case_key ORDER BY trial"""

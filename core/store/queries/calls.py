@@ -1,4 +1,4 @@
-"""Which served model the doctor of a trial was, and since when each has been seen.
+"""Calls of models in trials: every prompt and reply; by which served model the doctor of a trial was played.
 
 Counts of calls by served model (``core.store.tallies``) say under which names a run was served. Calls themselves are
 read only of runs that were served under several, to tell their trials apart.
@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
+import orjson
 
+from core.events import CallRecord
 from core.frameworks.base import frameworks, tested_seat
 from core.store.conditions import DOCTOR, Condition
 from core.store.selection import Selection, select
-from core.store.tables import arrow_table, schema_of
+from core.store.tables import arrow_table, records, schema_of
+
+
+def calls_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[CallRecord]:
+    """Return the calls of a trial, with every prompt and reply."""
+    sql = "SELECT * EXCLUDE (run_id, trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
+    return [
+        CallRecord(**{**row, "request": orjson.loads(row["request"]), "parts": orjson.loads(row["parts"] or "[]")})
+        for row in records(cursor.execute(sql, [trial_id]))
+    ]
 
 
 def several_served(conditions: Sequence[Condition]) -> list[Condition]:
@@ -58,8 +69,14 @@ _SERVED_TRIALS = """
         JOIN tested_roles ON tested_roles.protocol = runs.protocol AND tested_roles.role = calls.role
         WHERE served_by <> '' GROUP BY calls.trial_id
     ) AS doctors USING (trial_id)"""
+
+
 _BEGAN = "min(coalesce(trials.started_at, trials.finished_at))"
+
+
 _SINCE_SERVED = f"""
     SELECT model, served, {_BEGAN}
     FROM served_trials JOIN seated USING (run_id) JOIN trials USING (trial_id) GROUP BY model, served"""
+
+
 _SINCE = f"SELECT model, {_BEGAN} FROM selected JOIN seated USING (run_id) JOIN trials USING (trial_id) GROUP BY model"

@@ -1,6 +1,6 @@
-"""Facts of cases, what became of them in conversations, and what models say that patients withheld and invented.
+"""What models say that patients withheld and invented.
 
-The newest list of facts of a case counts. A judgement is known by its trial and a hash of the facts it was made
+A judgement is known by its trial and a hash of the facts it was made
 against: the case's content, and the list that somebody saved for it. Where either changed, the conversation counts as
 not judged; what there was stays. Of several judgements of a conversation by one model under one prompt the newest that
 did not fail counts.
@@ -8,145 +8,24 @@ did not fail counts.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 import orjson
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
 
-from core import access
-from core.agents.ledger_models import JudgedPatient, Mark, PatientVerdict
-from core.case import Case
-from core.errors import AnamnesisError
+from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.events import COUNTED
-from core.store.scores import Reader, kept, key, newest
+from core.store.queries.scores import newest
 from core.store.selection import Selection, select
 from core.store.tables import records
-from core.store.written import write
-from core.text.facts import AtomicFact
-
-_FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
-
-
-@dataclass(frozen=True)
-class FactSet:
-    """A case's facts as they were saved: by whom ("rules", a person, a model's name) and when (seconds since 1970)."""
-
-    case_key: str
-    content_hash: str
-    facts: tuple[AtomicFact, ...]
-    made_by: str
-    made_at: float
-
-
-def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> FactSet:
-    """Journal and add a list of facts for a case; earlier ones stay as history. Needs a write lease.
-
-    Raises ``AnamnesisError`` where two facts have one id.
-    """
-    access.require("edit", f"facts of {case.case_key}")
-    ids = [fact.id for fact in facts]
-    twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
-    if twice is not None:
-        raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
-    saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
-    write(connection, "facts", [{**vars(saved), "facts": _FACTS.dump_json(saved.facts).decode()}])
-    return saved
-
-
-def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None:
-    """Return the newest list saved for a case as it is now, or ``None``; one for an older content does not count."""
-    sql = """
-        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
-        WHERE case_key = ? AND content_hash = ? ORDER BY made_at DESC, rowid DESC LIMIT 1"""
-    found = records(cursor.execute(sql, [case.case_key, case.content_hash]))
-    return _fact_set(found[0]) if found else None
-
-
-def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of all cases by (case_key, content_hash)."""
-    sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
-    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
-    return {(one.case_key, one.content_hash): one.facts for one in sets}
-
-
-def _fact_set(row: dict[str, Any]) -> FactSet:
-    return FactSet(**{**row, "facts": facts_from_json(row["facts"], row["case_key"])})
-
-
-def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:
-    """Return the facts of a list as it is stored. Raises ``AnamnesisError`` where it cannot be read."""
-    try:
-        return _FACTS.validate_json(text)
-    except ValidationError as error:
-        raise AnamnesisError(
-            f"The facts saved for {case_key} cannot be read ({error.errors()[0]['msg']}): save them anew."
-        ) from error
-
-
-def ledger_scores(
-    cursor: duckdb.DuckDBPyConnection, measure: Reader, names: Sequence[str], selection: Selection | None = None
-) -> list[tuple[Any, ...]]:
-    """Return for each selected conversation that is marked its trial, the values of ``names``, and where it leaked.
-
-    The last is the evidence of the score ``leaked`` as JSON, ``None`` where there is none.
-    """
-    values = ", ".join(f"any_value(value) FILTER (name = '{name}')" for name in names)
-    sql = f"""
-        WITH {kept(measure)} SELECT trial_id, {values}, any_value(evidence) FILTER (name = 'leaked')
-        FROM kept WHERE NOT contains(name, ':') GROUP BY trial_id ORDER BY trial_id"""
-    select(cursor, selection)
-    return cursor.execute(sql, key(measure)).fetchall()
-
-
-def talk_sums(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each model and case: its conversations, and what the marked ones hold.
-
-    Columns: model, case_key, dataset, specialty; of the conversations that did not break off, ``marked`` and
-    ``missing``; ``broken`` ones; ``unmarked`` of both; ``with_leaked`` of the marked ones.
-    """
-    sql = f"""
-        WITH {kept(measure)}, leaks AS (SELECT trial_id, true AS leaked FROM kept WHERE name = 'leaked' AND value > 0)
-        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
-            count(*) FILTER (whole AND measured) AS marked, count(*) FILTER (whole AND NOT measured) AS missing,
-            count(*) FILTER (NOT whole) AS broken, count(*) FILTER (NOT measured) AS unmarked,
-            count(*) FILTER (whole AND leaked) AS with_leaked
-        FROM held LEFT JOIN leaks USING (trial_id) WHERE content_hash IS NOT NULL AND ended AND NOT staffed
-        GROUP BY model, place, case_key ORDER BY place, case_key"""
-    select(cursor, selection)
-    return cursor.execute(sql, key(measure)).df()
-
-
-def topic_sums(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each model, case and topic: facts over its marked whole conversations, and what became of them.
-
-    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
-    numbers of facts that the patient could tell, summed over conversations.
-    """
-    sums = ", ".join(f"coalesce(sum(told) FILTER (mark = '{mark}'), 0)::BIGINT AS {mark}" for mark in MARKS)
-    sql = f"""
-        WITH {kept(measure)}, told AS (
-            SELECT model, place, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
-                split_part(name, ': ', 1) AS mark, split_part(name, ': ', 2) AS topic, sum(value) AS told
-            FROM kept WHERE whole AND contains(name, ': ')
-            GROUP BY model, place, case_key, name
-        )
-        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, topic,
-            sum(told)::BIGINT AS facts, {sums}
-        FROM told GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
-    select(cursor, selection)
-    return cursor.execute(sql, key(measure)).df()
-
-
-MARKS: tuple[Mark, ...] = get_args(Mark)
-"""What became of a fact; a score ``MARK: TOPIC`` counts those of a topic that the patient could tell."""
 
 FACTS_HASH = "md5(held.facts)"
 """Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
+
+
 # With clinical staff there is no ledger: its rules know a doctor and a patient only, also where runs are named.
 HELD = f"""held AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
@@ -280,15 +159,27 @@ _PRESENT = f"""{HELD}, present AS (
             PARTITION BY held.trial_id, fact_judgements.model, prompt_hash
             ORDER BY (verdicts IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
+
+
 _ONE = "present.model = $model AND prompt_hash = $prompt_hash AND verdicts IS NOT NULL"
+
+
 _JUDGES = f"""
     WITH {_PRESENT} SELECT model, prompt_hash, count(verdicts), count(*) - count(verdicts), max(judged_at)
     FROM present GROUP BY model, prompt_hash ORDER BY max(judged_at) DESC, model, prompt_hash"""
+
+
 _VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WHERE {_ONE} ORDER BY trial_id"
+
+
 _OF_TRIAL = f"""
     WITH {_PRESENT} SELECT model, prompt_hash, verdicts, dropped FROM present
     WHERE verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
+
+
 _HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
+
+
 _SUMS = f"""
     WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
     SELECT held.model, held.case_key, any_value(held.dataset) AS dataset, any_value(held.specialty) AS specialty,
@@ -297,6 +188,8 @@ _SUMS = f"""
         count(*) FILTER (held.whole AND {_HOLDS.format("invented")}) AS with_invented
     FROM held LEFT JOIN one ON one.trial_id = held.trial_id
     GROUP BY held.model, held.place, held.case_key ORDER BY held.place, held.case_key"""
+
+
 _TO_JUDGE = f"""
     WITH {_PRESENT}, wanted AS (
         SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM held
@@ -311,6 +204,8 @@ _TO_JUDGE = f"""
     ), done AS (SELECT trial_id FROM present WHERE {_ONE})
     SELECT trial_id, case_key, content_hash, facts_hash, done.trial_id IS NOT NULL
     FROM drawn LEFT JOIN done USING (trial_id) ORDER BY md5(trial_id), trial_id"""
+
+
 _PEOPLE = f"""
     WITH {_PRESENT}, said AS (
         SELECT item, question, annotator, value FROM annotations

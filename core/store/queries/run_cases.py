@@ -1,4 +1,4 @@
-"""How much of its plan and of its data set stands behind a condition: trials planned and done, which cases."""
+"""Cases of runs: which a run holds, and how much of its plan and of its data set stands behind a condition."""
 
 from __future__ import annotations
 
@@ -8,9 +8,30 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
+from core.case import Case
 from core.store.conditions import Condition
-from core.store.runs import Run, run_records
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.queries.runs import Run, run_records
 from core.store.selection import TRIALS, Selection
+from core.store.tables import records
+
+
+def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
+    """Return the cases of a run as the run holds them, in its order."""
+    sql = f"""
+        SELECT {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
+        WHERE run_id = $run_id ORDER BY position"""
+    return [case_from(row) for row in records(cursor.execute(sql, {"run_id": run_id}))]
+
+
+def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
+    """Return run → its first case, of the runs named that hold one."""
+    sql = f"""
+        SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
+        WHERE list_contains($run_ids, run_id)
+        QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1"""
+    rows = records(cursor.execute(sql, {"run_ids": list(run_ids)}))
+    return {row.pop("run_id"): case_from(row) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -84,6 +105,8 @@ _PLANNED = f"""
     SELECT trials.run_id, trials.case_key, runs.trials, 0
     {TRIALS.replace("FROM trials", "FROM run_cases AS trials")}
     WHERE list_contains($behind, trials.run_id) AND {{where}}"""
+
+
 _DONE = f"""
     SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed')
     {TRIALS} WHERE list_contains($behind, trials.run_id) AND {{where}} GROUP BY ALL"""

@@ -1,20 +1,18 @@
-"""What was found wrong with patients' replies: the marks of the rules, and the terms that models named beside them.
+"""Scores of the rules on patients' replies: the marks, and the messages they were found in.
 
-Of several judgements of a conversation by one model under one prompt the newest that did not fail counts. Only
-conversations in which a patient replied to a doctor are looked at; messages count from 0.
+Only conversations in which a patient replied to a doctor are looked at; messages count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import duckdb
-import orjson
 import pandas as pd
 
-from core.store.scores import Reader, kept, key
+from core.store.queries.scores import Reader, kept, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
 
@@ -22,6 +20,8 @@ Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
 ]
 """What the rules of ``core.measures.patients`` find in the words alone; what patients invent, a model judges."""
+
+
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -125,8 +125,14 @@ TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'pa
         FROM chosen JOIN replied USING (trial_id) JOIN trials USING (trial_id) JOIN runs ON runs.run_id = chosen.run_id
         WHERE chosen.content_hash IS NOT NULL
     )"""
+
+
 _EVIDENCE = '[{{"turn": "INTEGER", "words": "VARCHAR", "start": "INTEGER", "detail": "VARCHAR"}}]'
+
+
 _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(case_key, '[0-9]+$') AS HUGEINT), case_key"
+
+
 # The page is cut before the messages are looked up.
 _HITS = f"""
     WITH {TALKS}, {{kept}}, found AS (
@@ -144,87 +150,3 @@ _HITS = f"""
         AS question, said.text
     FROM page JOIN utterances AS said ON said.trial_id = page.trial_id AND said.turn = page.turn
     ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""
-
-
-class JudgedTerm(NamedTuple):
-    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
-
-    turn: int
-    words: str
-    start: int
-    end: int
-
-
-class ToJudge(NamedTuple):
-    """A conversation under a filter, and whether this model has judged it already."""
-
-    trial_id: str
-    judged: bool
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What counts of a model's word on one conversation.
-
-    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
-    """
-
-    model: str
-    prompt_hash: str
-    trial_id: str
-    case_key: str
-    terms: tuple[JudgedTerm, ...] | None
-    dropped: int
-    failure: str
-
-
-def to_judge(
-    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: Selection, limit: int | None = None
-) -> list[ToJudge]:
-    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
-
-    So the first N are a random sample of them, and more go on with it.
-    """
-    choose(cursor, wanted.counted)
-    values = {"model": model, "prompt_hash": prompt_hash, "limit": limit}
-    return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
-
-
-def patient_judgement_row(
-    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
-
-    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
-    """
-    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
-    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
-
-
-def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Judgement]:
-    """Return what counts for each conversation under a filter, by model and prompt."""
-    choose(cursor, wanted.counted)
-    rows = records(cursor.execute(_JUDGEMENTS))
-    for row in rows:
-        if row["terms"] is not None:
-            row["terms"] = tuple(JudgedTerm(**term) for term in orjson.loads(row["terms"]))
-    return [Judgement(**row) for row in rows]
-
-
-_TO_JUDGE = f"""
-    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
-    done AS (
-        SELECT DISTINCT trial_id FROM patient_judgements
-        WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
-    )
-    SELECT trial_id, done.trial_id IS NOT NULL
-    FROM drawn SEMI JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
-    ORDER BY md5(trial_id), trial_id"""
-_JUDGEMENTS = f"""
-    WITH {TALKS}, counting AS (
-        SELECT * FROM patient_judgements
-        QUALIFY row_number() OVER (
-            PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
-    )
-    SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
-    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

@@ -9,15 +9,16 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 import orjson
 
-from core.case import Case, data_set_of
+from core.case import data_set_of
 from core.events import COUNTED, RoleName
 from core.journal import RunHeader
 from core.models.prices import total
-from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.tables import records
 
 CAMPAIGNS = ("local", "release")
 """Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
+
+
 WATCHED = ("live", "bench", "fork")
 """Sources of runs that somebody made to look at single cases."""
 
@@ -205,35 +206,13 @@ def stored_names(cursor: duckdb.DuckDBPyConnection) -> StoredNames:
     return StoredNames(tuple(models), tuple(data_sets))
 
 
-def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
-    """Return the trials of a run that are stored, those that broke off among them."""
-    found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
-    return {trial_id for (trial_id,) in found}
-
-
-def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
-    """Return the cases of a run as the run holds them, in its order."""
-    sql = f"""
-        SELECT {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
-        WHERE run_id = $run_id ORDER BY position"""
-    return [case_from(row) for row in records(cursor.execute(sql, {"run_id": run_id}))]
-
-
-def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
-    """Return run → its first case, of the runs named that hold one."""
-    sql = f"""
-        SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
-        WHERE list_contains($run_ids, run_id)
-        QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1"""
-    rows = records(cursor.execute(sql, {"run_ids": list(run_ids)}))
-    return {row.pop("run_id"): case_from(row) for row in rows}
-
-
 def _list(names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else list(names)
 
 
 _MODEL_NAMES = "SELECT doctor AS name FROM runs UNION ALL SELECT model FROM completions"
+
+
 # the data set of a run as ``Run.data_set`` has it
 _DATA_SET_NAMES = """
     SELECT split_part(split_part(case_set, ':', 1), ' (', 1) AS name FROM runs
@@ -277,3 +256,9 @@ _USE = """
         string_agg(DISTINCT price_source, '; ' ORDER BY price_source) AS price_source
     FROM calls WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
     GROUP BY {by} ORDER BY {by}"""
+
+
+def campaign_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the ids of the runs that count in figures: campaigns and imported releases, the oldest first."""
+    sql = "SELECT run_id FROM runs WHERE list_contains(?, source) ORDER BY created_at, run_id"
+    return [run_id for (run_id,) in cursor.execute(sql, [list(CAMPAIGNS)]).fetchall()]

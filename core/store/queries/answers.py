@@ -1,17 +1,19 @@
-"""How often each case was right in each arm, what was excluded and why; the same by how conversations ended."""
+"""Answers: how often each case was right in each arm, what was excluded and why, and how conversations ended."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from core.events import COUNTED, FINAL_DIAGNOSIS, Format, QuestionType, Verdict
+from core.events import COUNTED, FINAL_DIAGNOSIS, EndReason, Format, QuestionType, Rule, Verdict
 from core.store.conditions import DOCTOR
-from core.store.queries.served import find_served_trials, several_served
+from core.store.queries.calls import find_served_trials, several_served
+from core.store.queries.cases import CaseKey
 from core.store.selection import (
     BY_EVERY_RULE,
     BY_STRICT,
@@ -24,7 +26,7 @@ from core.store.selection import (
     staffed,
     tally,
 )
-from core.store.tables import shared_texts
+from core.store.tables import records, shared_texts
 
 
 class CaseScore(NamedTuple):
@@ -130,6 +132,8 @@ _COUNTS = f"""
         WHERE {IN_ARMS}
         GROUP BY ALL
     )"""
+
+
 _TALLIED_COUNTS = f"""
     WITH {{tallied}}, counts AS (
         SELECT model, place, format, question_type, case_key, any_value(dataset) AS dataset,
@@ -144,6 +148,8 @@ _TALLIED_COUNTS = f"""
         WHERE {IN_ARMS}
         GROUP BY model, place, format, question_type, case_key, rule, verdict HAVING n > 0
     )"""
+
+
 _CASE_SCORES = """
     SELECT model, format, question_type, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT AS correct,
@@ -159,6 +165,8 @@ _CASE_SCORES = """
 
 _REPEATS = """
     SELECT model, format, question_type, case_key, count(*) FROM repeats GROUP BY ALL"""
+
+
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")
 
 
@@ -224,6 +232,8 @@ _LAST = f"""last AS (
 """Queries up to ``held``: how each of the ``trials`` ended, all that are ``selected`` or those that are ``chosen``."""
 
 _HELD = "model, place, case_key, dataset, specialty, end_reason, concluded, format, question_type, loose, strict"
+
+
 _BY_RULE = f"""
     WITH {BY_EVERY_RULE}, {_LAST.format(trials="selected")}, judged_by AS (
         SELECT trial_id, format, question_type, model, place,
@@ -234,6 +244,8 @@ _BY_RULE = f"""
         SELECT {_HELD}, {BY_STRICT} AS by_strict, 1 AS n
         FROM judged_by JOIN held USING (trial_id) JOIN runs ON runs.run_id = held.run_id
     )"""
+
+
 _TALLIED_BY_RULE = f"""
     WITH {{tallied}}, {_LAST.format(trials="selected")}, by_rule AS (
         SELECT {_HELD}, by_strict, n FROM tallied WHERE NOT staffed
@@ -241,6 +253,8 @@ _TALLIED_BY_RULE = f"""
         SELECT {_HELD}, false, 1
         FROM (SELECT *, verdict AS loose, verdict AS strict FROM of_shared) JOIN held USING (trial_id)
     )"""
+
+
 _OUTCOMES = """
     SELECT model, format, question_type, split_part(case_key, '/', 1) AS case_set, case_key,
         any_value(dataset) AS dataset, any_value(specialty) AS specialty, end_reason, concluded, by_strict,
@@ -263,29 +277,105 @@ _OUTCOMES = """
     GROUP BY model, place, format, question_type, case_key, end_reason, concluded, by_strict HAVING answers > 0
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
 
+FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "cut", "ungradable")
+"""Verdicts that do not count because somebody else than the doctor failed."""
 
-@dataclass(frozen=True)
-class Course:
-    """Conversations of one condition: how many, the doctor's mean turns without the greeting, and why they ended."""
 
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """An answer that is not correct, or that was broken (``FAILED``).
+
+    ``rule`` and ``grader`` gave the verdict that counts; ``called_correct`` are the (rule, grader) pairs that ever
+    called the same answer correct. ``on_vignette`` is the verdict of the same trial's answer to the whole vignette
+    under the same rule, ``None`` where there is none.
+    """
+
+    trial_id: str
     model: str
-    conversations: int
-    mean_turns: float | None
-    endings: dict[str, int] = field(default_factory=dict)
+    case: CaseKey
+    format: Format
+    question_type: QuestionType
+    response: str | None
+    verdict: Verdict
+    rule: Rule | None
+    grader: str | None
+    extracted: str | None
+    called_correct: tuple[tuple[Rule, str], ...]
+    end_reason: EndReason | None
+    on_vignette: Verdict | None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the answer counts as wrong in an accuracy."""
+        return self.verdict in COUNTED
 
 
-def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
-    """Return condition → the course of its conversations."""
-    select(cursor, selection)
-    return {row[0]: Course(*row) for row in cursor.execute(_COURSES).fetchall()}
+def wrong_answers(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "usual"
+) -> list[WrongAnswer]:
+    """Return the answers of a selection that are wrong or broken, those of one trial together.
+
+    Those of conversations with clinical staff are left out, also where their runs are named: the rules that attribute
+    them know a doctor and a patient only, and CARE names what failed there.
+    """
+    chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
+    select(cursor, chosen)
+    wrong = [verdict for verdict in COUNTED if verdict != "correct"]
+    parameters = chosen.parameters(_WRONG) | {"wrong": [*wrong, *FAILED]}
+    found = []
+    for row in records(cursor.execute(_WRONG, parameters)):
+        case = (row.pop("case_key"), row.pop("content_hash"))
+        called = tuple((pair["rule"], pair["grader"]) for pair in row.pop("called_correct") or ())
+        found.append(WrongAnswer(**row, case=case, called_correct=called))
+    return found
 
 
-_COURSES = """
-    WITH talks AS (
-        SELECT model, place, end_reason, doctor_turns
-        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE end_reason IS NOT NULL
-    ), counts AS (
-        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL
+_WRONG = f"""
+    WITH {OUTCOMES}, praised AS (
+        SELECT trial_id, format, question_type, list(DISTINCT {{'rule': rule, 'grader': grader}}) AS pairs
+        FROM grades WHERE verdict = 'correct' GROUP BY ALL
     )
-    SELECT model, sum(n)::BIGINT, sum(turns) / sum(n), map_from_entries(list((end_reason, n) ORDER BY n DESC))
-    FROM counts GROUP BY model, place ORDER BY place"""
+    SELECT trial_id, verdicts.model, trials.case_key, trials.content_hash, verdicts.format,
+        verdicts.question_type, answers.response, verdicts.verdict, verdicts.rule, verdicts.grader,
+        verdicts.extracted, list_sort(praised.pairs) AS called_correct, trials.end_reason,
+        whole.verdict AS on_vignette
+    FROM outcomes AS verdicts
+    JOIN trials USING (trial_id)
+    JOIN selected USING (trial_id)
+    LEFT JOIN answers USING (trial_id, format, question_type)
+    LEFT JOIN praised USING (trial_id, format, question_type)
+    LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type, model)
+    WHERE list_contains($wrong, verdicts.verdict) AND NOT staffed AND {IN_ARMS}
+    ORDER BY verdicts.place, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
+
+
+def results(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pa.Table:
+    """Return a row for each answer and rule, with all that tells rows apart: ready for CSV or Parquet.
+
+    ``repeat``: figures leave the answer out, because the case was played with the same seed in an earlier run.
+    """
+    chosen = selection or Selection()
+    select(cursor, chosen)
+    table: pa.Table = cursor.sql(_RESULTS, params=chosen.parameters(_RESULTS)).to_arrow_table()
+    return table
+
+
+_RESULTS = f"""
+    SELECT runs.run_id, runs.doctor AS model, seated.model AS condition,
+        runs.patient, runs.grader AS run_grader, runs.summariser, runs.protocol,
+        runs.prompt_pack, runs.prompt_hash, runs.source, selected.dataset, selected.specialty, trials.case_key,
+        trials.content_hash, trials.trial_id, trials.trial, trials.status, trials.end_reason, trials.doctor_turns,
+        verdicts.format, verdicts.question_type, verdicts.rule, answers.response, cases.answer,
+        verdicts.grader, verdicts.extracted, verdicts.verdict, answers.detail, trials.finished_at,
+        repeats.trial_id IS NOT NULL AS repeat
+    FROM verdicts
+    JOIN answers USING (trial_id, format, question_type)
+    JOIN trials ON trials.trial_id = verdicts.trial_id
+    JOIN selected ON selected.trial_id = trials.trial_id
+    JOIN runs ON runs.run_id = trials.run_id
+    JOIN seated ON seated.run_id = trials.run_id
+    LEFT JOIN cases ON cases.case_key = selected.case_key AND cases.content_hash = selected.content_hash
+    LEFT JOIN (FROM repeats WHERE whole) AS repeats ON repeats.trial_id = verdicts.trial_id
+        AND repeats.format = verdicts.format AND repeats.question_type = verdicts.question_type
+    WHERE {IN_ARMS}
+    ORDER BY runs.run_id, trials.case_key, trials.trial, verdicts.format, verdicts.question_type, verdicts.rule"""

@@ -15,7 +15,7 @@ import duckdb
 import orjson
 import pandas as pd
 
-from core.store.queries.failures import CaseKey
+from core.store.queries.cases import CaseKey
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 
@@ -24,8 +24,12 @@ Trials = Literal["all", "replies", "consultations", "whole"]
 
 A regular end is any but an error or a refusal. Of trials whose case is not stored there is no record.
 """
+
+
 Part = Literal["answers", "calls"]
 """What of a trial, beside its conversation, a measure may need."""
+
+
 Lists = Literal["history_items", "fact_sets"]
 """Tables with lists of cases that people, models or rules make, of which the newest of a case counts."""
 
@@ -210,8 +214,12 @@ def parts_of(cursor: duckdb.DuckDBPyConnection, part: Part, trials: Sequence[str
 
 OPENING = "opening "
 """Begins ``made_by`` of a row of ``history_items`` that holds the opening request of a case, as one item or none."""
+
+
 _LISTS: Mapping[Lists, str] = {"history_items": "items", "fact_sets": "facts"}
 """Table → the column with the list."""
+
+
 _READ: Mapping[Trials, str] = {
     "all": "content_hash IS NOT NULL",
     "replies": "content_hash IS NOT NULL "
@@ -220,6 +228,8 @@ _READ: Mapping[Trials, str] = {
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
 }
 """The condition on a row of ``held``. With clinical staff two are asked, which rules for two speakers do not know."""
+
+
 _PARTS: Mapping[Part, str] = {
     "answers": """
     SELECT answers.trial_id, answers.format, answers.question_type, any_value(response) AS response,

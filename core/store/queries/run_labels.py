@@ -12,7 +12,7 @@ from core.errors import UsageError
 from core.journal import JournalWriter, RunDeletedLine
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import Run, run_record
+from core.store.queries.runs import Run, run_record
 from core.store.tables import records
 from core.store.written import withdraw, write
 

@@ -1,0 +1,77 @@
+"""Annotations: what people said of conversations and answers. Rows are added; the newest of an annotator counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import duckdb
+import orjson
+
+from core.store.tables import records
+from core.store.written import write
+
+
+@dataclass(frozen=True)
+class Span:
+    """Highlighted words: those from character ``start`` to ``end`` of message ``turn``."""
+
+    turn: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What one person said on one question about one item (see ``core.store.review_records``); ``value`` may be open.
+
+    ``annotated_at`` is in seconds since 1970 (UTC). ``review_id`` is empty outside reviews; ``reason`` says why an
+    earlier answer was changed.
+    """
+
+    item: str
+    annotator: str
+    question: str
+    value: str | None
+    comment: str = ""
+    annotated_at: float = field(default_factory=time.time)
+    review_id: str = ""
+    reason: str = ""
+    spans: tuple[Span, ...] = ()
+
+
+def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
+    """Journal and insert annotations; return how many. Needs a write lease."""
+    rows = [
+        {**vars(one), "spans": orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None}
+        for one in new
+    ]
+    return write(connection, "annotation", rows)
+
+
+def annotations_of(cursor: duckdb.DuckDBPyConnection, review_id: str | None = None) -> list[Annotation]:
+    """Return the newest annotation of every item, annotator and question, of one review or all."""
+    sql = f"""
+        {_ANNOTATIONS} WHERE $review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id
+        QUALIFY row_number() OVER (
+            PARTITION BY review_id, item, annotator, question ORDER BY annotated_at DESC, rowid DESC) = 1
+        ORDER BY item, question, annotator, review_id"""
+    return [_annotation(row) for row in records(cursor.execute(sql, {"review_id": review_id}))]
+
+
+def annotation_history(cursor: duckdb.DuckDBPyConnection) -> list[Annotation]:
+    """Return every annotation that was ever saved, the oldest first."""
+    return [_annotation(row) for row in records(cursor.execute(f"{_ANNOTATIONS} ORDER BY annotated_at, rowid"))]
+
+
+def _annotation(row: dict[str, Any]) -> Annotation:
+    spans = orjson.loads(row["spans"]) if row["spans"] else []
+    # rows of an older database have neither review nor reason
+    given = {name: value for name, value in row.items() if value is not None or name == "value"}
+    return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
+
+
+_ANNOTATIONS = f"SELECT {', '.join(one.name for one in fields(Annotation))} FROM annotations"

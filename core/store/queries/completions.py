@@ -1,0 +1,67 @@
+"""What models made of the first halves of vignettes; of one model, prompt and case the newest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import duckdb
+
+from core.store.tables import records
+
+
+@dataclass(frozen=True)
+class StoredCompletion:
+    """What a model made of the first half of a vignette.
+
+    ``completion`` is ``None`` where the provider failed, with ``failure`` in words; ``similarity`` to the second half
+    is between 0 and 1; ``cost_usd`` is ``None`` where no price is known; ``made_at`` is seconds since 1970.
+    """
+
+    case_key: str
+    content_hash: str
+    model: str
+    prompt_hash: str
+    first_half: str
+    second_half: str
+    completion: str | None
+    failure: str
+    similarity: float | None
+    request: str
+    tokens: int
+    cost_usd: float | None
+    made_at: float
+
+    @property
+    def data_set(self) -> str:
+        """The data set as case keys begin with it."""
+        return self.case_key.partition("/")[0]
+
+
+def completions(
+    cursor: duckdb.DuckDBPyConnection, models: Iterable[str] | None = None, case_sets: Iterable[str] | None = None
+) -> list[StoredCompletion]:
+    """Return the newest completion of every model, prompt and case, of some models and data sets or all.
+
+    They are sorted by model, prompt and data set, the most similar first.
+    """
+    sql = f"""
+        SELECT {", ".join(one.name for one in fields(StoredCompletion))} FROM completions
+        WHERE ($models::VARCHAR[] IS NULL OR list_contains($models, model))
+            AND ($case_sets::VARCHAR[] IS NULL OR list_contains($case_sets, split_part(case_key, '/', 1)))
+        QUALIFY row_number() OVER (
+            PARTITION BY model, prompt_hash, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
+        ORDER BY model, prompt_hash, split_part(case_key, '/', 1), similarity DESC NULLS LAST, case_key"""
+    values = {
+        "models": None if models is None else list(models),
+        "case_sets": None if case_sets is None else list(case_sets),
+    }
+    return [StoredCompletion(**row) for row in records(cursor.execute(sql, values))]
+
+
+def completed(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:
+    """Return (case_key, content_hash) of the cases that a model has completed under this prompt."""
+    sql = (
+        "SELECT case_key, content_hash FROM completions WHERE model = ? AND prompt_hash = ? AND completion IS NOT NULL"
+    )
+    return set(cursor.execute(sql, [model, prompt_hash]).fetchall())

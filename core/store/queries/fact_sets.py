@@ -1,0 +1,77 @@
+"""Lists of facts of cases; the newest of a case counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+from pydantic import TypeAdapter, ValidationError
+
+from core import access
+from core.case import Case
+from core.errors import AnamnesisError
+from core.store.queries.scores import newest
+from core.store.tables import records
+from core.store.written import write
+from core.text.facts import AtomicFact
+
+_FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
+
+
+@dataclass(frozen=True)
+class FactSet:
+    """A case's facts as they were saved: by whom ("rules", a person, a model's name) and when (seconds since 1970)."""
+
+    case_key: str
+    content_hash: str
+    facts: tuple[AtomicFact, ...]
+    made_by: str
+    made_at: float
+
+
+def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> FactSet:
+    """Journal and add a list of facts for a case; earlier ones stay as history. Needs a write lease.
+
+    Raises ``AnamnesisError`` where two facts have one id.
+    """
+    access.require("edit", f"facts of {case.case_key}")
+    ids = [fact.id for fact in facts]
+    twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
+    if twice is not None:
+        raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
+    saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
+    write(connection, "facts", [{**vars(saved), "facts": _FACTS.dump_json(saved.facts).decode()}])
+    return saved
+
+
+def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None:
+    """Return the newest list saved for a case as it is now, or ``None``; one for an older content does not count."""
+    sql = """
+        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
+        WHERE case_key = ? AND content_hash = ? ORDER BY made_at DESC, rowid DESC LIMIT 1"""
+    found = records(cursor.execute(sql, [case.case_key, case.content_hash]))
+    return _fact_set(found[0]) if found else None
+
+
+def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
+    """Return the newest lists of all cases by (case_key, content_hash)."""
+    sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
+    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
+    return {(one.case_key, one.content_hash): one.facts for one in sets}
+
+
+def _fact_set(row: dict[str, Any]) -> FactSet:
+    return FactSet(**{**row, "facts": facts_from_json(row["facts"], row["case_key"])})
+
+
+def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:
+    """Return the facts of a list as it is stored. Raises ``AnamnesisError`` where it cannot be read."""
+    try:
+        return _FACTS.validate_json(text)
+    except ValidationError as error:
+        raise AnamnesisError(
+            f"The facts saved for {case_key} cannot be read ({error.errors()[0]['msg']}): save them anew."
+        ) from error

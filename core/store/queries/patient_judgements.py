@@ -1,0 +1,103 @@
+"""Terms that models named in patients' replies.
+
+Of several judgements of a conversation by one model under one prompt the newest that did not fail counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import duckdb
+import orjson
+
+from core.store.queries.scores_of_patients import TALKS
+from core.store.selection import Selection, choose
+from core.store.tables import records
+
+
+class JudgedTerm(NamedTuple):
+    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
+
+    turn: int
+    words: str
+    start: int
+    end: int
+
+
+class ToJudge(NamedTuple):
+    """A conversation under a filter, and whether this model has judged it already."""
+
+    trial_id: str
+    judged: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What counts of a model's word on one conversation.
+
+    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
+    """
+
+    model: str
+    prompt_hash: str
+    trial_id: str
+    case_key: str
+    terms: tuple[JudgedTerm, ...] | None
+    dropped: int
+    failure: str
+
+
+def to_judge(
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: Selection, limit: int | None = None
+) -> list[ToJudge]:
+    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
+
+    So the first N are a random sample of them, and more go on with it.
+    """
+    choose(cursor, wanted.counted)
+    values = {"model": model, "prompt_hash": prompt_hash, "limit": limit}
+    return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+
+
+def patient_judgement_row(
+    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
+
+    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    """
+    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
+
+
+def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Judgement]:
+    """Return what counts for each conversation under a filter, by model and prompt."""
+    choose(cursor, wanted.counted)
+    rows = records(cursor.execute(_JUDGEMENTS))
+    for row in rows:
+        if row["terms"] is not None:
+            row["terms"] = tuple(JudgedTerm(**term) for term in orjson.loads(row["terms"]))
+    return [Judgement(**row) for row in rows]
+
+
+_TO_JUDGE = f"""
+    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    done AS (
+        SELECT DISTINCT trial_id FROM patient_judgements
+        WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
+    )
+    SELECT trial_id, done.trial_id IS NOT NULL
+    FROM drawn SEMI JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
+    ORDER BY md5(trial_id), trial_id"""
+
+
+_JUDGEMENTS = f"""
+    WITH {TALKS}, counting AS (
+        SELECT * FROM patient_judgements
+        QUALIFY row_number() OVER (
+            PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
+    )
+    SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
+    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

@@ -1,0 +1,328 @@
+"""Trials: a page of them under a filter, one by one with all that happened in it, and how those of a condition went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from core.events import (
+    Answered,
+    Called,
+    Ended,
+    EndReason,
+    Event,
+    Failed,
+    Finished,
+    Format,
+    Graded,
+    QuestionType,
+    Started,
+    Summarised,
+    Verdict,
+)
+from core.questions import AsksFor
+from core.store.queries.calls import calls_of
+from core.store.queries.grades import grade_history
+from core.store.queries.releases import FROM_TABLES
+from core.store.queries.runs import Run, run_records
+from core.store.queries.utterances import utterances_of
+from core.store.rows import stream_events
+from core.store.selection import COUNTED_RULE, TRIALS, Selection, select
+from core.store.tables import records
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """One trial in a list. ``verdicts`` maps "format:question_type" to the verdict that counts by the chosen rule."""
+
+    trial_id: str
+    run_id: str
+    doctor: str
+    patient: str
+    case_key: str
+    dataset: str | None
+    specialty: str | None
+    trial: int
+    status: str
+    end_reason: EndReason | None
+    doctor_turns: int | None
+    failure: str | None
+    answer: str | None
+    finished_at: float
+    protocol: str = ""
+    asks_for: AsksFor | None = None
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the stored conversations can be told apart by. ``runs`` maps a run's id to its doctor, newest first."""
+
+    conversations: int
+    runs: dict[str, str]
+    datasets: tuple[str, ...]
+    specialties: tuple[str, ...]
+    end_reasons: tuple[EndReason, ...]
+    arms: tuple[str, ...]
+
+    @property
+    def models(self) -> list[str]:
+        """The doctors, in the order of their names."""
+        return sorted(set(self.runs.values()))
+
+
+def conversations(
+    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
+) -> list[Conversation]:
+    """Return a page of the conversations, in the order of run (newest first), case and trial; all without a limit."""
+    return counted_page(cursor, wanted, limit=limit, offset=offset)[1]
+
+
+def counted_page(
+    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
+) -> tuple[int, list[Conversation]]:
+    """Return how many conversations a filter leaves, and a page of them, in one search.
+
+    A page behind the last one is empty and counts as 0.
+    """
+    chosen = wanted or Selection()
+    sql = _PAGE.format(found=_FOUND.format(where=chosen.where()))
+    rows = records(cursor.execute(sql, {**chosen.parameters(sql), "limit": limit, "offset": offset}))
+    total = max([0, *(row.pop("total") for row in rows)])
+    outcomes = _outcomes(cursor, chosen, [row["trial_id"] for row in rows])
+    return total, [Conversation(**row, verdicts=outcomes.get(row["trial_id"], {})) for row in rows]
+
+
+def count_conversations(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> int:
+    """Return how many conversations a filter leaves."""
+    chosen = wanted or Selection()
+    sql = f"SELECT count(*) {_FOUND.format(where=chosen.where())}"
+    (count,) = cursor.execute(sql, chosen.parameters(sql)).fetchall()[0]
+    return int(count)
+
+
+def conversation_ids(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> list[str]:
+    """Return the trials that a filter leaves, in the order of ``conversations``."""
+    chosen = wanted or Selection()
+    sql = f"SELECT trials.trial_id {_FOUND.format(where=chosen.where())} ORDER BY {_ORDER}"
+    return [trial_id for (trial_id,) in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
+
+
+def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
+    """Return what there is to choose from among the stored conversations."""
+    held = cursor.execute("""
+        SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
+        GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id""").fetchall()
+    lists = (tuple(names or ()) for names in cursor.execute(_OFFER).fetchall()[0])
+    return Offer(sum(count for _, _, count in held), {run_id: doctor for run_id, doctor, _ in held}, *lists)
+
+
+def _outcomes(cursor: duckdb.DuckDBPyConnection, wanted: Selection, trials: list[str]) -> dict[str, dict[str, Verdict]]:
+    """Return trial → arm → verdict; a few trials by name, since then nothing else is looked at."""
+    few = len(trials) <= _FEW
+    sql = _VERDICTS.format(trials="list_contains($trials, trial_id)" if few else "true", rule=COUNTED_RULE)
+    parameters = {**wanted.parameters(COUNTED_RULE), **({"trials": trials} if few else {})}
+    return dict(cursor.execute(sql, parameters).fetchall())
+
+
+_FEW = 1_000
+
+
+_FOUND = f"{TRIALS} WHERE {{where}}"
+
+# case_2 stands before case_10
+_NATURAL = "regexp_replace({0}, '[0-9]+$', ''), try_cast(regexp_extract({0}, '[0-9]+$') AS HUGEINT), {0}"
+
+
+_ORDER = f"runs.created_at DESC, trials.run_id, {_NATURAL.format('trials.case_key')}, trials.trial"
+
+_PAGE = f"""
+    SELECT trials.trial_id, trials.run_id, runs.doctor, runs.patient, trials.case_key, cases.dataset, cases.specialty,
+        cases.asks_for, trials.trial, trials.status, trials.end_reason, trials.doctor_turns, trials.failure,
+        cases.answer, trials.finished_at, runs.protocol, count(*) OVER () AS total
+    {{found}}
+    ORDER BY {_ORDER} LIMIT $limit OFFSET $offset"""
+
+# what the view verdicts says, with the trials named on both sides: through its join the names would not be passed on
+_VERDICTS = """
+    SELECT trial_id, map_from_entries(list((format || ':' || question_type,
+        CASE WHEN status = 'invalid' THEN coalesce(reason, 'ungradable') ELSE coalesce(newest.verdict, 'ungraded') END)
+        ORDER BY format, question_type))
+    FROM (SELECT answers.*, {rule} AS rule
+        FROM (FROM answers WHERE {trials}) AS answers JOIN trials USING (trial_id) JOIN runs USING (run_id))
+    LEFT JOIN (FROM newest_grades WHERE {trials}) AS newest USING (trial_id, format, question_type, rule)
+    GROUP BY trial_id"""
+
+_OFFER = """
+    WITH held AS (FROM runs SEMI JOIN trials USING (run_id)), shown AS (FROM cases SEMI JOIN trials USING (case_key))
+    SELECT (SELECT list(DISTINCT dataset ORDER BY dataset) FROM shown),
+        (SELECT list(DISTINCT specialty ORDER BY specialty) FROM shown),
+        (SELECT list(DISTINCT end_reason ORDER BY end_reason) FILTER (end_reason IS NOT NULL) FROM trials),
+        (SELECT list(DISTINCT arm ORDER BY arm) FROM (SELECT unnest(arms) AS arm FROM held))"""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Conversations of one condition: how many, the doctor's mean turns without the greeting, and why they ended."""
+
+    model: str
+    conversations: int
+    mean_turns: float | None
+    endings: dict[str, int] = field(default_factory=dict)
+
+
+def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
+    """Return condition → the course of its conversations."""
+    select(cursor, selection)
+    return {row[0]: Course(*row) for row in cursor.execute(_COURSES).fetchall()}
+
+
+_COURSES = """
+    WITH talks AS (
+        SELECT model, place, end_reason, doctor_turns
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE end_reason IS NOT NULL
+    ), counts AS (
+        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL
+    )
+    SELECT model, sum(n)::BIGINT, sum(turns) / sum(n), map_from_entries(list((end_reason, n) ORDER BY n DESC))
+    FROM counts GROUP BY model, place ORDER BY place"""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a stored trial is about: whose it is, and the case as its run held it."""
+
+    trial_id: str
+    run_id: str
+    model: str
+    case_key: str
+    content_hash: str | None
+    dataset: str | None
+    specialty: str | None
+    trial: int
+
+
+def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
+    """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
+    select(cursor, Selection(trials=trial_ids))
+    found = cursor.execute("""
+        SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")
+    return {row["trial_id"]: Subject(**row) for row in records(found)}
+
+
+def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
+    """Return the trials of a run that are stored, those that broke off among them."""
+    found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial_id for (trial_id,) in found}
+
+
+def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event]:
+    """Return what happened in a trial, in its order, as the events that happened; empty where there is no such trial.
+
+    Grades that were given later are not part of it: see ``grade_history``.
+    """
+    found = cursor.execute("SELECT events FROM trials WHERE trial_id = ?", [trial_id]).fetchall()
+    if not found:
+        return []
+    if found[0][0] == FROM_TABLES:
+        trial = records(cursor.execute("SELECT * FROM trials WHERE trial_id = ?", [trial_id]))[0]
+        fields = {name: trial[name] for name in ("trial_id", "case_key", "trial", "seed")}
+        events: list[Event] = [Started(at=trial["finished_at"], **fields), *utterances_of(cursor, trial_id)]
+        if trial["end_reason"]:
+            detail = trial["end_detail"] or ""
+            events.append(Ended(reason=trial["end_reason"], doctor_turns=trial["doctor_turns"], detail=detail))
+        if trial["failure"]:
+            words = {"where": trial["failed_where"], "failure": trial["failure"], "message": trial["failure_message"]}
+            events.append(Failed(**words))
+        if trial["summary"] is not None:
+            events.append(Summarised(text=trial["summary"]))
+        first: dict[tuple[Format, QuestionType], dict[str, Graded]] = {}
+        for grade in grade_history(cursor, trial_id):
+            first.setdefault((grade.format, grade.question_type), {}).setdefault(grade.rule, grade)
+        first_grades = {arm: list(by_rule.values()) for arm, by_rule in first.items()}
+        for row in records(cursor.execute(_ANSWERS, [trial_id])):
+            answer = Answered(**row)
+            events += [answer, *first_grades.get((answer.format, answer.question_type), [])]
+        return [*events, Finished(at=trial["finished_at"])]
+    return stream_events(found[0][0], {call.call_id: call for call in calls_of(cursor, trial_id)})
+
+
+_ANSWERS = """
+    SELECT format, question_type, response, status, reason, detail, call_id FROM answers
+    WHERE trial_id = ? ORDER BY rowid"""
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """One stored trial: its case with the content, its number and seed, and the run it belongs to.
+
+    ``messages`` counts the greeting too.
+    """
+
+    trial_id: str
+    run: Run
+    case_key: str
+    content_hash: str | None
+    trial: int
+    seed: int
+    messages: int
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+        return self.run.run_id
+
+
+def stored_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, StoredTrial]:
+    """Return trial → what is known of it beside its events, for those that are stored."""
+    rows = records(cursor.execute(_STORED, {"trials": list(trial_ids)}))
+    runs = {run.run_id: run for run in run_records(cursor, [row["run_id"] for row in rows])}
+    return {row["trial_id"]: StoredTrial(run=runs[row.pop("run_id")], **row) for row in rows}
+
+
+def stored_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> StoredTrial | None:
+    """Return what is known of a trial beside its events, or ``None`` where it is not stored."""
+    return stored_trials(cursor, [trial_id]).get(trial_id)
+
+
+def trials_about(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str | None = None) -> list[StoredTrial]:
+    """Return the stored trials of a run about one case (by default its first), by number."""
+    sql = """
+        SELECT trial_id FROM trials WHERE run_id = $run_id AND case_key = coalesce($case_key,
+            (SELECT arg_min(case_key, position) FROM run_cases WHERE run_id = $run_id))"""
+    found = cursor.execute(sql, {"run_id": run_id, "case_key": case_key}).fetchall()
+    held = stored_trials(cursor, [trial_id for (trial_id,) in found])
+    return sorted(held.values(), key=lambda one: one.trial)
+
+
+_STORED = """
+    SELECT trial_id, run_id, case_key, content_hash, trial, seed, coalesce(said.messages, 0) AS messages
+    FROM trials SEMI JOIN runs USING (run_id)
+    LEFT JOIN (
+        SELECT trial_id, count(*) AS messages FROM utterances WHERE list_contains($trials, trial_id) GROUP BY trial_id
+    ) AS said USING (trial_id)
+    WHERE list_contains($trials, trial_id)"""
+
+
+def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield every trial of a run as plain data, one JSON line each; use it up inside the lease.
+
+    ``calls`` adds every prompt and raw reply.
+    """
+    listed = cursor.execute(_TRIALS, [run_id])
+    names = [column[0] for column in listed.description or ()]
+    for row in listed.fetchall():
+        trial = dict(zip(names, row, strict=True))
+        events = trial_events(cursor, trial["trial_id"])
+        kept = [e.model_dump(mode="json") for e in events if calls or not isinstance(e, Called)]
+        yield {**trial, "events": kept}
+
+
+_TRIALS = """
+    SELECT trial_id, run_id, doctor, patient, case_key, content_hash, trial, trials.seed, status, end_reason,
+        doctor_turns, summary
+    FROM trials JOIN runs USING (run_id) WHERE run_id = ? ORDER BY case_key, trial"""

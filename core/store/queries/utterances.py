@@ -1,0 +1,63 @@
+"""Messages of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from core.agents.base import Dialogue, Turn
+from core.events import Speaker, Utterance
+from core.store.queries.runs import CAMPAIGNS
+from core.store.selection import SAID, Selection
+from core.store.tables import records
+
+
+def utterances_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Utterance]:
+    """Return the messages of a conversation."""
+    sql = "SELECT turn, role, text, call_id FROM utterances WHERE trial_id = ? ORDER BY position"
+    return [Utterance(**row) for row in records(cursor.execute(sql, [trial_id]))]
+
+
+def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
+    """Return trial → its messages in their order; trials without a conversation are left out."""
+    found: dict[str, list[Turn]] = {}
+    for trial_id, role, text in cursor.execute(_DIALOGUES, {"trials": list(trial_ids)}).fetchall():
+        found.setdefault(trial_id, []).append(Turn(role, text))
+    return {trial_id: tuple(turns) for trial_id, turns in found.items()}
+
+
+_DIALOGUES = """
+    SELECT trial_id, role, text FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
+    ORDER BY trial_id, position"""
+
+
+def first_matches(
+    cursor: duckdb.DuckDBPyConnection, trials: Sequence[str], text: str, speaker: Speaker | None = None
+) -> dict[str, str]:
+    """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
+    wanted = Selection(trials=trials, text=text, speaker=speaker)
+    sql = f"""
+        SELECT trial_id, arg_min(text, position) FROM utterances
+        WHERE list_contains($trials, trial_id) AND {SAID.format(words=wanted.words)} GROUP BY trial_id"""
+    return dict(cursor.execute(sql, wanted.parameters(sql)).fetchall())
+
+
+def conversations_on(
+    cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, list[str]]]:
+    """Return (model, case) → trial → the texts of its messages, for the pairs asked for, in the order of trials."""
+    wanted = set(pairs)
+    models, keys = list({model for model, _ in wanted}), list({key for _, key in wanted})
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for model, case_key, trial_id, texts in cursor.execute(_TALKS, [models, keys, list(CAMPAIGNS)]).fetchall():
+        if (model, case_key) in wanted:
+            found.setdefault((model, case_key), {})[trial_id] = texts
+    return found
+
+
+_TALKS = """
+    SELECT runs.doctor, trials.case_key, trials.trial_id, list(utterances.text ORDER BY position)
+    FROM trials JOIN runs USING (run_id) JOIN utterances USING (trial_id)
+    WHERE list_contains(?, runs.doctor) AND list_contains(?, trials.case_key) AND list_contains(?, runs.source)
+    GROUP BY runs.doctor, trials.case_key, trials.trial_id, trials.trial ORDER BY trials.trial, trials.trial_id"""
