@@ -142,13 +142,13 @@ def _release_grader(asked: Asked) -> Iterator[Row]:
         figure = f"judged {row.label['judged_again']} of {row.label['model']} both ways"
         yield figure_of_grader(row.label["grader"], figure, row.estimate, row.n or 0)
     try:
-        release = grader_of_release(asked.store)
+        rows, lacking = grader_of_release(asked.store)
     except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same
         asked.note(str(error))
         return
-    if release.lacking:
-        asked.note(release.lacking)
-    yield from release.rows
+    if lacking:
+        asked.note(lacking, kind="part")
+    yield from rows
 
 
 def _review_grader(asked: Asked, state: ReviewState) -> Iterator[Row]:

@@ -146,19 +146,6 @@ class GradedCase:
     right: int | None
 
 
-@dataclass(frozen=True)
-class GraderOfRelease:
-    """The release's grader against its experts by counts of right trials: the figures, or why there are none.
-
-    Its experts annotated ``annotated`` cases, and gave ``counted`` of them a count.
-    """
-
-    annotated: int
-    counted: int
-    rows: Sequence[Figure] = ()
-    lacking: str = ""
-
-
 def release_decisions(store: Store) -> list[Decision]:
     """Return what the experts of the release decided; raises ``AnamnesisError`` where no workbook was imported."""
     return decide(judgements(release_rows(store)))
@@ -169,23 +156,23 @@ def release_rows(store: Store) -> list[WorkbookRow]:
     return [row for who, content in _documents(store, FILES).items() for row in read_rows(content, who)]
 
 
-def grader_of_release(store: Store) -> GraderOfRelease:
-    """Compare the release's grader with its experts by counts of right trials, where its GPT-4 results are at hand."""
+def grader_of_release(store: Store) -> tuple[Sequence[Figure], str]:
+    """Compare the release's grader with its experts by counts of right trials.
+
+    Returns the figures, or else why they cannot be computed from what is here.
+    """
     cases = read_grader_file(_documents(store, {"grader": GRADER_FILE})["grader"])
     with store.read() as cursor:
         runs = released_runs(cursor, released("experts").name)
     run = next((run for run in runs if run.model == GRADED_MODEL), None)
     counted = [case for case in cases if case.right is not None]
-    if run is None:
-        return GraderOfRelease(
-            len(cases),
-            len(counted),
-            (),
-            "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed "
-            "figure cannot be computed from it.",
-        )
-    counts = counts_by_case(counted, run).values()
-    return GraderOfRelease(len(cases), len(counted), count_agreement(GRADED_MODEL, counts))
+    if run is not None:
+        return count_agreement(GRADED_MODEL, counts_by_case(counted, run).values()), ""
+    lacking = (
+        "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed figure "
+        f"cannot be computed from it. The experts’ counts are here for {len(counted)} of {len(cases)} cases."
+    )
+    return (), lacking
 
 
 def counts_by_case(cases: Sequence[GradedCase], run: ReleasedRun) -> dict[str, Counts]:

@@ -62,16 +62,14 @@ def report(
     A row is about the answers of one model under one condition on one data set; a grader under other prompts is
     another one, and is named with their hash.
     """
-    _tell_conditions(asked)
+    if part not in ("judged", "differences"):
+        _tell_conditions(asked)
     named = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
     if part == "agreement":
         yield from _agreement(_read(asked, named) if named else _read(asked, only=only))
     elif part == "flips":
-        rows = asked.read(flip_rates, asked.selection)
-        if not rows:
-            raise AnamnesisError("No grader has met the same response, or one answer, twice yet.")
-        yield from (row for row in rows if not only or row.label["grader"] in only)
+        yield from _contradictions(asked, only)
     elif part == "differences":
         yield from _differences(asked, named)
     elif part == "judged":
@@ -109,6 +107,16 @@ def _agreement(judged: Judged) -> list[Row]:
             f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Let another grader judge "
             "a run's answers, such as the reference grader, which needs no key: "
             "`python -m core job regrade --run RUN --grader reference/names`."
+        )
+    return rows
+
+
+def _contradictions(asked: Asked, graders: Sequence[str]) -> list[Row]:
+    rows = [row for row in asked.read(flip_rates, asked.selection) if not graders or row.label["grader"] in graders]
+    if not rows:
+        raise AnamnesisError(
+            "No grader has met the same response, or one answer, twice yet. Several trials of a case bring the same "
+            "responses; `python -m core job regrade --run RUN --grader M --again` asks again."
         )
     return rows
 
