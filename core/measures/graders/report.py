@@ -235,12 +235,13 @@ CONTRADICTIONS = Section(
     "Share of pairs that a grader judged both ways",
     report,
     {"part": "flips"},
-    kind="bars",
-    series="grader",
-    place="judged_again",
-    panel="model",
-    axis="Judged both ways, share",
-    heads={"judged_again": "Judged more than once", "both_ways": "Judged both ways", "pairs": "Of pairs"},
+    kind="rates",
+    heads={
+        "share": "Share",
+        "judged_again": "Judged more than once",
+        "both_ways": "Judged both ways",
+        "pairs": "Of pairs",
+    },
     help="A pair is a right answer with the same response, or with the same diagnosis read out of it, that a grader "
     "met more than once under the same prompts; “one answer, judged again” is the very same answer. Judged both ways: "
     "right at one time and not at another. A verdict that was taken over from an earlier identical answer is not "

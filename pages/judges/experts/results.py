@@ -29,7 +29,7 @@ from pages.judges.experts.reviews import draw_progress
 from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.look import plain
-from pages.kit.names import dataset_name, model_name
+from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.section import draw_section, section_result
 from pages.kit.tables import draw_table
@@ -54,6 +54,7 @@ def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
         PAIRS,
         _EVERYTHING,
         options=options,
+        names=unique_names(row.label["model"] for row in shares.figures),
         name=f"experts-pairs-{source}",
         empty="Only one model was judged, or no case of two.",
         noted=False,

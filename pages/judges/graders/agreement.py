@@ -9,6 +9,8 @@ import streamlit as st
 
 from core.figures.heat import AGREEMENT as SHADES
 from core.figures.heat import Cell, heat
+from core.figures.marks import Mark, bars
+from core.figures.style import Axis
 from core.measures.base import Result, Row
 from core.measures.graders.agreement import KINDS_OF_VERDICT, OF_TWO, cross_table, graders_in_words, read_judged
 from core.measures.graders.report import AGREEMENT, CONTRADICTIONS, JUDGED
@@ -18,7 +20,7 @@ from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import VERDICT, plain
-from pages.kit.names import unique_names
+from pages.kit.names import model_colours, unique_names
 from pages.kit.section import draw_section
 from pages.kit.view import in_words
 
@@ -203,6 +205,29 @@ def _broken(name: str, at: int) -> str:
 
 def draw_contradictions(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     """Draw how often graders judged the same answers of a model both ways."""
+
+    def rates(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
+        marks = [
+            Mark(
+                AGAIN[row.label["judged_again"]],
+                row.estimate,
+                row.low,
+                row.high,
+                row.label["grader"],
+                row.label["model"],
+                f"{row.more['both_ways']:,} of {row.n:,} pairs",
+            )
+            for row in rows
+        ]
+        models = {row.label["model"]: words[row.label["model"]] for row in rows}
+        axis = Axis("Judged both ways", None, ".0%", None, ".1%")
+        return bars(marks, names, model_colours(names), axis, places=list(AGAIN.values()), panels=models, dark=dark)
+
     draw_section(
-        CONTRADICTIONS, selection, options={"graders": ",".join(of)}, names={**names, **AGAIN}, name="graders_flips"
+        CONTRADICTIONS,
+        selection,
+        options={"graders": ",".join(of)},
+        charts={CONTRADICTIONS.kind: rates},
+        names={**names, **AGAIN},
+        name="graders_flips",
     )
