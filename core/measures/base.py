@@ -21,7 +21,7 @@ from core.case import Case
 from core.paths import extensions
 from core.stats.differences import PairedCounts
 from core.stats.intervals import Interval
-from core.stats.power import PairedComponents, detectable_difference
+from core.stats.power import detectable_effect
 from core.store.database import Store
 from core.store.queries.scores import Evidence as Evidence
 from core.store.queries.scores import Lists, Part, Trials
@@ -31,7 +31,9 @@ from core.work import Progress, Stop
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
-Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
+Filter = Literal[
+    "run", "models", "cases", "formats", "questions", "datasets", "specialties", "asks_for", "mcq_rule", "pool"
+]
 """What of a ``Selection`` a metric lets one choose."""
 
 
@@ -116,8 +118,6 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
-_LARGEST_EFFECT = 50.0
-"""Standard deviations up to which a detectable difference is looked for: two cases need that many."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,7 @@ class Comparison:
         """
         if self.spread is None:
             return None
-        unit = max(1.0, _LARGEST_EFFECT * self.spread)
-        return unit * detectable_difference(PairedComponents((self.spread / unit) ** 2, 0.0), self.n, trials=1)
+        return self.spread * detectable_effect(self.n)
 
 
 @dataclass(frozen=True)

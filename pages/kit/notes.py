@@ -6,9 +6,8 @@ import streamlit as st
 
 from core.measures.base import Note
 from core.measures.notes import Arm, Basis, in_order, notes_of, read_basis
-from core.store.database import Store
 from core.store.selection import Selection
-from pages.kit.cached import cached_query
+from pages.kit.cached import read
 from pages.kit.look import plain
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
@@ -28,10 +27,9 @@ _VISIBLE = ("excluded", "part")
 """Kinds of notes that are in sight although they are not severe."""
 
 
-@cached_query(entries=32)
 def basis(selection: Selection) -> Basis:
-    """Return what stands behind the conditions of a selection."""
-    return read_basis(Store(), selection)
+    """Return what stands behind the conditions of a selection, also behind those that it does not choose."""
+    return read(read_basis, selection.of_conversations)
 
 
 def notes_on(

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
-from core.figures.report import caption_of, chart_of
+from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
@@ -269,9 +269,7 @@ def _draw_chart(
     colours = model_colours([value for value in names if any(row.label.get("model") == value for row in rows)])
     layout: dict[str, Any] = {
         "kind": section.kind,
-        "series": section.series,
-        "place": section.place,
-        "panel": section.panel,
+        **_parts_of(section),
         "axis": section.axis,
         "names": dict(names),
         "colours": colours,
@@ -281,7 +279,7 @@ def _draw_chart(
         return chart_of(rows, dark=dark, **layout) if own_chart is None else own_chart(rows, names, dark)
 
     try:
-        if own_chart is None and len(make(False).layout.annotations) > _MOST_PANELS:
+        if own_chart is None and panels_of(rows, **_parts_of(section)) > _MOST_PANELS:
             st.caption("Too many panels to draw: the table has all figures.")
             return
     except UsageError:  # a list, or rows of several quantities
@@ -293,6 +291,10 @@ def _draw_chart(
 
     rests = " ".join(filter(None, [section.caption, caption_of(rows)]))
     draw_figure(make, key, title, rests, on_point=take if on_row else None, titled=titled)
+
+
+def _parts_of(section: Section) -> dict[str, str]:
+    return {"series": section.series, "place": section.place, "panel": section.panel}
 
 
 def _draw_table(
