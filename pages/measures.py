@@ -1,21 +1,17 @@
 """More measures: every metric that has no page of its own, drawn from its declaration, those of extensions too."""
 
-from typing import Any
+from dataclasses import replace
 
-import streamlit as st
-
-from core.measures.base import Section
+from core.measures.base import Filter, Section
 from core.measures.registry import sections
-from core.questions import ASKS_FOR as KINDS
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask
 from pages.kit.controls import choose, choose_several
-from pages.kit.look import ASKS_FOR, RULE
-from pages.kit.names import dataset_name, unique_names
+from pages.kit.names import dataset_name
 from pages.kit.page import say_how_to_begin, show
 from pages.kit.section import draw_section
 from pages.kit.stored import conditions
-from pages.kit.view import RULES
+from pages.kit.view import Part, narrow, offered, row_of_controls, union
 
 _WIDTH = 224
 
@@ -34,22 +30,29 @@ def draw_measures() -> None:
 
 def _ask_selection(section: Section) -> Selection:
     """Ask for what a metric's filters offer; all of them reach the queries of the metric."""
-    filters, chosen = section.metric.filters, dict[str, Any]()
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    filters = section.metric.filters
+    with row_of_controls():
+        sets: tuple[str, ...] = ()
         if "cases" in filters:
-            chosen["case_sets"] = choose_several(
-                "Cases", list(ask(case_sets_played)), "measure_cases", names=dataset_name, width=_WIDTH
-            )
-        if "models" in filters:
-            names = unique_names(condition.name for condition in conditions())
-            chosen["conditions"] = choose_several("Models", list(names), "measure_models", names=names, width=_WIDTH)
-        if "asks_for" in filters:
-            chosen["asks_for"] = choose_several("Asks for", KINDS, "asks_for", names=ASKS_FOR, width=_WIDTH)
-        if "mcq_rule" in filters:
-            chosen["mcq_rule"] = choose("Right choice", RULES, "rule", names=RULE, width=_WIDTH)
-        if "pool" in filters:
-            chosen["pooled"] = st.toggle("Pool conditions", key="pooled", bind="query-params")
-    return Selection(**{name: value for name, value in chosen.items() if value})
+            played = list(ask(case_sets_played))
+            sets = choose_several("Cases", played, "measure_cases", names=dataset_name, width=_WIDTH)
+        offers = [offer for name, offer in offered().items() if not sets or name in sets]
+        base = Selection(case_sets=sets or None)
+        models = tuple(condition.name for condition in conditions(sets[0] if len(sets) == 1 else None))
+        return narrow(base, replace(union(offers), models=models), *(_PART[name] for name in filters if name in _PART))
+
+
+_PART: dict[Filter, Part] = {
+    "models": "models",
+    "formats": "formats",
+    "questions": "questions",
+    "datasets": "datasets",
+    "specialties": "specialties",
+    "asks_for": "asks_for",
+    "mcq_rule": "rule",
+    "pool": "pooled",
+}
+"""Filter of a metric → the control of a page."""
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from core.cli.options import (
     with_options,
 )
 from core.errors import AnamnesisError, UsageError
+from core.events import FORMATS, QUESTION_TYPES
 from core.measures.base import Asked, Filter, Metric, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
@@ -35,21 +37,24 @@ from core.store.selection import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
 
+
+def _several(words: str) -> Any:
+    return Annotated[str | None, typer.Option(help=words)]
+
+
 _FILTERS: dict[Filter, tuple[Any, Any]] = {
     "run": (Runs, None),
     "models": (Models, None),
-    "cases": (Annotated[str | None, typer.Option(help="Only cases of these data sets, with commas.")], None),
+    "cases": (_several("Only cases of these data sets, with commas."), None),
+    "formats": (_several(f"Only answers in these formats, with commas: {', '.join(FORMATS)}."), None),
+    "questions": (_several(f"Only answers to these questions, with commas: {', '.join(QUESTION_TYPES)}."), None),
+    "datasets": (_several("Only cases of these sources within a data set, with commas."), None),
+    "specialties": (_several("Only cases of these specialties, with commas."), None),
     "pool": (
         Annotated[bool, typer.Option("--pool", help="Put conditions together, and say how many they are.")],
         False,
     ),
-    "asks_for": (
-        Annotated[
-            str | None,
-            typer.Option(help=f"Only cases whose question asks for this, with commas: {', '.join(ASKS_FOR)}."),
-        ],
-        None,
-    ),
+    "asks_for": (_several(f"Only cases whose question asks for this, with commas: {', '.join(ASKS_FOR)}."), None),
     "mcq_rule": (
         Annotated[
             McqRule,
@@ -141,17 +146,30 @@ def _option(option: inspect.Parameter) -> Any:
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
-    """Return what the filters of a command select: runs by id or the beginning of it, models, data sets."""
-    kinds = given.get("asks_for")
-    asked = None if kinds is None else [name.strip().lower() for name in kinds.split(",")]
-    if unknown := [name for name in asked or () if name not in ASKS_FOR]:
-        raise UsageError(f"No question asks for {unknown[0]!r}: choose among {', '.join(ASKS_FOR)}.")
+    """Return what the filters of a command select: runs by id or the beginning of it, models, data sets, answers."""
     return replace(
         selected(store, given.get("run"), given.get("models"), given.get("cases")),
-        asks_for=None if asked is None else [kind for kind in ASKS_FOR if kind in asked],
+        formats=_named(given.get("formats"), FORMATS, "There is no format"),
+        question_types=_named(given.get("questions"), QUESTION_TYPES, "There is no question type"),
+        datasets=_named(given.get("datasets")),
+        specialties=_named(given.get("specialties")),
+        asks_for=_named(given.get("asks_for"), ASKS_FOR, "No question asks for"),
         mcq_rule=given.get("mcq_rule") or "usual",
         pooled=bool(given.get("pool")),
     )
+
+
+def _named(text: str | None, known: Sequence[Any] = (), unknown: str = "") -> tuple[Any, ...] | None:
+    """Return the names in a text with commas, in the order of the ``known`` ones if there are some."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not known:
+        return tuple(names)
+    names = [name.lower() for name in names]
+    if wrong := [name for name in names if name not in known]:
+        raise UsageError(f"{unknown} {wrong[0]!r}: choose among {', '.join(known)}.")
+    return tuple(name for name in known if name in names)
 
 
 for _metric in metrics().values():

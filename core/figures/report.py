@@ -16,7 +16,7 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
-from core.measures.base import Note, Row, counts_in_words
+from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
 from core.measures.comparison import verdict
 from core.stats.corrections import stars
 
@@ -68,30 +68,7 @@ def chart_of(
 
     Raises ``UsageError`` if there is no estimate, and if the rows measure different things.
     """
-    known = [row for row in rows if row.estimate is not None]
-    if not known:
-        raise UsageError("There is no estimate to draw: take the table instead.")
-    kinds = sorted({row.columns.estimate for row in known})
-    if len(kinds) > 1:
-        raise UsageError(f"These rows measure different things ({', '.join(kinds)}): choose one to draw.")
-    count = {name: len({row.label.get(name) for row in known}) for name in known[0].label}
-    varying = [name for name, n in count.items() if n > 1 and not isinstance(known[0].label[name], float)]
-    usual = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
-    series = series if series in count else usual
-    # what a series settles (the persona that its condition has) tells nothing next to it
-    others = [
-        name
-        for name in varying
-        if name != series
-        and len({(row.label.get(series), row.label.get(name)) for row in known}) > count.get(series, 1)
-    ]
-    free_parts = [name for name in others if name != panel] or others
-    if place not in others and (place not in count or place == series):
-        place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
-    between = [name for name in others if name != place]
-    if panel in between:  # what a panel settles (the rule that its question type has) tells nothing next to it
-        settled = {name: len({(row.label.get(panel), row.label.get(name)) for row in known}) for name in between}
-        between = [name for name in between if name == panel or settled[name] > count[panel]]
+    known, count, series, place, between = _layout(rows, series, place, panel)
     values = _values(known, place)
     unit_of = {value: _unit_of([row for row in known if row.label.get(place) == value]) for value in values}
     free = {"a share", "number"} <= set(unit_of.values()) and not between and series != place
@@ -99,7 +76,7 @@ def chart_of(
         place, between = series, [place]
     unit = min(unit_of.values(), key=("signed", "number", "a share").index)
     scale = Axis(
-        axis or kinds[0].replace("_", " ").capitalize(),
+        axis or known[0].columns.estimate.replace("_", " ").capitalize(),
         (0, 1.02) if unit == "a share" else None,
         "+.2f" if unit == "signed" else "~g",
         None,
@@ -114,11 +91,19 @@ def chart_of(
     inks = {value: (colours or {}).get(value, palette[value]) for value in series_names}
     if kind == "curve":
         points = [
-            Point(str(row.label.get(series, "")), float(row.label[place]), row.estimate, row.low, row.high, _rests(row))
-            for row in known
+            Point(
+                str(row.label.get(series, "")),
+                float(row.label[place]),
+                row.estimate,
+                row.low,
+                row.high,
+                _rests(row),
+                (str(number),),
+            )
+            for number, row in enumerate(rows)
             if row.estimate is not None
         ]
-        along = Axis(place.replace("_", " ").capitalize(), None, "~g", None, "~g")
+        along = Axis(word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
         return curves(points, series_names, inks, along, scale, dark=dark)
     shown = [word(place, value) for value in _values(known, place)]
     short = len(shown) <= _FEW and max(map(len, shown)) <= _SHORT and len(series_names) * len(shown) <= _MOST_BARS
@@ -143,6 +128,43 @@ def chart_of(
     named = named or any(mark.published for mark in marks)
     figure.update_layout(showlegend=named, template="plotly_dark" if dark else "plotly_white")
     return figure
+
+
+def panels_of(rows: Sequence[Row], *, series: str = "", place: str = "", panel: str = "") -> int:
+    """Return in how many panels ``chart_of`` would draw these rows. Raises as ``chart_of`` does."""
+    known, _, _, _, between = _layout(rows, series, place, panel)
+    return len({tuple(row.label.get(name) for name in between) for row in known})
+
+
+def _layout(
+    rows: Sequence[Row], series: str, place: str, panel: str
+) -> tuple[list[Row], dict[str, int], str, str, list[str]]:
+    """Return the rows to draw, part of labels → values, and which parts make colours, places and panels."""
+    known = [row for row in rows if row.estimate is not None]
+    if not known:
+        raise UsageError("There is no estimate to draw: take the table instead.")
+    kinds = sorted({row.columns.estimate for row in known})
+    if len(kinds) > 1:
+        raise UsageError(f"These rows measure different things ({', '.join(kinds)}): choose one to draw.")
+    count = {name: len({row.label.get(name) for row in known}) for name in known[0].label}
+    varying = [name for name, n in count.items() if n > 1 and not isinstance(known[0].label[name], float)]
+    usual = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
+    series = series if series in count else usual
+    # what a series settles (the persona that its condition has) tells nothing next to it
+    others = [
+        name
+        for name in varying
+        if name != series
+        and len({(row.label.get(series), row.label.get(name)) for row in known}) > count.get(series, 1)
+    ]
+    free_parts = [name for name in others if name != panel] or others
+    if place not in others and (place not in count or place == series):
+        place = max(free_parts, key=count.__getitem__) if free_parts else series or next(iter(count))
+    between = [name for name in others if name != place]
+    if panel in between:  # what a panel settles (the rule that its question type has) tells nothing next to it
+        settled = {name: len({(row.label.get(panel), row.label.get(name)) for row in known}) for name in between}
+        between = [name for name in between if name == panel or settled[name] > count[panel]]
+    return known, count, series, place, between
 
 
 def caption_of(rows: Sequence[Row]) -> str:
@@ -214,7 +236,7 @@ def _mark(row: Row, number: int, place: str, series: str, between: Sequence[str]
 
 def _change(row: Row) -> str:
     """Return the colour of a difference: that of a rise or a fall beyond chance, grey if neither is clear."""
-    if row.columns.estimate != "difference" or row.comparison is None:
+    if row.columns.estimate not in DIFFERENCES or row.comparison is None:
         return ""
     word = verdict(row.comparison)
     return {"rose": RISE, "fell": FALL}.get(word, GREY)

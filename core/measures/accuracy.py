@@ -247,6 +247,10 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     "run",
     "models",
     "cases",
+    "formats",
+    "questions",
+    "datasets",
+    "specialties",
     "pool",
     "asks_for",
     "mcq_rule",
@@ -311,8 +315,17 @@ def scores_behind(asked: Asked, split: Split | None = None, *, shared_cases: boo
 def _single_diagnosis(asked: Asked) -> frozenset[str]:
     """Return the keys of cases with one single most likely diagnosis, as stored or as the publication's figures say."""
     inferred = {f"{released('accuracy').name}/{case}" for case, single in inferred_single_diagnosis().items() if single}
-    with asked.store.read() as cursor:
-        return frozenset(single_diagnosis_keys(cursor) | inferred)
+    return asked.read(_single_diagnosis_stored) | inferred
+
+
+def _single_diagnosis_stored(store: Store) -> frozenset[str]:
+    with store.read() as cursor:
+        return frozenset(single_diagnosis_keys(cursor))
+
+
+def _count_outdated(store: Store, selection: Selection) -> int:
+    with store.read() as cursor:
+        return count_read_before(cursor, STRICT_VERSION, selection)
 
 
 def _published(wanted: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
@@ -395,18 +408,20 @@ def _note_rules(asked: Asked, rows: Sequence[Row]) -> None:
     wanted = asked.selection
     if any(row.label["question_type"].startswith("mcq") for row in rows):
         shown = {_place(row)[:3] for row in rows}
-        gaps = [g for g in asked.read(rule_gaps, wanted) if (g.model, g.format, g.question_type) in shown]
+        gaps = [
+            g
+            for g in asked.read(rule_gaps, replace(wanted, mcq_rule="usual"))
+            if (g.model, g.format, g.question_type) in shown
+        ]
         for sentence in gaps_in_words(gaps, asked.name):
             asked.note(sentence, "high", kind="choice_rules", page="accuracy")
-    if any("mcq_strict" in row.label["rule"] for row in rows):
-        with asked.store.read() as cursor:
-            outdated = count_read_before(cursor, STRICT_VERSION, wanted)
-        if outdated:
-            asked.note(
-                f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
-                "`python -m core job reread` reads them again, at no cost.",
-                kind="rule_version",
-            )
+    by_strict = any("mcq_strict" in row.label["rule"] for row in rows)
+    if by_strict and (outdated := asked.read(_count_outdated, wanted.of_conversations)):
+        asked.note(
+            f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
+            "`python -m core job reread` reads them again, at no cost.",
+            kind="rule_version",
+        )
 
 
 def _notes_on_counts(rows: Sequence[Row], name: NameOf) -> Iterator[Note]:

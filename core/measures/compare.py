@@ -117,6 +117,9 @@ _DIFFERENCE = Columns("difference", n=None)
 @metric(
     "pairs",
     "cases",
+    "questions",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="No model has answers on vignettes and in another format.",
     compared=False,

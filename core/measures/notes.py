@@ -67,7 +67,8 @@ def result_of(
     """
     asked.name = name
     rows = tuple(metric.rows(asked, **(options or {})))
-    basis = read_basis(asked.store, asked.basis or asked.selection) if rows and metric.noted else Basis((), ())
+    behind = (asked.basis or asked.selection).of_conversations
+    basis = asked.read(read_basis, behind) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
     shown = names if asked.shown is None else set(asked.shown)
     published = any(row.source for row in rows if isinstance(row, Row))

@@ -7,6 +7,7 @@ noise of sampling, only more cases quiet how differently cases treat the two mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +115,17 @@ def detectable_difference(
         enough = power(components, middle, cases, trials, level) >= target
         low, high = (low, middle) if enough else (middle, high)
     return high
+
+
+@cache
+def detectable_effect(cases: int) -> float:
+    """Return the smallest difference of so many pairs, in their standard deviations, found with a power of 0.8."""
+    unit = PairedComponents(_LARGEST_EFFECT**-2, 0.0)
+    return _LARGEST_EFFECT * detectable_difference(unit, cases, trials=1)
+
+
+_LARGEST_EFFECT = 50.0
+"""Standard deviations up to which a detectable difference is looked for: two pairs need some 12."""
 
 
 def plans(

@@ -115,6 +115,11 @@ class Selection:
         return replace(self, **{name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")})
 
     @property
+    def of_conversations(self) -> Selection:
+        """The same conversations of all conditions, whichever of their answers count, by whichever rule."""
+        return replace(self, conditions=None, formats=None, question_types=None, mcq_rule="usual")
+
+    @property
     def of_all_cases(self) -> bool:
         """Whether it leaves no case of a data set out."""
         return all(getattr(self, name) == getattr(Selection, name) for name in _OF_CASES)

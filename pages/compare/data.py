@@ -17,7 +17,7 @@ from core.store.queries.answers import CaseScore
 from core.store.queries.cases import case_traits
 from core.store.queries.run_cases import Extent
 from core.store.queries.runs import Run
-from core.store.selection import Selection
+from core.store.selection import Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.names import unique_names
@@ -92,6 +92,7 @@ def persona_runs() -> dict[str, dict[Who, str]]:
     }
 
 
+@cached_query("Reading the answers…", entries=24)
 def arms_of(who: Who, selection: Selection) -> Arms:
     """Return the scores of a condition or of one of its runs, by arm and case; the selection's cases that it has."""
     # without the case set: it would change the names of conditions
@@ -121,13 +122,8 @@ def common_arms(sides: Sequence[Who], selection: Selection, *, patient_first: bo
 
 def case_sets_of(sides: Sequence[Who]) -> list[str]:
     """Return the case sets of which every side has cases, the one with the most cases first."""
-    counts: Counter[str] = Counter()
-    by_side = []
-    for who in sides:
-        keys = {key for arm in arms_of(who, Selection(mcq_rule="mcq_loose")).values() for key in arm}
-        counts.update(key.partition("/")[0] for key in keys)
-        by_side.append({key.partition("/")[0] for key in keys})
-    return sorted(set.intersection(*by_side), key=lambda name: (-counts[name], name))
+    by_side = [{run.data_set for run in runs_of(who)} for who in sides]
+    return [name for name in ask(case_sets_played) if all(name in sets for sets in by_side)]
 
 
 def shown_as(who: Who) -> str:

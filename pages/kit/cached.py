@@ -56,14 +56,19 @@ def _state(store: Store) -> str:
 def read(query: Callable[..., _Found], *args: Any, **kwargs: Any) -> _Found:
     """Return what a query that takes the store finds for these arguments, read once for each state of the store."""
     store = Store()
-    name = f"{query.__module__}.{query.__qualname__}"
-    found: _Found = _read_store(str(store.path), _state(store), name, args, kwargs, query)
+    found: _Found = _reader(query)(str(store.path), _state(store), args, kwargs)
     return found
 
 
-@st.cache_resource(max_entries=12, show_spinner="Reading the answers…")
-def _read_store(path: str, version: str, name: str, args: Any, kwargs: Any, _query: Callable[..., Any]) -> Any:
-    return _query(Store(), *args, **kwargs)
+@functools.cache
+def _reader(query: Callable[..., Any]) -> Callable[[str, str, Any, Any], Any]:
+    """Return the query with a cache of its own: large answers of one do not drive out small ones of another."""
+
+    def answer(path: str, version: str, args: Any, kwargs: Any) -> Any:
+        return query(Store(), *args, **kwargs)
+
+    answer.__qualname__ = f"{query.__module__}.{query.__qualname__}"
+    return st.cache_resource(max_entries=12, show_spinner="Reading the answers…")(answer)
 
 
 def ask(query: Callable[Concatenate[Cursor, _Asked], _Found], *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:

@@ -178,6 +178,24 @@ def offered(
     return found
 
 
+def union(offers: Iterable[Offer]) -> Offer:
+    """Return what any of several case sets offers."""
+    known = list(offers)
+
+    def every(part: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(value for offer in known for value in getattr(offer, part)))
+
+    return Offer(
+        every("models"),
+        tuple(f for f in FORMATS if f in every("formats")),
+        tuple(q for q in QUESTION_TYPES if q in every("questions")),
+        every("datasets"),
+        in_order(every("specialties")),
+        every("asks_for"),
+        any(offer.several_conditions for offer in known),
+    )
+
+
 def offers_of(scores: Iterable[CaseScore]) -> dict[str, Offer]:
     """Return case set → what its scores can be narrowed by; the case set with most cases comes first."""
     by_set: dict[str, list[CaseScore]] = {}
@@ -242,7 +260,7 @@ def row_of_controls() -> DeltaGenerator:
 
 def narrow(base: Selection, offer: Offer, *parts: Part) -> Selection:
     """Ask for parts of what is on offer on the case set of ``base``, and return it narrowed by them."""
-    names = unique_names(offer.models, base.case_sets[0] if base.case_sets else None)
+    names = unique_names(offer.models, _only(base.case_sets))
     values = {_FIELDS.get(part, part): _ask_part(part, offer, names) for part in parts}
     return replace(base, **{name: value for name, value in values.items() if value})
 
@@ -258,8 +276,14 @@ def ask_statistics() -> Statistics:
 
 def names_on(selection: Selection) -> dict[str, str]:
     """Return condition → its name as pages show it, of all that the controls offer on a selection's case sets."""
-    case_set = selection.case_sets[0] if selection.case_sets and len(selection.case_sets) == 1 else None
-    return unique_names((one.name for one in conditions(case_set, pooled=selection.pooled)), case_set)
+    case_set = _only(selection.case_sets)
+    behind = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+    return unique_names((condition.name for condition in behind), case_set)
+
+
+def _only(case_sets: Sequence[str] | None) -> str | None:
+    """Return the data set, if there is just one: names do not say it then."""
+    return case_sets[0] if case_sets and len(case_sets) == 1 else None
 
 
 def in_words(selection: Selection) -> str:

@@ -72,7 +72,7 @@ def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(exten
     (of,) = (control for control in app.selectbox if control.label == "Of")
     of.set_value("vignette").run()
     assert set(shares(app)) == {("openai/a", "Vignette"), ("openai/b", "Vignette")}
-    narrowed = open_page("measures", measure="Right at all", measure_models="openai/a")
+    narrowed = open_page("measures", measure="Right at all", models="openai/a")
     assert {model for model, _ in shares(narrowed)} == {"openai/a"}
 
 
