@@ -118,6 +118,8 @@ class Columns(NamedTuple):
 
 
 MEAN = Columns()
+DIFFERENCES = ("difference", "change")
+"""Names under which an estimate is itself a difference between two figures."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +208,8 @@ class Row:
         """
         names = self.columns
         label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
-        found = {**label, names.estimate: self.estimate}
-        numbers = ((names.low, self.low), (names.high, self.high), (names.n, self.n))
-        found |= {name: number for name, number in numbers if name is not None}
+        numbers = ((names.estimate, self.estimate), (names.low, self.low), (names.high, self.high), (names.n, self.n))
+        found = {**label, **{name: number for name, number in numbers if name is not None}}
         found |= self.more if plain else {name: _in_words(value) for name, value in self.more.items()}
         if names.excluded is not None:
             found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
@@ -361,7 +362,8 @@ class Section:
     head of its column; ``caption`` is what else a figure rests on.
 
     ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
-    opens on a click. A module of measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
+    opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
+    measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
     """
 
     title: str
@@ -376,6 +378,7 @@ class Section:
     axis: str = ""
     caption: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""

@@ -259,6 +259,8 @@ _NO_CASE: _Mean = (float("nan"), float("nan"), float("nan"))
     "run",
     "models",
     "cases",
+    "datasets",
+    "specialties",
     empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
     page="failures",
 )

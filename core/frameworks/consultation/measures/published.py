@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import pandas as pd
+from typing import Final, Literal
 
 from core.datasets import published
 from core.frameworks.base import publisher
-from core.frameworks.consultation.measures.history_taking import LENGTHS
-from core.frameworks.consultation.measures.summary import MEASURES, TASK, measure_rows
-from core.measures.counterparts import Own, Printed
+from core.frameworks.consultation.measures.history_taking import LENGTHS, MEASURES
+from core.measures.base import Row
+from core.measures.counterparts import printed_row
 
 PUBLICATION: Final = "Liao et al. 2023: history taking and accuracy (tables 2, 3)"
+HistorySet = Literal["medqa", "qmax", "sample_exam"]
 HISTORY_SETS: Final = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
 """Data sets of Liao et al. → their names."""
 HISTORY_DOCTORS: Final = {
@@ -27,7 +26,7 @@ _HISTORY_METRICS: Final = {
 """Printed metrics whose names are not ours."""
 
 
-def printed_histories(dataset: str = "medqa") -> list[Printed]:
+def printed_histories(dataset: str = "medqa") -> list[Row]:
     """Return what is printed of history taking on one of ``HISTORY_SETS``, in its order."""
     figures = []
     for row in published.rows(publisher("history").name):
@@ -36,15 +35,18 @@ def printed_histories(dataset: str = "medqa") -> list[Printed]:
             cases = HISTORY_SETS.get(row["dataset"], "all three data sets")
             unit = 1 if what in LENGTHS else 100
             value, length = float(row["value"]) / unit, what in LENGTHS
-            figures.append(Printed(row["table"], row["model"], what, value, cases=cases, nearest=length))
+            source = f"table {row['table']}"
+            figures.append(printed_row(source, row["model"], value, measure=what, cases=cases, nearest=length))
     return figures
 
 
-def own_histories(table: pd.DataFrame) -> list[Own]:
-    """Return every measure of history taking of every condition, from a table of ``read_doctors``."""
-    (format_,), (question_type,) = TASK.formats or (), TASK.question_types or ()
+def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
+    """Return what is printed of one of ``HISTORY_SETS``; repetition is printed for all of them together."""
     return [
-        Own(r.model, r.measure, f.mean, f.ci_low, f.ci_high, f.n_cases, format_, question_type)
-        for r in (measure_rows(table, MEASURES) if len(table) else ())
-        if (f := r.figure).mean is not None
+        Row(
+            {"cases": printed.more["cases"], "model": printed.label["model"], "measure": printed.label["measure"]},
+            printed.estimate,
+            source=f"Liao et al., {printed.source}, {printed.more['cases']}",
+        )
+        for printed in printed_histories(dataset)
     ]
