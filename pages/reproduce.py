@@ -1,6 +1,7 @@
 """What is published beside what is found here: the paper's tables recomputed, and printed figures beside one's own."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pandas as pd
@@ -10,28 +11,30 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.figures.marks import Mark, dots
 from core.figures.style import GREY, RISE, Axis
+from core.frameworks.consultation.measures.history_taking import MEASURES
 from core.frameworks.consultation.measures.published import (
     HISTORY_DOCTORS,
     HISTORY_SETS,
     PUBLICATION,
+    HistorySet,
     printed_histories,
 )
-from core.frameworks.consultation.measures.summary import own_histories, read_doctors
-from core.measures.counterparts import DERMATOLOGY, PUBLICATIONS, Beside, beside, own_accuracies, printed_figures
+from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
+from core.measures.base import Result, Row
+from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, beside
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from core.store.selection import Selection
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
-from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
-from pages.kit.names import RELEASED, label_of, model_name
-from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.look import FORMAT, QUESTION_TYPE, plain
+from pages.kit.names import RELEASED, model_name
+from pages.kit.notes import basis, notes_on
 from pages.kit.page import draw_sections, show
-from pages.kit.stored import scores
+from pages.kit.section import draw_result, section_result
 from pages.kit.tables import draw_table
-from pages.kit.view import View, ask_view, offers_of
+from pages.kit.view import ask_selection, in_words, names_on, offered
 
 STATUS = {
     "match": "✓ match", "misprint": "✎ misprint", "differs": "✗ differs", "not_attempted": "– not attempted"
@@ -138,90 +141,64 @@ def draw_beside() -> None:
     """Ask for a publication and for what of ours stands beside it; draw both, and the difference."""
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     publication = choose("Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=left)
-    dataset = "medqa"
+    dataset: HistorySet = "medqa"
     if publication == "history":
         dataset = choose("Printed of", list(HISTORY_SETS), "reproduce_printed", names=HISTORY_SETS, where=right)
-    offers = offers_of(scores())
-    view = ask_view(offers, "models", "datasets", "specialties") if offers else View("")
-    rows, narrowed = _beside(view, publication, dataset)
-    ours = "nothing is stored here yet" if not offers else f"ours on {view.in_words()}"
-    ours += ", its dermatology cases alone" if narrowed else ""
-    words = (
-        f"{_PUBLICATIONS[publication]}; {ours}. Open circles are printed. Full dots are ours with 95 % intervals, "
-        "cases resampled: the same model where it has answers, else the best one held (of lengths the nearest). "
-        "Prompts, patients and cases differ unless the model and the cases are the same, so a difference is no test. "
-        "Ours is left out where it cannot be told on which cases a printed figure rests."
+    offers = offered()
+    selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
+    if publication == "history":
+        result = _histories(selection, dataset)
+    else:
+        result = section_result(COUNTERPARTS, selection, {"publication": publication})
+    ours = f"ours on {in_words(selection)}" if offers else "nothing is stored here yet"
+    draw_result(
+        replace(COUNTERPARTS, caption=f"{_PUBLICATIONS[publication]}; {ours}. {COUNTERPARTS.caption}"),
+        result,
+        _words(result.figures, names_on(selection)),
+        name="published_beside_ours",
+        charts={"counterparts": beside_chart},
     )
-    own = {row.own.model: view.names.get(row.own.model, model_name(row.own.model)) for row in rows if row.own}
-    notes = notes_on(basis(Selection()), own, published=True, compared=False)
-    draw_notes(notes)
-    draw_figure(
-        lambda dark: beside_chart(rows, view.names, dark=dark), "published_beside_ours", "Published and ours", words
-    )
-    st.caption(words)
-    table = pd.DataFrame(
-        {
-            "Model": _words(row)[0],
-            "Figure": _words(row)[1],
-            "Table": row.printed.table,
-            "Printed of": row.printed.cases,
-            "Published": row.printed.value,
-            "Published, low": row.printed.low,
-            "Published, high": row.printed.high,
-            "Ours": view.names.get(row.own.model, model_name(row.own.model)) if row.own else None,
-            "Same model": row.same_model,
-            "Value": row.own.value if row.own else None,
-            "Low": row.own.low if row.own else None,
-            "High": row.own.high if row.own else None,
-            "Cases": row.own.n_cases if row.own else None,
-            "Difference": row.difference,
-        }
-        for row in rows
-    ).astype({"Cases": "Int64", **dict.fromkeys(("Published, low", "Published, high", "Value", "Low", "High"), float)})
-    signed = st.column_config.NumberColumn(format="%+.3f", help="Ours minus published.")
-    draw_table(table, "published_beside_ours", {"Difference": signed})
+    st.caption(COUNTERPARTS.caption)
 
 
 @cached_query("Computing our figures…")
-def _beside(view: View, publication: _Publication, dataset: str) -> tuple[list[Beside], bool]:
-    """Return printed figures with ours; and whether ours were narrowed to dermatology, as the printed ones are."""
-    if publication == "history":
-        return beside(printed_histories(dataset), own_histories(view.rows(read_doctors(Store()))), label_of), False
-    figures = printed_figures(publication)
-    held = [s for s in scores() if view.has(s.model, s.case_key, s.dataset, s.specialty)]
-    wanted = DERMATOLOGY if publication == "preprint" else ()
-    narrowed = [score for score in held if score.dataset in wanted]
-    return beside(figures, own_accuracies(narrowed or held), label_of), bool(narrowed)
+def _histories(selection: Selection, dataset: HistorySet) -> Result:
+    table = read_doctors(Store(), selection)
+    own = measure_rows(table, MEASURES) if len(table) else []
+    rows = beside(printed_histories(dataset), own)
+    names = names_on(selection)
+    shown = {row["ours"]: names[row["ours"]] for row in rows if row["ours"]}
+    notes = notes_on(basis(selection), shown, published=True, compared=False)
+    return Result(COUNTERPARTS.title, tuple(rows), notes)
 
 
-def _words(row: Beside) -> tuple[str, str]:
-    """Return whose a printed figure is and what it is, in words."""
-    printed = row.printed
-    what = arm(printed.format, printed.question_type)
-    if printed.model in HISTORY_DOCTORS:
-        head, _, tail = printed.what.partition("_")
-        what = f"{head.capitalize()} {tail.upper() if len(tail) < 3 else tail}".strip()
-    return HISTORY_DOCTORS.get(printed.model) or model_name(printed.model), what
+def _words(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, str]:
+    """Return conditions, published models and measures of history taking in words."""
+    words = dict(names)
+    for row in rows:
+        head, _, tail = row["measure"].partition("_")
+        words[row["measure"]] = f"{head.capitalize()} {tail.upper() if len(tail) < 3 else tail}".strip()
+        words[row["model"]] = names.get(row["model"]) or HISTORY_DOCTORS.get(row["model"]) or model_name(row["model"])
+    return words
 
 
-def beside_chart(rows: Sequence[Beside], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
+def beside_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return a row for each printed share, with an open circle, and a dot for ours; lengths are in the table alone."""
     marks, places = [], {}
-    drawn = [row for row in rows if not row.printed.nearest]
-    for row in sorted(drawn, key=lambda row: not row.printed.comparable):
-        printed, (name, what) = row.printed, _words(row)
-        if printed.model in HISTORY_DOCTORS:
-            place, panel = what, printed.model
+    drawn = [row for row in rows if not row["nearest"]]
+    for row in sorted(drawn, key=lambda row: not row["comparable"]):
+        if row["model"] in HISTORY_DOCTORS:
+            place, panel = names[row["measure"]], row["model"]
         else:
-            of = [name, FORMAT[printed.format], "" if printed.comparable else printed.cases]
-            place, panel = " · ".join(filter(None, of)), printed.question_type
+            parts = [names[row["model"]], FORMAT[row["format"]], "" if row["comparable"] else row["cases"]]
+            place, panel = " · ".join(filter(None, parts)), row["question_type"]
         places[place] = place
-        said = f"table {printed.table}, {printed.cases}"
-        marks.append(Mark(place, printed.value, printed.low, printed.high, "published", panel, said, open=True))
-        if (own := row.own) is not None:
-            who = f"{names.get(own.model, model_name(own.model))}, {own.n_cases:,} cases"
-            series = "same" if row.same_model else "other"
-            marks.append(Mark(place, own.value, own.low, own.high, series, panel, who))
+        printed = (row["published"], row["published_low"], row["published_high"])
+        marks.append(Mark(place, *printed, "published", panel, f"{row['table']}, {row['cases']}", open=True))
+        if row.estimate is not None:
+            series = "same" if row["same_model"] else "other"
+            who = f"{names.get(row['ours'], row['ours'])}, {row.n:,} cases"
+            marks.append(Mark(place, row.estimate, row.low, row.high, series, panel, who))
     panels: dict[str, str] = {**dict(QUESTION_TYPE.items()), **HISTORY_DOCTORS}
     axis = Axis("Share", (0, 1.02), ".1f", 0.2)
     return dots(marks, _SERIES, _COLOURS, axis, places=places, panels=panels, legend=True, dark=dark)

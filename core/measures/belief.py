@@ -336,6 +336,9 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
     "belief",
     "run",
     "models",
+    "cases",
+    "datasets",
+    "specialties",
     empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
     "a persona by --run.",
     page="failures",

@@ -6,16 +6,17 @@ no test; intervals are ours alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 
 from core.datasets import published
 from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
-from core.measures.accuracy import accuracy_of
-from core.store.queries.answers import CaseScore
+from core.measures.accuracy import accuracy_of, published_label
+from core.measures.base import Asked, Row, Section, metric
+from core.measures.paired import read_scores
 
 Publication = Literal["paper", "preprint"]
 PUBLICATIONS: Final[dict[Publication, str]] = {
@@ -38,88 +39,52 @@ _ALL: Final = "2,004 cases"
 _PREPRINT_CASES: Final = {"all": "140 dermatology cases", "single_possible_answer": "those with one possible answer"}
 
 
-@dataclass(frozen=True)
-class Printed:
-    """One printed figure: a share between 0 and 1, or a length; ``cases`` says on which cases, in words.
+def printed_row(
+    source: str,
+    model: str,
+    value: float,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    measure: str = "accuracy",
+    arm: tuple[Format, QuestionType] | tuple[None, None] = (None, None),
+    cases: str = "",
+    comparable: bool = True,
+    nearest: bool = False,
+) -> Row:
+    """Return one printed figure: a share between 0 and 1, or a length; ``cases`` says on which cases, in words.
 
-    ``what`` is "accuracy", which is of an arm, or another measure. What is not ``comparable`` rests on cases that
-    cannot be told. Of a length (``nearest``) more is not better: next to it stands the nearest of ours.
+    An accuracy is of an ``arm``. What is not ``comparable`` rests on cases that cannot be told. Of a length
+    (``nearest``) more is not better: next to it stands the nearest of ours.
     """
-
-    table: str
-    model: str
-    what: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    format: Format = "multi_turn"
-    question_type: QuestionType = "mcq"
-    cases: str = ""
-    comparable: bool = True
-    nearest: bool = False
+    label = {"model": model, "measure": measure, "format": arm[0], "question_type": arm[1]}
+    more = {"cases": cases, "comparable": comparable, "nearest": nearest}
+    return Row(label, value, low, high, more=more, source=source)
 
 
-@dataclass(frozen=True)
-class Own:
-    """One figure of a condition of this database, with its 95 % interval and number of cases."""
-
-    model: str
-    what: str
-    value: float
-    low: float | None
-    high: float | None
-    n_cases: int
-    format: Format = "multi_turn"
-    question_type: QuestionType = "mcq"
-
-
-@dataclass(frozen=True)
-class Beside:
-    """A printed figure with ours: the same model's, else the one that comes first in it; ``None`` where none is."""
-
-    printed: Printed
-    own: Own | None
-    same_model: bool = False
-
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the printed one."""
-        return None if self.own is None else self.own.value - self.printed.value
-
-
-def printed_figures(publication: Publication) -> list[Printed]:
+def printed_figures(publication: Publication) -> list[Row]:
     """Return what a publication prints of accuracy, in its order."""
-    found = []
     if publication == "paper":
-        for f in accuracy_figures(publisher("accuracy").name):
-            if f.scope in ("overall", "monitoring", "multimodal"):
-                sound = f.ci_low <= f.mean <= f.ci_high  # the intervals of table 4 are those of table 1 by mistake
-                cases = "cases with pictures" if f.scope == "multimodal" else _ALL
-                cases = f.part or cases
-                low, high = (f.ci_low, f.ci_high) if sound else (None, None)
-                found.append(
-                    Printed(
-                        f"{f.table}",
-                        f.model,
-                        "accuracy",
-                        f.mean,
-                        low,
-                        high,
-                        f.format,
-                        f.question_type,
-                        cases,
-                        comparable=cases == _ALL,
-                    )
+        rows = []
+        for figure in accuracy_figures(publisher("accuracy").name):
+            if figure.scope in ("overall", "monitoring", "multimodal"):
+                # the intervals of table 4 are those of table 1 by mistake
+                sound = figure.ci_low <= figure.mean <= figure.ci_high
+                cases = figure.part or ("cases with pictures" if figure.scope == "multimodal" else _ALL)
+                bounds = (figure.ci_low, figure.ci_high) if sound else (None, None)
+                arm = (figure.format, figure.question_type)
+                source = f"table {figure.table}"
+                comparable = cases == _ALL
+                rows.append(
+                    printed_row(source, figure.model, figure.mean, *bounds, arm=arm, cases=cases, comparable=comparable)
                 )
-        return found
+        return rows
     return [
-        Printed(
+        printed_row(
             "figures",
             row["model"],
-            "accuracy",
             float(row["value"]),
-            format=_PREPRINT_FORMATS[row["format"]],
-            question_type=_PREPRINT_QUESTIONS[row["question_type"]],
+            arm=(_PREPRINT_FORMATS[row["format"]], _PREPRINT_QUESTIONS[row["question_type"]]),
             cases=_PREPRINT_CASES[row["cases"]],
             comparable=row["cases"] == "all",
         )
@@ -128,39 +93,89 @@ def printed_figures(publication: Publication) -> list[Printed]:
     ]
 
 
-def own_accuracies(scores: Iterable[CaseScore]) -> list[Own]:
-    """Return the accuracy of every condition in every arm."""
-    return [
-        Own(
-            row.label["model"],
-            "accuracy",
-            row.estimate,
-            row.low,
-            row.high,
-            row.n or 0,
-            row.label["format"],
-            row.label["question_type"],
-        )
-        for row in accuracy_of(scores)
-        if row.estimate is not None
-    ]
+def beside(figures: Sequence[Row], own: Iterable[Row], label_of: Callable[[str], str] = published_label) -> list[Row]:
+    """Return a row for each printed figure: ours with its interval, ``published`` and the ``difference`` to it.
 
-
-def beside(figures: Sequence[Printed], own: Sequence[Own], label_of: Callable[[str], str]) -> list[Beside]:
-    """Return printed figures with ours; ``label_of`` gives a condition's label in the papers.
-
-    Of several conditions of a model the one on most cases counts. Where the model is not there, ours is the best, of
-    lengths the nearest one.
+    ``label_of`` gives a condition's label in the papers. Of several conditions of a model the one on most cases counts
+    (``same_model``). Where the model is not there, ours is the best, of lengths the nearest one.
     """
-    held: dict[tuple[str, str, str], list[Own]] = {}
-    for one in own:
-        held.setdefault((one.what, one.format, one.question_type), []).append(one)
-    found = []
+    by_place: dict[tuple[Any, ...], list[Row]] = {}
+    for row in own:
+        if row.estimate is not None:
+            by_place.setdefault(_place(row), []).append(row)
+    rows = []
     for printed in figures:
-        fitting = held.get((printed.what, printed.format, printed.question_type), []) if printed.comparable else []
-        same = [one for one in fitting if label_of(one.model) == printed.model]
-        best = [abs(one.value - printed.value) if printed.nearest else -one.value for one in fitting]
-        first = fitting[best.index(min(best))] if fitting else None
-        chosen = max(same, key=lambda one: one.n_cases) if same else first
-        found.append(Beside(printed, chosen, bool(same)))
-    return found
+        fitting = by_place.get(_place(printed), []) if printed.more["comparable"] else []
+        same = [row for row in fitting if label_of(row.label["model"]) == printed.label["model"]]
+        first = min(fitting, key=partial(_distance, printed), default=None)
+        ours = max(same, key=lambda row: row.n or 0) if same else first
+        more = {
+            **printed.more,
+            "published": printed.estimate,
+            "published_low": printed.low,
+            "published_high": printed.high,
+            "ours": ours.label["model"] if ours else None,
+            "same_model": bool(same),
+            "difference": ours.estimate - printed.estimate if ours else None,  # type: ignore[operator]
+            "table": printed.source,
+        }
+        figure = (ours.estimate, ours.low, ours.high, ours.n) if ours else (None, None, None, None)
+        rows.append(Row(printed.label, *figure, more=more))
+    return rows
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row.label.get("measure", "accuracy"), row.label.get("format"), row.label.get("question_type")
+
+
+def _distance(printed: Row, own: Row) -> float:
+    """Return how far an own figure lies behind others: from the printed one, or from the best."""
+    value = own.estimate or 0.0
+    return abs(value - (printed.estimate or 0.0)) if printed.more["nearest"] else -value
+
+
+@metric(
+    "counterparts",
+    "run",
+    "models",
+    "cases",
+    "datasets",
+    "specialties",
+    empty="Nothing is printed of this.",
+    compared=False,
+    page="reproduce",
+)
+def report(
+    asked: Asked, publication: Annotated[Publication, "The publication whose figures are printed."] = "paper"
+) -> Iterator[Row]:
+    """Report what publications print of accuracy next to this database's figures; differences are no tests."""
+    scores = asked.read(read_scores, asked.selection, asked.selection.mcq_rule)
+    of_skin = [score for score in scores if score.dataset in DERMATOLOGY] if publication == "preprint" else []
+    rows = beside(printed_figures(publication), accuracy_of(of_skin or scores))
+    yield from rows
+    asked.shown = {row["ours"] for row in rows if row["ours"]}
+    if of_skin:
+        asked.note("Ours are its dermatology cases alone, of which the printed ones are a part.", kind="part")
+
+
+SECTIONS = (
+    Section(
+        "Published and ours",
+        report,
+        kind="counterparts",
+        columns=(
+            "model", "measure", "format", "question_type", "table", "cases", "published", "published_low",
+            "published_high", "ours", "same_model", "mean", "ci_low", "ci_high", "n_cases", "difference",
+        ),
+        heads={
+            "measure": "Figure", "cases": "Printed of", "published_low": "Published, low",
+            "published_high": "Published, high", "mean": "Value", "n_cases": "Cases", "difference": "Difference",
+        },
+        caption="Open circles are printed. Full dots are ours with 95 % intervals, cases resampled: the same model "
+        "where it has answers, else the best one held (of lengths the nearest). Prompts, patients and cases differ "
+        "unless the model and the cases are the same, so a difference is no test. Ours is left out where it cannot be "
+        "told on which cases a printed figure rests.",
+        page="reproduce",
+    ),
+)  # fmt: skip
+(COUNTERPARTS,) = SECTIONS

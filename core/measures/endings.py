@@ -358,7 +358,16 @@ def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
 
 
 @metric(
-    "endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.", page="accuracy"
+    "endings",
+    "run",
+    "models",
+    "cases",
+    "formats",
+    "questions",
+    "datasets",
+    "specialties",
+    empty="There is no conversation to report: run a campaign.",
+    page="accuracy",
 )
 def report(
     asked: Asked,

@@ -253,6 +253,10 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     "failures",
     "run",
     "models",
+    "cases",
+    "questions",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
     "multi_turn_exam). Name runs whose patient had a persona by --run. Failures that CARE counts: `report care`.",

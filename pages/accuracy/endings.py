@@ -13,8 +13,19 @@ from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.measures.base import Result, Row
-from core.measures.endings import END_REASONS, REASONS, RULES, STANDARD, TURNS, WHAT_IF, WITHOUT_DIAGNOSIS, Arm
+from core.measures.endings import (
+    END_REASONS,
+    REASONS,
+    RULES,
+    STANDARD,
+    TURNS,
+    WHAT_IF,
+    WITHOUT_DIAGNOSIS,
+    Arm,
+    read_outcomes,
+)
 from core.store.selection import Selection
+from pages.kit.cached import read
 from pages.kit.campaigns import in_transcripts
 from pages.kit.controls import choose_several
 from pages.kit.figures import draw_what_stands_behind
@@ -41,7 +52,7 @@ def draw_endings() -> None:
     selection = ask_selection(offers, "models", "datasets", "specialties")
     (case_set,) = selection.case_sets or (None,)
 
-    def read(row: Row) -> None:
+    def read_conversations(row: Row) -> None:
         """Lead to the conversations of a model, those that ended for the row's reason if it has one."""
         lead_to(
             "transcripts",
@@ -64,7 +75,7 @@ def draw_endings() -> None:
         names,
         name="endings_reasons",
         charts={"reasons": reasons_chart},
-        on_row=read,
+        on_row=read_conversations,
         titled=False,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
@@ -73,7 +84,7 @@ def draw_endings() -> None:
         replace(section_result(WITHOUT_DIAGNOSIS, selection), notes=()),
         names,
         name="endings",
-        on_row=read,
+        on_row=read_conversations,
     )
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
@@ -137,14 +148,10 @@ def _draw_what_if(selection: Selection) -> None:
         "was asked for its diagnosis afterwards, and by the standard rule that answer counts. Under another rule of "
         "stopping some conversations would have gone on: this shows what the rule of scoring does, not that."
     )
-    (case_set,) = selection.case_sets or ("",)
-    offer = offered()[case_set]
-    by_arm = {
-        of: rows
-        for of in ((f, q) for f in FORMATS for q in QUESTION_TYPES if f in offer.formats and q in offer.questions)
-        if (rows := _rescored(selection, of))
-    }
-    if not by_arm:
+    stored = read(read_outcomes, selection)[["format", "question_type"]].drop_duplicates().astype(str)
+    arms_asked = set(stored.itertuples(index=False, name=None))
+    offers: list[Arm] = [(f, q) for f in FORMATS for q in QUESTION_TYPES if (f, q) in arms_asked]
+    if not offers:
         st.info("No answer to these conversations is stored yet.")
         return
     chosen = choose_several(
@@ -157,7 +164,7 @@ def _draw_what_if(selection: Selection) -> None:
     )
     arms = choose_several(
         "Arms",
-        list(by_arm),
+        offers,
         "endings_arms",
         names=lambda one: arm(*one),
         default=_ARMS_AT_FIRST,
@@ -170,7 +177,8 @@ def _draw_what_if(selection: Selection) -> None:
     rules = [STANDARD, *(_RULE[key] for key in chosen)]
     st.markdown("\n".join(f"- **{rule.label}.** {rule.words}" for rule in rules))
     keys = {rule.key for rule in rules}
-    rows = [_next_to_standard(row, by_arm[of]) for of in arms for row in by_arm[of] if row["rule"] in keys]
+    by_arm = [_rescored(selection, of) for of in arms]
+    rows = [_next_to_standard(row, of_arm) for of_arm in by_arm for row in of_arm if row["rule"] in keys]
     if all(row["rule"] == STANDARD.key for row in rows):
         st.caption("None of these rules can change anything in these arms.")
         return

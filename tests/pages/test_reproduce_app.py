@@ -74,15 +74,15 @@ def test_every_attempted_cell_of_the_release_matches_or_is_a_misprint(
 
 
 def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_page: Callable[..., AppTest]) -> None:
-    for publication, figure in (
-        (PUBLICATIONS["paper"], "Multi-turn · Multiple choice"),
-        (PUBLICATIONS["preprint"], "Exam only · Multiple choice"),
-        (PUBLICATION, "Patient recall"),
+    for publication, column, value in (
+        (PUBLICATIONS["paper"], "Format", "Multi-turn"),
+        (PUBLICATIONS["preprint"], "Format", "Exam only"),
+        (PUBLICATION, "Figure", "Patient recall"),
     ):
         app = open_page("reproduce", reproduce_tab="Beside ours", reproduce_published=publication)
         assert not trouble(app)
         table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
-        assert figure in set(table["Figure"]), set(table["Figure"])
+        assert value in set(table[column]), set(table[column])
         assert table["Published"].notna().all()
         assert table["Ours"].isna().all()
 
@@ -92,7 +92,8 @@ def test_an_own_model_stands_beside_the_printed_ones(database: Path, open_page: 
     app = open_page("reproduce", reproduce_tab="Beside ours")
     assert not trouble(app)
     table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
-    row = table[(table["Model"] == "GPT-4") & (table["Figure"] == "Multi-turn · Free response")].iloc[0]
+    fits = (table["Model"] == "GPT-4") & (table["Format"] == "Multi-turn") & (table["Question"] == "Free response")
+    row = table[fits].iloc[0]
     assert row["Ours"].startswith("openai/")
     assert not row["Same model"]
     assert row["Difference"] == pytest.approx(row["Value"] - row["Published"])

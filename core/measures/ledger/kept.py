@@ -186,6 +186,19 @@ def talk_rows(sums: pd.DataFrame) -> list[Row]:
     ]
 
 
+def read_talks(store: Store, selection: Selection) -> pd.DataFrame:
+    """Return the conversations by model and case, with what the marked ones hold; never to be changed."""
+    with store.read() as cursor:
+        return talk_sums(cursor, LEDGER, selection)
+
+
+def read_topics(store: Store, selection: Selection) -> list[Row]:
+    """Return what became of the facts of each topic, from what is marked."""
+    with store.read() as cursor:
+        sums = topic_sums(cursor, LEDGER, selection)
+    return topic_rows(sums)
+
+
 def fault_rows(sums: pd.DataFrame, judged: pd.DataFrame | None, judge: str = "") -> list[Row]:
     """Return what patients invented, withheld and gave away: a row for each model and fault.
 
@@ -246,6 +259,8 @@ _NO_CASE: _Mean = (float("nan"), float("nan"), float("nan"))
     "run",
     "models",
     "cases",
+    "datasets",
+    "specialties",
     empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
     page="failures",
 )
@@ -264,17 +279,17 @@ def report(
     if not marked_only:
         with asked.progress("conversations") as show:
             measure_missing(asked.store, LEDGER, asked.selection, progress=show)
+    sums = asked.read(read_talks, asked.selection)
+    if part == "topics":
+        rows = asked.read(read_topics, asked.selection)
+        yield from (row for row in rows if mark is None or row["mark"] == mark)
+        if rows:
+            asked.note(_rests_on(talk_rows(sums), asked.name), kind="excluded")
+        return
+    if part == "conversations":
+        yield from talk_rows(sums)
+        return
     with asked.store.read() as cursor:
-        sums = talk_sums(cursor, LEDGER, asked.selection)
-        if part == "topics":
-            rows = topic_rows(topic_sums(cursor, LEDGER, asked.selection))
-            yield from (row for row in rows if mark is None or row["mark"] == mark)
-            if rows:
-                asked.note(_rests_on(talk_rows(sums), asked.name), kind="excluded")
-            return
-        if part == "conversations":
-            yield from talk_rows(sums)
-            return
         who = judge_named(judges(cursor, asked.selection), judge)
         judged = judged_sums(cursor, who, asked.selection) if who else None
     yield from fault_rows(sums, judged, who.model if who else "")

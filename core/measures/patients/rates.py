@@ -268,6 +268,9 @@ PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
     "patients",
     "run",
     "models",
+    "cases",
+    "datasets",
+    "specialties",
     "pool",
     empty="There is nothing to report: no conversation is stored that fits, or no hit of this kind. Start with "
     "`python -m core run --doctor reference/bayes`, or choose another --kind, --run or --models.",

@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 from core.frameworks.consultation.measures.published import printed_histories
-from core.measures.counterparts import Own, Printed, beside, printed_figures
+from core.measures.base import Row
+from core.measures.counterparts import beside, printed_figures, printed_row
+
+ARM = ("multi_turn", "mcq")
 
 
 def _label(condition: str) -> str:
     return condition.partition(" ")[0]
 
 
+def _own(model: str, value: float, n: int, *, measure: str = "accuracy", arm: tuple[str, str] = ARM) -> Row:
+    label = {"model": model, "measure": measure, "format": arm[0], "question_type": arm[1]}
+    return Row(label, value, value - 0.1, value + 0.1, n)
+
+
 def test_the_same_model_comes_first_and_of_its_conditions_the_one_on_most_cases() -> None:
-    own = [
-        Own("gpt_4 few", "accuracy", 0.9, 0.8, 1.0, 5),
-        Own("gpt_4 many", "accuracy", 0.6, 0.5, 0.7, 50),
-        Own("other", "accuracy", 0.95, 0.9, 1.0, 90),
-    ]
-    (row,) = beside([Printed("1", "gpt_4", "accuracy", 0.5)], own, _label)
-    assert row.own == own[1]
-    assert row.same_model
-    assert row.difference is not None
-    assert round(row.difference, 6) == 0.1
+    own = [_own("gpt_4 few", 0.9, 5), _own("gpt_4 many", 0.6, 50), _own("other", 0.95, 90)]
+    (row,) = beside([printed_row("table 1", "gpt_4", 0.5, arm=ARM)], own, _label)
+    assert (row["ours"], row.estimate, row.n, row["same_model"]) == ("gpt_4 many", 0.6, 50, True)
+    assert (row["published"], row["table"]) == (0.5, "table 1")
+    assert round(row["difference"], 6) == 0.1
 
 
 def test_else_the_best_of_the_same_arm_and_of_lengths_the_nearest() -> None:
     own = [
-        Own("a", "accuracy", 0.4, None, None, 9),
-        Own("b", "accuracy", 0.7, None, None, 9),
-        Own("b", "accuracy", 0.9, None, None, 9, "vignette"),
-        Own("a", "doctor_turns", 12.0, None, None, 9),
-        Own("b", "doctor_turns", 5.0, None, None, 9),
+        _own("a", 0.4, 9),
+        _own("b", 0.7, 9),
+        _own("c", 0.9, 9, arm=("vignette", "mcq")),
+        _own("a", 12.0, 9, measure="doctor_turns"),
+        _own("b", 5.0, 9, measure="doctor_turns"),
     ]
     figures = [
-        Printed("1", "gpt_4", "accuracy", 0.5),
-        Printed("2", "chatgpt_long", "doctor_turns", 9.17, nearest=True),
-        Printed("1", "gpt_4", "accuracy", 0.5, format="summarized"),
-        Printed("22", "gpt_4", "accuracy", 0.5, comparable=False),
+        printed_row("table 1", "gpt_4", 0.5, arm=ARM),
+        printed_row("table 2", "chatgpt_long", 9.17, measure="doctor_turns", arm=ARM, nearest=True),
+        printed_row("table 1", "gpt_4", 0.5, arm=("summarized", "mcq")),
+        printed_row("table 22", "gpt_4", 0.5, arm=ARM, comparable=False),
     ]
-    assert [row.own for row in beside(figures, own, _label)] == [own[1], own[3], None, None]
+    rows = beside(figures, own, _label)
+    assert [(row["ours"], row.estimate) for row in rows] == [("b", 0.7), ("a", 12.0), (None, None), (None, None)]
+    assert [row["difference"] is None for row in rows] == [False, False, True, True]
 
 
 def test_the_preprints_conversations_end_with_the_examination() -> None:
-    figures = {(f.model, f.format, f.question_type, f.cases): f.value for f in printed_figures("preprint")}
+    figures = {
+        (f["model"], f["format"], f["question_type"], f["cases"]): f.estimate for f in printed_figures("preprint")
+    }
     cases = "140 dermatology cases"
     assert figures["gpt_4", "multi_turn_exam", "mcq", cases] == 0.854
     assert figures["gpt_4", "multi_turn", "mcq", cases] == 0.774
@@ -51,10 +58,10 @@ def test_the_preprints_conversations_end_with_the_examination() -> None:
 
 def test_shares_lie_between_0_and_1_and_intervals_hold_their_means() -> None:
     history = printed_histories("qmax")
-    assert {(f.model, f.what): f.value for f in history}["vicuna_ft", "accuracy"] == 0.4275
-    assert {(f.model, f.what): f.value for f in history}["vicuna_ft", "doctor_turns"] == 7.84
-    assert {(f.model, f.cases): f.value for f in history if f.what == "repetition_1"}
-    assert {f.what for f in history if f.nearest} == {"doctor_turns", "doctor_words", "patient_words"}
+    assert {(f["model"], f["measure"]): f.estimate for f in history}["vicuna_ft", "accuracy"] == 0.4275
+    assert {(f["model"], f["measure"]): f.estimate for f in history}["vicuna_ft", "doctor_turns"] == 7.84
+    assert {(f["model"], f["cases"]): f.estimate for f in history if f["measure"] == "repetition_1"}
+    assert {f["measure"] for f in history if f["nearest"]} == {"doctor_turns", "doctor_words", "patient_words"}
     paper = printed_figures("paper")
-    assert all(0 <= f.value <= 1 and (f.low is None or f.low <= f.value) for f in paper)
-    assert not next(f for f in paper if f.table == "22" and f.question_type == "frq").comparable
+    assert all(0 <= f.estimate <= 1 and (f.low is None or f.low <= f.estimate) for f in paper)
+    assert not next(f for f in paper if f.source == "table 22" and f["question_type"] == "frq")["comparable"]

@@ -109,7 +109,7 @@ def test_the_what_if_has_the_substring_rule_for_many_choices_and_the_strict_one_
 
 
 def test_what_the_preprint_printed_stands_beside_answers_of_today_only() -> None:
-    kinds = {f.question_type for f in printed_figures("preprint")}
+    kinds = {row["question_type"] for row in printed_figures("preprint")}
     assert "mcq_many" in kinds
     assert "mcq_answers" not in kinds
 

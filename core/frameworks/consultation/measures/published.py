@@ -8,7 +8,7 @@ from core.datasets import published
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import LENGTHS, MEASURES
 from core.measures.base import Row
-from core.measures.counterparts import Printed
+from core.measures.counterparts import printed_row
 
 PUBLICATION: Final = "Liao et al. 2023: history taking and accuracy (tables 2, 3)"
 HistorySet = Literal["medqa", "qmax", "sample_exam"]
@@ -26,7 +26,7 @@ _HISTORY_METRICS: Final = {
 """Printed metrics whose names are not ours."""
 
 
-def printed_histories(dataset: str = "medqa") -> list[Printed]:
+def printed_histories(dataset: str = "medqa") -> list[Row]:
     """Return what is printed of history taking on one of ``HISTORY_SETS``, in its order."""
     figures = []
     for row in published.rows(publisher("history").name):
@@ -35,7 +35,8 @@ def printed_histories(dataset: str = "medqa") -> list[Printed]:
             cases = HISTORY_SETS.get(row["dataset"], "all three data sets")
             unit = 1 if what in LENGTHS else 100
             value, length = float(row["value"]) / unit, what in LENGTHS
-            figures.append(Printed(row["table"], row["model"], what, value, cases=cases, nearest=length))
+            source = f"table {row['table']}"
+            figures.append(printed_row(source, row["model"], value, measure=what, cases=cases, nearest=length))
     return figures
 
 
@@ -43,9 +44,9 @@ def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
     """Return what is printed of one of ``HISTORY_SETS``; repetition is printed for all of them together."""
     return [
         Row(
-            {"cases": printed.cases, "model": printed.model, "measure": printed.what},
-            printed.value,
-            source=f"Liao et al., table {printed.table}, {printed.cases}",
+            {"cases": printed.more["cases"], "model": printed.label["model"], "measure": printed.label["measure"]},
+            printed.estimate,
+            source=f"Liao et al., {printed.source}, {printed.more['cases']}",
         )
         for printed in printed_histories(dataset)
     ]

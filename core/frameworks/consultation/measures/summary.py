@@ -26,7 +26,6 @@ from core.frameworks.consultation.measures.published import HistorySet, publishe
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
 from core.measures.base import Asked, Columns, Row, metric
 from core.measures.comparison import compare_cases, corrected
-from core.measures.counterparts import Own
 from core.measures.missing import measure_missing
 from core.measures.paired import CaseBy
 from core.stats.bootstrap import column_intervals
@@ -286,25 +285,6 @@ def openings_note(store: Store, selection: Selection | None = None) -> str:
     if not vague:
         return ""
     return f"{vague:,} of {opened:,} opening requests ({vague / opened:.0%}) name no complaint: the rule found none."
-
-
-def own_histories(table: pd.DataFrame) -> list[Own]:
-    """Return every measure of history taking of every condition, from a table of ``read_doctors``."""
-    (format_,), (question_type,) = TASK.formats or (), TASK.question_types or ()
-    return [
-        Own(
-            row.label["model"],
-            row.label["measure"],
-            row.estimate,
-            row.low,
-            row.high,
-            row.n or 0,
-            format_,
-            question_type,
-        )
-        for row in (measure_rows(table, MEASURES) if len(table) else ())
-        if row.estimate is not None
-    ]
 
 
 HistoryPart = Literal["measures", "change", "curves", "order", "groups", "uncovered", "virtues"]
