@@ -114,6 +114,8 @@ _COLUMNS = Columns(excluded="excluded")
     "run",
     "models",
     "cases",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
     page="quality",

@@ -316,6 +316,9 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     "history",
     "run",
     "models",
+    "cases",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
     "or import the authors' release.",
@@ -338,7 +341,7 @@ def report(
     if not stored:
         with asked.progress("conversations") as show:
             measure_missing(asked.store, HISTORY, asked.selection, progress=show)
-    if words := openings_note(asked.store, asked.selection):
+    if words := asked.read(openings_note, replace(asked.selection, mcq_rule="usual")):
         asked.note(words)
     for place, table in _table_of(asked, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
