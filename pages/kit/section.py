@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
@@ -61,13 +62,15 @@ def draw_section(
     name: str = "",
     empty: str = "",
     titled: bool = True,
+    noted: bool = True,
 ) -> Result | None:
     """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
 
     The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
     metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
     the line that was clicked; without it the conversations of the row's condition are opened. ``name`` is the key of
-    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows.
+    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows. A
+    section below another one of the same trials is not ``noted`` again.
     """
     metric = section.metric
     if titled:
@@ -88,7 +91,7 @@ def draw_section(
     behind = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
-        result,
+        result if noted else replace(result, notes=()),
         words_of(result, selection),
         behind=behind,
         charts=charts,
@@ -341,13 +344,8 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
     table = pd.DataFrame(lines)
-    counts = [name for name in table if table[name].map(lambda value: isinstance(value, int) or pd.isna(value)).all()]
-    whole = [name for name in counts if table[name].notna().any() and not table[name].map(_is_bool).any()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+    types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
+    return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
 
 
 def _head(name: str) -> str:
