@@ -251,6 +251,11 @@ TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 """The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
 
 
+def case_sets_of(table: pd.DataFrame) -> pd.Series:
+    """Return the case set of each row's case; a case is looked at once, however many conversations it has."""
+    return table["case_key"].map({key: str(key).partition("/")[0] for key in table["case_key"].unique()})
+
+
 def read_doctors(store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
@@ -275,7 +280,7 @@ def read_doctors(store: Store, selection: Selection | None = None, history: pd.D
         accuracy=table["accuracy"].astype(np.float64),
         **{name: table[name].fillna(0).astype(int) for name in counts},
         excluded=table["excluded"].mask(table["model"].map(silent).astype(bool), 0),
-        case_set=table["case_key"].str.split("/", n=1).str[0],
+        case_set=case_sets_of(table),
     )
 
 
@@ -368,7 +373,7 @@ def _table_of(asked: Asked, part: HistoryPart) -> pd.DataFrame:
         table = asked.read(read_history, conversations, curves=True)
     else:
         return read_doctors(asked.store, asked.selection, asked.read(read_history, conversations))
-    return table.assign(case_set=table["case_key"].str.split("/", n=1).str[0])
+    return table.assign(case_set=case_sets_of(table))
 
 
 def _rows_of(asked: Asked, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
