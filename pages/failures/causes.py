@@ -126,7 +126,7 @@ def draw_causes(selection: Selection) -> None:
             icon=":material/filter_alt_off:",
         )
         return
-    names = {**names_on(selection), **{cause: words for cause, (words, *_) in CAUSE.items()}}
+    names = {**names_on(selection), **{str(cause): words for cause, (words, *_) in CAUSE.items()}}
 
     def take(row: Row) -> None:
         st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
@@ -290,7 +290,11 @@ def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> 
             (f"{model} without", f"{names[model]}, without the patient’s", without, row["answers_left_out"]),
         ):
             words = f"{row.n:,} cases, {left_out:,} answers left out"
-            marks.append(Mark(of, *figures, key, words=words, open=bool(left_out), colour=colours[model]))
+            marks.append(
+                Mark(
+                    of, figures[0], figures[1], figures[2], key, words=words, open=bool(left_out), colour=colours[model]
+                )
+            )
             series[key] = name
     ends = [b for mark in marks for b in (mark.low, mark.high, mark.estimate) if b is not None and b == b]
     air = 0.04 * ((max(ends) - min(ends)) or 1)

@@ -59,7 +59,7 @@ def draw_belief(selection: Selection) -> None:
             icon=":material/psychology:",
         )
         return
-    names = {**names_on(selection), **_FIGURES, **_WHEN}
+    names = dict[str, str]({**names_on(selection), **_FIGURES, **{str(when): words for when, words in _WHEN.items()}})
     about = f"{in_words(selection)}. {_RESTS}"
     course, right = st.columns(2, gap="medium")
     with course:

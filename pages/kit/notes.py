@@ -83,7 +83,7 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
     if severe:
         with st.container(border=True, gap="xsmall"):
             for note in severe:
-                st.markdown(f":orange[:material/warning:] {_markdown(note.text)}")
+                st.markdown(f":orange[:material/warning:] {with_commands(note.text)}")
             pages = [page for page in dict.fromkeys(note.page for note in severe) if page in _WAYS and page != here]
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
@@ -91,15 +91,15 @@ def draw_notes(notes: Iterable[Note], here: str = "") -> None:
     others = [note for note in listed if note.severity != "high"]
     for note in others:
         if note.kind in _VISIBLE:
-            st.caption(_markdown(note.text))
+            st.caption(with_commands(note.text))
     if folded := [note for note in others if note.kind not in _VISIBLE]:
         with st.expander(f"More notes: {len(folded)}", icon=":material/info:"):
             for note in folded:
-                st.caption(_markdown(note.text))
+                st.caption(with_commands(note.text))
 
 
-def _markdown(text: str) -> str:
-    """Return the text of a note with its commands, which stand between backticks, as code."""
+def with_commands(text: str) -> str:
+    """Return a text as Markdown with its commands, which stand between backticks, as code."""
     parts = text.split("`")
     return "".join(
         f"`{part}`" if place % 2 and place < len(parts) - 1 else plain(part) for place, part in enumerate(parts)

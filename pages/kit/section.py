@@ -28,7 +28,7 @@ from pages.kit.jobs import draw_missing
 from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, STARS, plain
 from pages.kit.names import dataset_name, model_colours, model_name, unique_names
 from pages.kit.navigation import lead_to
-from pages.kit.notes import basis, draw_notes
+from pages.kit.notes import basis, draw_notes, with_commands
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.view import names_on
 
@@ -59,6 +59,7 @@ def draw_section(
     options: Mapping[str, Any] | None = None,
     charts: Mapping[str, Chart] | None = None,
     on_row: Callable[[Row], None] | None = None,
+    names: Mapping[str, str] | None = None,
     name: str = "",
     empty: str = "",
     titled: bool = True,
@@ -68,9 +69,9 @@ def draw_section(
 
     The options that it asks for stand in the address under its metric's name; ``options`` are further ones of the
     metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
-    the line that was clicked; without it the conversations of the row's condition are opened. ``name`` is the key of
-    the figure and the name of its files. ``empty`` is said instead of the metric's own words if there are no rows. A
-    section below another one of the same trials is not ``noted`` again.
+    the line that was clicked; without it the conversations of the row's condition are opened. ``names`` are further
+    values of labels in words. ``name`` is the key of the figure and the name of its files. ``empty`` is said instead of
+    the metric's own words if there are no rows. ``noted``: not if another section of the page has the same notes.
     """
     metric = section.metric
     if titled:
@@ -83,16 +84,16 @@ def draw_section(
     try:
         result = section_result(section, selection, chosen)
     except AnamnesisError as error:
-        st.info(plain(str(error)), icon=":material/info:")
+        st.info(with_commands(str(error)), icon=":material/info:")
         return None
     if not result.rows:
-        st.info(plain(empty or metric.empty), icon=":material/info:")
+        st.info(with_commands(empty or metric.empty), icon=":material/info:")
         return None
     behind = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
         result if noted else replace(result, notes=()),
-        words_of(result, selection),
+        {**words_of(result, selection), **(names or {})},
         behind=behind,
         charts=charts,
         on_row=on_row,

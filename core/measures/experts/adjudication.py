@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
+from core.measures.base import Columns, Row
 from core.measures.experts.reviewing import ReviewState
 from core.stats.agreement import agreement_by_case
-from core.stats.differences import McNemar, PairedCounts, mcnemar, paired_counts
+from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike
 from core.stats.ratios import percentiles, ratio, resampled_sums
 from core.stats.smoothed import ratio_interval
@@ -33,7 +34,7 @@ from core.store.queries.annotations import Annotation, annotations_of
 from core.store.queries.answers import CaseScore, case_scores
 from core.store.queries.grades import free_verdicts
 from core.store.queries.trials import subjects
-from core.store.review_records import ANSWERS, QUESTIONS, Answer, Item, Judgement, Question, parse_item
+from core.store.review_records import ANSWERS, ASKED, QUESTIONS, Answer, Item, Judgement, Question, parse_item
 from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
@@ -81,46 +82,8 @@ def decide(judgements: Iterable[Judgement], tie_breaker: str = TIE_BREAKER) -> l
     return found
 
 
-@dataclass(frozen=True)
-class Share:
-    """How often the experts said yes of a model's items; ``open`` ties are not among ``n``."""
-
-    model: str
-    question: Question
-    yes: int
-    n: int
-    open: int
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two models judged on the same cases: exact two-sided McNemar test.
-
-    Where a model has several items on a case, the first that was decided counts.
-    """
-
-    question: Question
-    first: str
-    second: str
-    test: McNemar
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How far two annotators agree on one question, over the ``n`` items that two judged who did not know of a tie.
-
-    They are about ``n_cases`` cases.
-    """
-
-    question: Question
-    measure: str
-    value: float
-    interval: Interval
-    n: int
-    n_cases: int
-
-
+VALUE = Columns("value", "low", "high", "n")
+"""How the figures of ``report experts`` are printed."""
 MEASURES = {
     "percent_agreement": "percent agreement",
     "cohen_kappa": "Cohen's kappa",
@@ -131,27 +94,42 @@ MEASURES = {
 """Coefficient, as ``core.stats.agreement`` calls it → its name in words."""
 
 
-def shares(decisions: Iterable[Decision]) -> list[Share]:
-    """Return the shares of yes by question and model."""
+def shares(decisions: Iterable[Decision]) -> list[Row]:
+    """Return how often the experts said yes, by question and model; ``open`` ties are not among the items counted."""
     groups: dict[tuple[Question, str], list[Decision]] = {}
-    for one in decisions:
-        groups.setdefault((one.question, one.model), []).append(one)
-    found = []
+    for decision in decisions:
+        groups.setdefault((decision.question, decision.model), []).append(decision)
+    rows = []
     for (question, model), members in groups.items():
-        yes = Counter(one.case for one in members if one.answer == "yes")
-        n = Counter(one.case for one in members if one.answer is not None)
-        interval = ratio_interval([yes[case] for case in n], list(n.values()))
-        found.append(Share(model, question, yes.total(), n.total(), len(members) - n.total(), interval))
-    return found
+        yes = Counter(decision.case for decision in members if decision.answer == "yes")
+        n = Counter(decision.case for decision in members if decision.answer is not None)
+        low, high = ratio_interval([yes[case] for case in n], list(n.values()))
+        rows.append(
+            Row(
+                {"question": ASKED[question], "model": model},
+                yes.total() / n.total() if n else None,
+                low,
+                high,
+                n.total(),
+                more={"yes": yes.total(), "open": len(members) - n.total()},
+                unit="items",
+                columns=VALUE._replace(estimate="share"),
+            )
+        )
+    return rows
 
 
-def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[Pair]:
-    """Return McNemar's test of every two models on the cases that both have an answer for."""
+def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Return the exact two-sided McNemar test of every two models on the cases that both have an answer for.
+
+    If a model has several items on a case, the first that was decided counts.
+    """
     answers: dict[tuple[Question, str], dict[str, bool]] = {}
-    for one in decisions:
-        if one.answer is not None:
-            answers.setdefault((one.question, one.model), {}).setdefault(one.case, one.answer == "yes")
-    found: list[Pair] = []
+    for decision in decisions:
+        if decision.answer is not None:
+            by_case = answers.setdefault((decision.question, decision.model), {})
+            by_case.setdefault(decision.case, decision.answer == "yes")
+    lines = []
     for question in questions:
         models = [model for q, model in answers if q == question]
         for first, second in combinations(models, 2):
@@ -160,31 +138,44 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[
             if not shared:
                 continue
             counts = paired_counts([left[case] for case in shared], [right[case] for case in shared])
-            found.append(Pair(question, first, second, mcnemar(counts)))
-    return found
+            lines.append(
+                {
+                    "question": ASKED[question],
+                    "first": first,
+                    "second": second,
+                    "first_only": counts.first_only,
+                    "second_only": counts.second_only,
+                    "n": len(shared),
+                    "p": mcnemar(counts).p,
+                }
+            )
+    return lines
 
 
-def agreement(decisions: Iterable[Decision], questions: Sequence[Question]) -> list[Agreement]:
-    """Return the measures for each question: Cohen's kappa where the same two judged all, else Fleiss'."""
+def agreement(decisions: Iterable[Decision], questions: Sequence[Question]) -> list[Row]:
+    """Return how far annotators agree on each question, over the items that two judged who did not know of a tie.
+
+    Cohen's kappa if the same two judged all items, else Fleiss'.
+    """
     listed = list(decisions)
-    found: list[Agreement] = []
+    rows: list[Row] = []
     for question in questions:
         twice = [d for d in listed if d.question == question and len(d.said) == 2]
         judges = {who for d in twice for who in d.said}
         cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in twice))}
         table = np.zeros((len(cases), len(ANSWERS), len(ANSWERS)))
-        for one in twice:
+        for decision in twice:
             # in one order for all items, since Cohen's kappa tells the first judge from the second
-            first, second = (one.said[who] for who in sorted(one.said))
-            table[cases[one.case], ANSWERS.index(first), ANSWERS.index(second)] += 1
+            first, second = (decision.said[who] for who in sorted(decision.said))
+            table[cases[decision.case], ANSWERS.index(first), ANSWERS.index(second)] += 1
         (estimates,) = agreement_by_case([table])
         left_out = "fleiss_kappa" if len(judges) <= 2 else "cohen_kappa"
-        found += [
-            Agreement(question, words, *estimates[name], len(twice), len(cases))
-            for name, words in MEASURES.items()
-            if name != left_out
-        ]
-    return found
+        for name, words in MEASURES.items():
+            if name != left_out:
+                value, (low, high) = estimates[name]
+                label = {"question": ASKED[question], "measure": words}
+                rows.append(Row(label, value, low, high, len(twice), unit="items", columns=VALUE))
+    return rows
 
 
 Floats = NDArray[np.float64]
@@ -202,56 +193,13 @@ class JudgedAnswer:
     grader_says: bool
 
 
-class Rate(NamedTuple):
-    """A share (0 to 1) of ``n`` answers with its interval; NaN of none."""
-
-    value: float
-    n: int
-    interval: Interval
+Counts = tuple[int, int, int]
+"""Of a model's trials on a case: how many the experts call right, how many the grader, and how many there are."""
+CONFUSION = ("both say right", "grader alone", "experts alone", "both say wrong")
 
 
-@dataclass(frozen=True)
-class CaseCount:
-    """How many of a case's ``trials`` the experts and the grader call right."""
-
-    case: str
-    expert: int
-    grader: int
-    trials: int
-
-
-@dataclass(frozen=True)
-class CountAgreement:
-    """Counts of right trials compared over cases.
-
-    ``agreement`` is 1 − mean |difference| / trials (Johri et al. 2025, Results), ``whole`` the share of cases with the
-    same count, ``spearman`` the rank correlation of the counts; NaN where they are undefined.
-    """
-
-    n_cases: int
-    agreement: float
-    whole: float
-    spearman: float
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """An accuracy as the grader has it, and corrected for the grader's error; ``None`` where it cannot be.
-
-    ``clipped``: the estimate, or a bound of its 95 % interval, lay outside 0 to 1 and was set to the nearer of them.
-    """
-
-    model: str
-    apparent: float
-    value: float | None
-    interval: Interval
-    clipped: bool
-    n_cases: int
-    n_items: int
-
-
-def confusion(judged: Iterable[JudgedAnswer]) -> tuple[PairedCounts, dict[str, Rate]]:
-    """Return how many answers grader and experts call right, and how far the grader can be trusted, by name.
+def confusion(grader: str, judged: Iterable[JudgedAnswer]) -> list[Row]:
+    """Return how many answers grader and experts call right, and how far the grader can be trusted.
 
     ``agreement``: how often the two say the same; ``sensitivity``: how many of the answers that experts call right the
     grader calls right; ``specificity``: how many of those that experts call wrong it calls wrong.
@@ -263,11 +211,20 @@ def confusion(judged: Iterable[JudgedAnswer]) -> tuple[PairedCounts, dict[str, R
         "sensitivity": (both, expert_only),
         "specificity": (neither, grader_only),
     }
-    rates = {
-        name: Rate(ratio(hits, hits + missed), int((hits + missed).sum()), ratio_interval(hits, hits + missed))
-        for name, (hits, missed) in shares.items()
-    }
-    return PairedCounts(*(int(n) for n in table.sum(axis=0))), rates
+    n = int(table.sum())
+    rows = [
+        figure_of_grader(grader, name, int(count), n) for name, count in zip(CONFUSION, table.sum(axis=0), strict=True)
+    ]
+    for name, (hits, missed) in shares.items():
+        of = hits + missed
+        rows.append(figure_of_grader(grader, name, ratio(hits, of), int(of.sum()), ratio_interval(hits, of)))
+    return rows
+
+
+def figure_of_grader(grader: str, figure: str, value: float | None, n: int, interval: Interval = NOTHING) -> Row:
+    """Return a figure of a grader next to experts, on ``n`` items."""
+    label = {"grader": grader, "figure": figure}
+    return Row(label, value, interval.low, interval.high, n, unit="items", columns=VALUE)
 
 
 def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
@@ -278,30 +235,34 @@ def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
     return found
 
 
-def case_counts(judged: Iterable[JudgedAnswer]) -> list[CaseCount]:
-    """Return the counts of each model's answers on each case."""
+def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]:
+    """Return (model, case) → counts of its answers."""
     groups: dict[tuple[str, str], list[JudgedAnswer]] = {}
-    for one in judged:
-        groups.setdefault((one.model, one.case), []).append(one)
-    return [
-        CaseCount(case, sum(o.expert_says for o in held), sum(o.grader_says for o in held), len(held))
-        for (_, case), held in groups.items()
-    ]
+    for answer in judged:
+        groups.setdefault((answer.model, answer.case), []).append(answer)
+    return {
+        place: (sum(a.expert_says for a in answers), sum(a.grader_says for a in answers), len(answers))
+        for place, answers in groups.items()
+    }
 
 
-def count_agreement(counts: Sequence[CaseCount]) -> CountAgreement:
-    """Compare the counts of experts and grader over cases."""
-    if not counts:
-        return CountAgreement(0, math.nan, math.nan, math.nan)
-    apart = [abs(one.expert - one.grader) / one.trials for one in counts]
-    same = sum(one.expert == one.grader for one in counts)
-    expert, grader = [one.expert for one in counts], [one.grader for one in counts]
-    spearman = math.nan
-    if len(set(expert)) > 1 and len(set(grader)) > 1:
+def count_agreement(grader: str, counts: Collection[Counts]) -> list[Row]:
+    """Compare the counts of experts and grader over cases: three rows, NaN where they are undefined.
+
+    ``agreement of counts`` is 1 − mean |difference| / trials (Johri et al. 2025, Results), ``same count`` the share of
+    cases with the same count, ``Spearman of counts`` their rank correlation.
+    """
+    experts, graders, trials = np.array(list(counts), dtype=np.float64).reshape(-1, 3).T
+    agreed, same, spearman = math.nan, math.nan, math.nan
+    if counts:
+        agreed = 1 - sum(np.abs(experts - graders) / trials) / len(counts)
+        same = sum(experts == graders) / len(counts)
+    if len(set(experts)) > 1 and len(set(graders)) > 1:
         from scipy import stats  # type: ignore[import-untyped]  # slow to load
 
-        spearman = float(stats.spearmanr(expert, grader).statistic)
-    return CountAgreement(len(counts), 1 - sum(apart) / len(counts), same / len(counts), spearman)
+        spearman = stats.spearmanr(experts, graders).statistic
+    figures = {"agreement of counts": agreed, "same count": same, "Spearman of counts": spearman}
+    return [figure_of_grader(grader, name, float(value), len(counts)) for name, value in figures.items()]
 
 
 def rogan_gladen(apparent: ArrayLike, sensitivity: ArrayLike, specificity: ArrayLike) -> Floats:
@@ -315,27 +276,30 @@ def rogan_gladen(apparent: ArrayLike, sensitivity: ArrayLike, specificity: Array
         return np.where(informed > 0, (np.asarray(apparent, dtype=np.float64) - missed) / informed, np.nan)
 
 
-def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAnswer]) -> Corrected:
+def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAnswer]) -> Row:
     """Correct the mean of a model's ``scores``, by case, by the grader's error, as the judged items show it.
 
-    The interval resamples cases with their score and with all of their judged items; resamples in which the correction
-    is undefined are left out.
+    The row's estimate is the corrected accuracy over the judged items, ``None`` where it cannot be corrected;
+    ``apparent`` the accuracy over ``n_cases`` as the grader has it. ``clipped``: the estimate, or a bound of its 95 %
+    interval, lay outside 0 to 1 and was set to the nearer of them. The interval resamples cases with their score and
+    with all of their judged items; resamples in which the correction is undefined are left out.
     """
-    cells = _by_case(judged)
-    cases = list(dict.fromkeys([*scores, *cells]))
+    by_case = _by_case(judged)
+    cases = list(dict.fromkeys([*scores, *by_case]))
     none = np.zeros(4)
-    table = np.array([[scores.get(case, 0.0), case in scores, *cells.get(case, none)] for case in cases]).reshape(-1, 6)
+    table = np.array([[scores.get(case, 0.0), case in scores, *by_case.get(case, none)] for case in cases])
+    table = table.reshape(-1, 6)
     apparent, estimate = (float(found[0]) for found in _estimates(table.sum(axis=0)[None]))
-    n_items = int(table[:, 2:].sum())
+    more = {"apparent": apparent, "n_cases": len(scores), "clipped": False}
+    row = Row({"model": model}, None, n=int(table[:, 2:].sum()), more=more, unit="items", columns=VALUE)
     if math.isnan(estimate):
-        return Corrected(model, apparent, None, NOTHING, False, len(scores), n_items)
+        return row
     _, drawn = _estimates(resampled_sums(table))
-    fewer = min(len(scores), len(cells))
+    fewer = min(len(scores), len(by_case))
     low, high = wilson_if_alike(percentiles(drawn, fewer), min(1.0, max(0.0, estimate)), fewer)
-    kept = [min(1.0, max(0.0, one)) for one in (estimate, low, high)]
-    return Corrected(
-        model, apparent, kept[0], Interval(kept[1], kept[2]), kept != [estimate, low, high], len(scores), n_items
-    )
+    inside = [min(1.0, max(0.0, value)) for value in (estimate, low, high)]
+    more["clipped"] = inside != [estimate, low, high]
+    return replace(row, estimate=inside[0], low=inside[1], high=inside[2], more=more)
 
 
 def _estimates(sums: Floats) -> tuple[Floats, Floats]:
@@ -349,15 +313,6 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
 RELEASE, IMPORTED = "release", "imported"
 """Under which name annotations of the authors' release, and those of a file, are kept in place of a review's."""
 RELEASE_THIRD = "release d3"
-
-
-@dataclass(frozen=True)
-class AgainstGrader:
-    """A review's free responses as experts and each grader judged them; ``excluded`` have no verdict that counts."""
-
-    judged: Sequence[JudgedAnswer]
-    excluded: int
-    undecided: int
 
 
 def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
@@ -384,27 +339,33 @@ def imported_judgements(store: Store) -> list[Judgement]:
     return _judgements(store, held, third)
 
 
-def against_grader(store: Store, decisions: Iterable[Decision]) -> AgainstGrader:
-    """Put every grader's newest verdict on a free response beside the experts' decision on it."""
-    asked = [one for one in decisions if one.question == "equivalent"]
-    items = {one.item: parse_item(one.item) for one in asked}
+def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[JudgedAnswer], dict[str, int]]:
+    """Put every grader's newest verdict on a free response next to the experts' decision on it.
+
+    Returns the answers that experts and a grader judged, and reason → how many are left out.
+    """
+    about_answers = [decision for decision in decisions if decision.question == "equivalent"]
+    items = {decision.item: parse_item(decision.item) for decision in about_answers}
     with store.read() as cursor:
         verdicts = free_verdicts(cursor, [item.trial_id for item in items.values()])
     judged: list[JudgedAnswer] = []
-    excluded = 0
-    for one in asked:
-        item = items[one.item]
-        held = verdicts.get((item.trial_id, item.format), [])
-        excluded += not any(verdict in COUNTED for _, verdict in held)
+    excluded = {"without a verdict that counts": 0, "without the experts' answer": 0}
+    for decision in about_answers:
+        item = items[decision.item]
+        by_grader = verdicts.get((item.trial_id, item.format), [])
+        excluded["without a verdict that counts"] += not any(verdict in COUNTED for _, verdict in by_grader)
+        excluded["without the experts' answer"] += decision.answer is None
         judged += [
-            JudgedAnswer(one.item, one.model, one.case, grader, one.answer == "yes", verdict == "correct")
-            for grader, verdict in held
-            if one.answer is not None and verdict in COUNTED
+            JudgedAnswer(
+                decision.item, decision.model, decision.case, grader, decision.answer == "yes", verdict == "correct"
+            )
+            for grader, verdict in by_grader
+            if decision.answer is not None and verdict in COUNTED
         ]
-    return AgainstGrader(judged, excluded, sum(one.answer is None for one in asked))
+    return judged, {reason: n for reason, n in excluded.items() if n}
 
 
-def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[JudgedAnswer]) -> list[Corrected]:
+def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[JudgedAnswer]) -> list[Row]:
     """Return the accuracy of every model of the review in its format, corrected for the grader's error.
 
     Raises ``UsageError`` where the items do not stand for all answers, being drawn for disagreement.

@@ -27,15 +27,8 @@ from core.datasets.published import RELEASE_DATASETS
 from core.datasets.readers.files import BROKEN_BOOK, check_workbook_size
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
-from core.measures.experts.adjudication import (
-    IMPORTED,
-    RELEASE,
-    CaseCount,
-    CountAgreement,
-    Decision,
-    count_agreement,
-    decide,
-)
+from core.measures.base import Row as Figure
+from core.measures.experts.adjudication import IMPORTED, RELEASE, Counts, Decision, count_agreement, decide
 from core.measures.experts.reviewing import states
 from core.spreadsheets import as_written, inert
 from core.store.database import Store
@@ -153,16 +146,6 @@ class GradedCase:
     right: int | None
 
 
-@dataclass(frozen=True)
-class GraderOfRelease:
-    """The release's grader against its experts: ``lacking`` says why the comparison cannot be computed."""
-
-    annotated: int
-    counted: int
-    found: CountAgreement | None
-    lacking: str = ""
-
-
 def release_decisions(store: Store) -> list[Decision]:
     """Return what the experts of the release decided; raises ``AnamnesisError`` where no workbook was imported."""
     return decide(judgements(release_rows(store)))
@@ -173,39 +156,40 @@ def release_rows(store: Store) -> list[WorkbookRow]:
     return [row for who, content in _documents(store, FILES).items() for row in read_rows(content, who)]
 
 
-def grader_of_release(store: Store) -> GraderOfRelease:
-    """Compare the release's grader with its experts by counts of right trials, where its GPT-4 results are at hand."""
+def grader_of_release(store: Store) -> tuple[Sequence[Figure], str]:
+    """Compare the release's grader with its experts by counts of right trials.
+
+    Returns the figures, or else why they cannot be computed from what is here.
+    """
     cases = read_grader_file(_documents(store, {"grader": GRADER_FILE})["grader"])
     with store.read() as cursor:
         runs = released_runs(cursor, released("experts").name)
     run = next((run for run in runs if run.model == GRADED_MODEL), None)
     counted = [case for case in cases if case.right is not None]
-    if run is None:
-        return GraderOfRelease(
-            len(cases),
-            len(counted),
-            None,
-            "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed "
-            "figure cannot be computed from it.",
-        )
-    return GraderOfRelease(len(cases), len(counted), count_agreement(counts_beside(counted, run)))
+    if run is not None:
+        return count_agreement(GRADED_MODEL, counts_by_case(counted, run).values()), ""
+    lacking = (
+        "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed figure "
+        f"cannot be computed from it. The experts’ counts are here for {len(counted)} of {len(cases)} cases."
+    )
+    return (), lacking
 
 
-def counts_beside(cases: Sequence[GradedCase], run: ReleasedRun) -> list[CaseCount]:
-    """Return the counts of experts and grader on the cases that both have."""
+def counts_by_case(cases: Sequence[GradedCase], run: ReleasedRun) -> dict[str, Counts]:
+    """Return case → counts of experts and grader, of the cases that both have."""
     by_id = {case.case_key.rpartition("_")[2]: case.case_key for case in run.cases}
     rest = [
         case.case_key
         for case in sorted(run.cases, key=lambda case: case.position)
         if case.dataset == RELEASE_DATASETS["medqa_usmle"] and case.specialty == "Dermatology"
     ]
-    found = []
+    found: dict[str, Counts] = {}
     for case in cases:
         place = case.number - _OWN_ID
         key = by_id.get(str(case.number)) if place < 0 else rest[place] if place < len(rest) else None
         counts = run.counts.get((_ARM, key)) if key else None
         if key and counts and case.right is not None:
-            found.append(CaseCount(key, case.right, counts[0], case.trials))
+            found[key] = (case.right, counts[0], case.trials)
     return found
 
 

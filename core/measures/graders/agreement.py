@@ -7,7 +7,7 @@ contradicts itself on the same words in several answers, or on one answer judged
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED, Verdict
+from core.measures.base import Columns, Row
 from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
-from core.stats.intervals import Interval
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
 from core.store.queries.grades_by_grader import GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
@@ -70,26 +70,10 @@ class Judged:
 
     def by_model(self) -> dict[str, Judged]:
         """Return condition → the answers of it: those of several models or data sets are never put together."""
-        return {model: self.narrowed(models=[model]) for model in dict.fromkeys(one.model for one in self.counts)}
-
-    def narrowed(
-        self,
-        case_set: str = "",
-        models: Sequence[str] = (),
-        formats: Sequence[str] = (),
-        question_types: Sequence[str] = (),
-    ) -> Judged:
-        """Return the answers to a case set by these models in these formats and question types; none named is all."""
-        prefix = f"{case_set}/" if case_set else ""
-        counts = [
-            one
-            for one in self.counts
-            if one.case_key.startswith(prefix)
-            and (not models or one.model in models)
-            and (not formats or one.format in formats)
-            and (not question_types or one.question_type in question_types)
-        ]
-        return Judged(self.graders, counts)
+        counts: dict[str, list[VerdictCount]] = {}
+        for count in self.counts:
+            counts.setdefault(count.model, []).append(count)
+        return {model: Judged(self.graders, members) for model, members in counts.items()}
 
     def place(self, name: str) -> int:
         """Return where a grader stands among the others; raise ``UsageError`` for one that judged nothing."""
@@ -121,52 +105,50 @@ OF_MANY = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' ka
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class GraderAgreement:
-    """How far ``graders`` agree on ``n`` answers to ``n_cases`` cases; ``measures`` by name in words.
-
-    ``left_out`` answers some of them judged, but not all with a verdict that counts.
-    """
-
-    graders: tuple[str, ...]
-    kinds: Kinds
-    n: int
-    n_cases: int
-    left_out: int
-    measures: Mapping[str, Estimate]
+def agreement_rows(judged: Judged) -> list[Row]:
+    """Return how far graders agree on the answers of each model: every two that judged an answer both, then all."""
+    rows: list[Row] = []
+    for model, answers in judged.by_model().items():
+        rows += [*_pair_rows(model, answers), *_common_rows(model, answers)]
+    return rows
 
 
-def pair_agreements(judged: Judged) -> list[GraderAgreement]:
-    """Return the agreement of every two graders that judged an answer both."""
-    pairs = [_said(judged, pair) for pair in combinations(range(len(judged.graders)), 2)]
-    spoken = [said for said in pairs if said.n]
-    alike: dict[bytes, list[_Said]] = {}  # pairs that judged the same cases are resampled together
-    for said in spoken:
-        alike.setdefault(said.case_set, []).append(said)
-    found: dict[tuple[str, ...], list[GraderAgreement]] = {}
-    for members in alike.values():
+def _pair_rows(model: str, judged: Judged) -> list[Row]:
+    pairs = [
+        pair for places in combinations(range(len(judged.graders)), 2) if (pair := _common_answers(judged, places)).n
+    ]
+    on_same_cases: dict[bytes, list[_CommonAnswers]] = {}  # these are resampled together
+    for pair in pairs:
+        on_same_cases.setdefault(pair.case_set, []).append(pair)
+    rows: dict[tuple[str, ...], list[Row]] = {}
+    for members in on_same_cases.values():
         tables = []
-        for said, kind in product(members, KINDS):
-            codes, table = said.codes_as(kind), np.zeros((said.n_cases, _SIZE[kind], _SIZE[kind]))
-            np.add.at(table, (said.cases, codes[:, 0], codes[:, 1]), said.answers)
+        for pair, kind in product(members, KINDS):
+            codes, table = pair.codes_as(kind), np.zeros((pair.n_cases, _SIZE[kind], _SIZE[kind]))
+            np.add.at(table, (pair.cases, codes[:, 0], codes[:, 1]), pair.answers)
             tables.append(table)
-        for (said, kind), estimates in zip(product(members, KINDS), agreement_by_case(tables), strict=True):
-            found.setdefault(said.graders, []).append(said.result(kind, estimates, OF_TWO))
-    return [one for said in spoken for one in found[said.graders]]
+        for (pair, kind), estimates in zip(product(members, KINDS), agreement_by_case(tables), strict=True):
+            rows.setdefault(pair.graders, []).extend(pair.rows(model, kind, estimates, OF_TWO))
+    return [row for pair in pairs for row in rows[pair.graders]]
 
 
-def common_agreement(judged: Judged) -> list[GraderAgreement]:
+def _common_rows(model: str, judged: Judged) -> list[Row]:
     """Return the agreement of all graders on the answers that all judged; nothing for fewer than three."""
-    said = _said(judged, range(len(judged.graders)))
-    found = []
-    for kind in KINDS if len(judged.graders) > 2 and said.n else ():
-        codes = said.codes_as(kind)
+    common = _common_answers(judged, range(len(judged.graders)))
+    rows: list[Row] = []
+    for kind in KINDS if len(judged.graders) > 2 and common.n else ():
+        codes = common.codes_as(kind)
         chosen = np.stack([(codes == code).sum(axis=1) for code in range(_SIZE[kind])], axis=1)
         patterns, which = np.unique(chosen, axis=0, return_inverse=True)
-        held = np.zeros((said.n_cases, len(patterns)))
-        np.add.at(held, (said.cases, which.reshape(-1)), said.answers)
-        found.append(said.result(kind, many_judges_by_case(patterns, held), OF_MANY))
-    return found
+        weights = np.zeros((common.n_cases, len(patterns)))
+        np.add.at(weights, (common.cases, which.reshape(-1)), common.answers)
+        rows += common.rows(model, kind, many_judges_by_case(patterns, weights), OF_MANY)
+    return rows
+
+
+def graders_in_words(graders: Iterable[str]) -> str:
+    """Return the graders of a row of ``agreement_rows`` as its label names them."""
+    return ", ".join(graders)
 
 
 def cross_table(judged: Judged, first: str, second: str) -> Ints:
@@ -179,8 +161,8 @@ def cross_table(judged: Judged, first: str, second: str) -> Ints:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What all of some graders judged: case, verdicts and number of answers of each count.
+class _CommonAnswers:
+    """The answers that all of some graders judged: case, verdicts and number of answers of each count.
 
     ``case_set`` tells which cases; ``left_out`` is how many answers only some of them judged.
     """
@@ -204,51 +186,44 @@ class _Said:
         """Return the verdicts as places among all kinds, or 0 for right and 1 for not."""
         return self.codes if kinds == "all kinds" else (self.codes != _RIGHT).astype(np.int64)
 
-    def result(self, kinds: Kinds, found: Mapping[str, Estimate], names: Mapping[str, str]) -> GraderAgreement:
-        measures = {words: found[name] for name, words in names.items()}
-        return GraderAgreement(self.graders, kinds, self.n, self.n_cases, self.left_out, measures)
+    def rows(
+        self, model: str, kinds: Kinds, estimates: Mapping[str, Estimate], names: Mapping[str, str]
+    ) -> Iterator[Row]:
+        for name, words in names.items():
+            value, (low, high) = estimates[name]
+            yield Row(
+                {"graders": graders_in_words(self.graders), "model": model, "verdicts": kinds, "measure": words},
+                value,
+                low,
+                high,
+                self.n,
+                more={"n_cases": self.n_cases, "left_out": self.left_out},
+                unit="answers",
+                columns=Columns("value", n="n_answers"),
+            )
 
 
 _RIGHT = _CODE["correct"]
 _SIZE: dict[Kinds, int] = {"right or not": 2, "all kinds": len(KINDS_OF_VERDICT)}
 
 
-def _said(judged: Judged, places: Sequence[int]) -> _Said:
+def _common_answers(judged: Judged, places: Sequence[int]) -> _CommonAnswers:
     codes = judged.codes[:, list(places)]
-    spoken = codes != NOT_JUDGED
-    every, some = spoken.all(axis=1), spoken.any(axis=1)
-    held, cases = np.unique(judged.cases[every], return_inverse=True)
+    has_judged = codes != NOT_JUDGED
+    every, some = has_judged.all(axis=1), has_judged.any(axis=1)
+    numbers, cases = np.unique(judged.cases[every], return_inverse=True)
     left_out = int(judged.answers[some & ~every].sum())
     graders = tuple(judged.graders[place] for place in places)
-    return _Said(graders, cases.reshape(-1), codes[every], judged.answers[every], left_out, held.tobytes())
+    return _CommonAnswers(graders, cases.reshape(-1), codes[every], judged.answers[every], left_out, numbers.tobytes())
 
 
-@dataclass(frozen=True)
-class FlipRate:
-    """``both`` of ``pairs`` that a grader met more than once were judged right at one time and not at another.
+def flip_rates(store: Store, selection: Selection | None = None) -> list[Row]:
+    """Return how often each grader contradicted itself on the answers of each model of a selection.
 
-    All are answers of one ``model`` (the condition).
-
-    ``same`` is what was met again: the ``response``, the ``diagnosis`` read out of it, or the ``answer`` itself, under
-    the same prompts. The interval resamples right answers with all their pairs.
+    A row is the share of pairs, met more than once under the same prompts, that were judged right at one time and not
+    at another. ``judged_again`` says what was met again: the same response, the same diagnosis read out of it, or the
+    answer itself. The interval resamples right answers with all their pairs.
     """
-
-    grader: str
-    model: str
-    same: str
-    pairs: int
-    both: int
-    verdicts: int
-    interval: Interval
-
-    @property
-    def share(self) -> float:
-        """The share of pairs that got both verdicts, 0 to 1."""
-        return self.both / self.pairs
-
-
-def flip_rates(store: Store, selection: Selection | None = None) -> list[FlipRate]:
-    """Return the flip rates of every grader and model where it met anything again in a selection."""
     with store.read() as cursor:
         counts = flip_counts(cursor, selection)
     if counts.empty:
@@ -258,8 +233,17 @@ def flip_rates(store: Store, selection: Selection | None = None) -> list[FlipRat
     both, pairs = (wide[name].sort_index(axis=1).to_numpy() for name in ("both", "pairs"))
     intervals = ratio_intervals(both, pairs)
     sums = counts.groupby(kind, sort=True)[["pairs", "both", "verdicts"]].sum().reset_index()
-    rows: Iterable[Any] = sums.itertuples()
+    flips: Iterable[Any] = sums.itertuples()
     return [
-        FlipRate(one.grader, one.model, one.same, one.pairs, one.both, one.verdicts, interval)
-        for one, interval in zip(rows, intervals, strict=True)
+        Row(
+            {"grader": flip.grader, "model": flip.model, "judged_again": f"the same {flip.same}"},
+            flip.both / flip.pairs,
+            low,
+            high,
+            flip.pairs,
+            more={"both_ways": flip.both, "verdicts": flip.verdicts},
+            unit="pairs",
+            columns=Columns("share", n="pairs"),
+        )
+        for flip, (low, high) in zip(flips, intervals, strict=True)
     ]

@@ -1,34 +1,16 @@
-"""What the part Experts reads, with its words: reviews as they stand, their items, and what they come to."""
+"""What the part Experts reads, with its words: reviews as they stand and their items."""
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import streamlit as st
 
 from core import access
 from core.case import Case
-from core.errors import AnamnesisError
 from core.events import Answered, Event
-from core.measures.experts.adjudication import (
-    AgainstGrader,
-    Agreement,
-    Decision,
-    Pair,
-    Share,
-    against_grader,
-    agreement,
-    decide,
-    decisions_of,
-    imported_judgements,
-    pairs,
-    shares,
-)
 from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
-from core.measures.experts.workbooks import GraderOfRelease, grader_of_release, release_decisions
 from core.store.database import Store
 from core.store.queries.trials import offer
-from core.store.review_records import QUESTIONS, Kind, Question, Sampling, parse_item
+from core.store.review_records import Kind, Sampling, parse_item
 from pages.kit.cached import ask, cached_query
 from pages.kit.stored import reading
 
@@ -50,10 +32,6 @@ REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
 """The parameters in the address of a review under way."""
 
 
-RELEASE, IMPORTED = "release", "imported"
-"""What stands in place of a review: the experts of the imported release, and annotations from files."""
-
-
 @dataclass(frozen=True)
 class Shown:
     """An item as annotators see it: the case, the dialogue and the response, without anything that names the model."""
@@ -61,17 +39,6 @@ class Shown:
     case: Case | None
     dialogue: list[Event]
     response: str | None
-
-
-@dataclass(frozen=True)
-class Figures:
-    """All that follows from decisions alone."""
-
-    decisions: list[Decision]
-    questions: list[Question]
-    shares: list[Share]
-    pairs: list[Pair]
-    agreement: list[Agreement]
 
 
 @cached_query(entries=4)
@@ -102,34 +69,3 @@ def _shown(path: str, item: str) -> Shown | None:
     response = next((e.response for e in answers if e.format == parsed.format), None)
     told = None if parsed.kind != "answer" or response is None else hidden(response, models)
     return Shown(held.case, blinded_dialogue(held.events, models), told)
-
-
-@cached_query("Reading the judgements…")
-def figures_of(source: str) -> Figures:
-    """Return the figures of an unblinded review by its id, of the release's experts, or of imported annotations."""
-    found = _decisions(source)
-    questions = [q for q in QUESTIONS if any(one.question == q for one in found)]
-    return Figures(list(found), questions, shares(found), pairs(found, questions), agreement(found, questions))
-
-
-def _decisions(source: str) -> Sequence[Decision]:
-    if source == RELEASE:
-        return release_decisions(Store())
-    if source == IMPORTED:
-        return decide(imported_judgements(Store()), tie_breaker="")
-    state = review_at(source)
-    return decisions_of(Store(), state) if state else []
-
-
-@cached_query("Reading the verdicts…", entries=8)
-def beside_grader(review_id: str) -> AgainstGrader:
-    """Return an unblinded review's free responses as experts and graders judged them."""
-    return against_grader(Store(), _decisions(review_id))
-
-
-@cached_query(entries=2)
-def release_grader() -> GraderOfRelease | None:
-    """Return the release's grader against its experts, ``None`` where its file was not imported."""
-    with suppress(AnamnesisError):  # the page says in its own words that nothing was imported
-        return grader_of_release(Store())
-    return None

@@ -1,32 +1,34 @@
 """Agreement on the part Graders: every two graders, their verdicts crossed, who judged what, and who wavers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from itertools import permutations
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.figures.heat import AGREEMENT, Cell, heat
+from core.figures.heat import AGREEMENT as SHADES
+from core.figures.heat import Cell, heat
 from core.figures.marks import Mark, bars
 from core.figures.style import Axis
-from core.measures.graders.agreement import KINDS_OF_VERDICT, OF_TWO, GraderAgreement, cross_table
-from core.measures.graders.panels import PANEL
-from pages.judges.graders.data import Graders, agreements, graders, judged, rates
+from core.measures.base import Result, Row
+from core.measures.graders.agreement import KINDS_OF_VERDICT, OF_TWO, cross_table, graders_in_words, read_judged
+from core.measures.graders.report import AGREEMENT, CONTRADICTIONS, JUDGED
+from core.store.selection import Selection
+from pages.judges.graders.data import Graders
+from pages.kit.cached import read
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure
 from pages.kit.look import VERDICT, plain
 from pages.kit.names import model_colours, unique_names
-from pages.kit.tables import draw_as_table, draw_table, percents
-from pages.kit.view import View
+from pages.kit.section import draw_section
+from pages.kit.view import in_words
 
 KINDS = {"right or not": "Right or not", "all kinds": "All kinds"}
 AGAIN = {
-    "response": "The same response",
-    "diagnosis": "The same diagnosis read out",
-    "answer": "One answer, judged again",
+    "the same response": "The same response",
+    "the same diagnosis": "The same diagnosis read out",
+    "the same answer": "One answer, judged again",
 }
 _MEASURES = {name: name[0].upper() + name[1:] for name in OF_TWO.values()}
 _KAPPA = "Cohen's kappa"
@@ -34,75 +36,31 @@ _HELP = (
     "Percent agreement is what it says. Kappa and AC1 take off what chance alone would give: Cohen’s kappa falls where "
     "one verdict is rare although the graders rarely differ, Gwet’s AC1 does not. 1 is full agreement."
 )
-_RESAMPLED = (
-    "Of each grader the newest verdict on an answer counts. 95 % intervals resample cases with all their answers."
-)
+_FEW = 5
+"""Graders up to which all of them together are named in words, in whatever order they were chosen."""
+_ALL_ALIKE = "undefined: all say the same"
 _BREAK_AT = 18
 """Characters of a name from which on it is broken over lines."""
-COUNTS: dict[str, Any] = dict.fromkeys(
-    ("Answers", "Cases", "Not judged by all", "Answers judged", "Verdicts", "Excluded", "Of pairs", "Judged both ways"),
-    st.column_config.NumberColumn(format="localized"),
-)
 
 
-def draw_agreement(view: View, of: Graders, names: Mapping[str, str]) -> None:
+def draw_agreement(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     """Draw how far graders agree on the answers of one model, or how to get a second one."""
-    models = list(dict.fromkeys(one.model for one in judged(view, of).counts))
+    models = list(dict.fromkeys(count.model for count in read(read_judged, None, selection).counts))
     if len(models) > 1:
-        words = unique_names(models, view.case_set or None)
+        words = unique_names(models, selection.case_sets[0] if selection.case_sets else None)
         model = choose("On the answers of", models, "graders_of", names=words)
-        view = replace(view, models=(model,))
-    pairs, common = agreements(view, of)
-    if pairs:
-        _draw_matrix(view, names, pairs, common)
-        _draw_crossed(view, of, names, pairs)
-        measured = pd.DataFrame(
-            {
-                "Graders": " · ".join(names[g] for g in one.graders),
-                "Verdicts": KINDS[one.kinds],
-                "Measure": measure[0].upper() + measure[1:],
-                "Value": value.value,
-                "Low": value.interval.low,
-                "High": value.interval.high,
-                "Answers": one.n,
-                "Cases": one.n_cases,
-                "Not judged by all": one.left_out,
-            }
-            for one in [*pairs, *common]
-            for measure, value in one.measures.items()
-        )
-        draw_as_table(measured, "graders_agreement", COUNTS)
-    else:
-        who = ", ".join(plain(names.get(g, g)) for g in of)
-        st.info(
-            f"No answer of these was judged by two graders; {who} judged them. Let another judge a run’s answers, such "
-            "as the reference grader, which needs no key: here under **Grade again**, or by "
-            "`python -m core job regrade --run RUN --grader reference/names`, where RUN is its id on the page Runs.",
-            icon=":material/group_add:",
-        )
-    st.markdown("**Who judged what** :gray[· over all cases and models]")
-    held = pd.DataFrame(
-        {
-            "Grader": names[one.grader],
-            "Answers judged": one.answers,
-            "Verdicts": one.verdicts,
-            "Prompts": ", ".join(one.prompts) or "the run’s own, or none",
-            "Last verdict": datetime.fromtimestamp(one.newest_at, UTC),
-        }
-        for one in graders()
-        if one.grader in of
+        selection = replace(selection, conditions=(model,))
+    _draw_pairs(selection, of, names)
+    draw_section(
+        JUDGED,
+        Selection(),
+        options={"graders": ",".join(of)},
+        names={**names, "": "the run’s own, or none"},
+        name="graders_held",
     )
-    columns = {
-        **COUNTS,
-        "Last verdict": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
-        "Prompts": st.column_config.TextColumn(help="Hashes of the two prompts under which a model judged again."),
-    }
-    draw_table(held, "graders_held", columns)
 
 
-def _draw_matrix(
-    view: View, names: Mapping[str, str], pairs: Sequence[GraderAgreement], common: Sequence[GraderAgreement]
-) -> None:
+def _draw_pairs(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = choose(
             "Measure",
@@ -121,50 +79,82 @@ def _draw_matrix(
             shape="segments",
             help="Right or not: what accuracy is made of. All kinds: correct, incorrect, no diagnosis, several.",
         )
-    shown = [one for one in pairs if one.kinds == kinds]
+
+    def matrix(rows: Sequence[Row], _names: Mapping[str, str], dark: bool) -> go.Figure:
+        return agreement_chart(_of_pairs(rows, measure, kinds, of), measure, names, dark=dark)
+
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
     with left:
-        draw_figure(
-            lambda dark: agreement_chart(shown, measure, names, dark=dark),
-            "graders_agreement",
-            f"{_MEASURES[measure].replace(chr(39), '’')} of every two graders",
-            f"{view.in_words()}. Verdicts compared as: {KINDS[kinds].lower()}. {_RESAMPLED}",
+        result = draw_section(
+            replace(
+                AGREEMENT,
+                title=f"{_MEASURES[measure].replace(chr(39), '’')} of every two graders",
+                caption=f"Verdicts compared as: {KINDS[kinds].lower()}. {AGREEMENT.caption}",
+            ),
+            selection,
+            options={"graders": ",".join(of)},
+            charts={AGREEMENT.kind: matrix},
+            names=_in_words(of, names),
+            name="graders_agreement",
+            titled=False,
         )
+    if result is None:
+        return
     with right:
-        for one in shown if len(shown) <= 3 else []:
-            both = " and ".join(f"**{plain(names[g])}**" for g in one.graders)
-            differ = round(one.n * (1 - one.measures["percent agreement"].value))
-            st.markdown(f"{both} differ on {differ:,} of {one.n:,} answers to {one.n_cases:,} cases.")
-        for one in common:
-            if one.kinds == kinds:
-                kappa = one.measures["Fleiss' kappa"]
-                words = f"{kappa.value:.3f} ({kappa.interval.low:.3f} – {kappa.interval.high:.3f})"
-                words = words if kappa.value == kappa.value else "undefined: all say the same"
-                st.markdown(
-                    f"Fleiss’ kappa of all {len(one.graders)}: **{words}** on {one.n:,} answers that all judged."
-                )
-        st.caption(_RESAMPLED)
+        _say_agreement(result, kinds, of, names)
+    _draw_crossed(selection, names, list(_of_pairs(result.figures, measure, kinds, of)))
+
+
+def _in_words(of: Graders, names: Mapping[str, str]) -> dict[str, str]:
+    """Return graders, two or all of them, as labels of rows name them → their names on the page."""
+    several = [*permutations(of, 2), *permutations(of)] if len(of) <= _FEW else [*permutations(of, 2)]
+    return {**names, **KINDS, **{graders_in_words(some): " · ".join(names[g] for g in some) for some in several}}
+
+
+def _of_pairs(rows: Iterable[Row], measure: str, kinds: str, of: Graders) -> dict[tuple[str, str], Row]:
+    """Return two graders → the row with a measure of their agreement."""
+    pairs = {graders_in_words(pair): pair for pair in permutations(of, 2)}
+    return {
+        pairs[row.label["graders"]]: row
+        for row in rows
+        if row.label["measure"] == measure and row.label["verdicts"] == kinds and row.label["graders"] in pairs
+    }
+
+
+def _say_agreement(result: Result, kinds: str, of: Graders, names: Mapping[str, str]) -> None:
+    """Say on how many answers few pairs differ, and how far all agree."""
+    agreed = _of_pairs(result.figures, "percent agreement", kinds, of)
+    for graders, row in agreed.items() if len(agreed) <= 3 else ():
+        both = " and ".join(f"**{plain(names[g])}**" for g in graders)
+        n, share = row.n or 0, row.estimate or 0.0
+        st.markdown(f"{both} differ on {round(n * (1 - share)):,} of {n:,} answers to {row.more['n_cases']:,} cases.")
+    for row in result.figures:
+        if row.label["measure"] == "Fleiss' kappa" and row.label["verdicts"] == kinds and row.estimate is not None:
+            words = f"{row.estimate:.3f} ({row.low:.3f} – {row.high:.3f})" if row.low is not None else _ALL_ALIKE
+            count = row.label["graders"].count(",") + 1
+            st.markdown(f"Fleiss’ kappa of all {count}: **{words}** on {row.n:,} answers that all judged.")
 
 
 def agreement_chart(
-    found: Sequence[GraderAgreement], measure: str, names: Mapping[str, str], *, dark: bool = False
+    found: Mapping[tuple[str, str], Row], measure: str, names: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
     """Return a measure of agreement of every two graders as a matrix; pairs without a common answer stay empty."""
-    who = [grader for grader in names if any(grader in one.graders for one in found)]
+    who = [grader for grader in names if any(grader in pair for pair in found)]
     cells = [[Cell(None, "" if row == column else "–") for column in who] for row in who]
-    for one in found:
-        value, (low, high) = one.measures[measure].value, one.measures[measure].interval
-        if value == value:
-            words = f"{measure.capitalize()}: {value:.3f} ({low:.3f} – {high:.3f})<br>{one.n:,} answers"
-            first, second = (who.index(grader) for grader in one.graders)
+    for pair, row in found.items():
+        value = row.estimate
+        if value is not None and value == value:
+            bounds = f" ({row.low:.3f} – {row.high:.3f})" if row.low is not None else ""
+            words = f"{measure.capitalize()}: {value:.3f}{bounds}<br>{row.n:,} answers"
+            first, second = (who.index(grader) for grader in pair)
             cells[first][second] = cells[second][first] = Cell(value, f"{value:.3f}", words)
     labels = [_broken(names[grader], _BREAK_AT) for grader in who]
-    return heat(cells, labels, labels, AGREEMENT, row=62, dark=dark)
+    return heat(cells, labels, labels, SHADES, row=62, dark=dark)
 
 
-def _draw_crossed(view: View, of: Graders, names: Mapping[str, str], pairs: Sequence[GraderAgreement]) -> None:
+def _draw_crossed(selection: Selection, names: Mapping[str, str], pairs: Sequence[tuple[str, str]]) -> None:
     st.markdown("**What one says where the other says something else**")
-    by_name = {"|".join(one.graders): one.graders for one in pairs}
+    by_name = {"|".join(pair): pair for pair in pairs}
     chosen = choose(
         "Two graders",
         list(by_name),
@@ -173,22 +163,22 @@ def _draw_crossed(view: View, of: Graders, names: Mapping[str, str], pairs: Sequ
         hidden=True,
     )
     first, second = by_name[chosen]
-    table = [[int(n) for n in row] for row in cross_table(judged(view, of), first, second)]
+    table = [[int(n) for n in row] for row in cross_table(read(read_judged, None, selection), first, second)]
     draw_figure(
         lambda dark: cross_chart(
             table, [VERDICT[v][0] for v in KINDS_OF_VERDICT], names[first], names[second], dark=dark
         ),
         "graders_crossed_chart",
         "Verdicts of one grader against those of another",
-        f"{view.in_words()}. {sum(map(sum, table)):,} answers that both judged; coloured by the share of the row.",
+        f"{in_words(selection)}. {sum(map(sum, table)):,} answers that both judged; coloured by the share of the row.",
         titled=False,
     )
 
-    def read() -> None:
+    def go_there() -> None:
         st.session_state["graders_tab"] = "Differences"
         st.session_state["graders_first"], st.session_state["graders_second"] = first, second
 
-    st.button("Read where they differ", icon=":material/difference:", on_click=read, key="graders_to_differences")
+    st.button("Read where they differ", icon=":material/difference:", on_click=go_there, key="graders_to_differences")
 
 
 def cross_chart(
@@ -203,7 +193,7 @@ def cross_chart(
         for row in table
     ]
     columns = [_broken(verdict, 9) for verdict in verdicts]
-    return heat(cells, columns, verdicts, AGREEMENT, across=second, down=first, row=48, dark=dark)
+    return heat(cells, columns, verdicts, SHADES, across=second, down=first, row=48, dark=dark)
 
 
 def _broken(name: str, at: int) -> str:
@@ -213,60 +203,31 @@ def _broken(name: str, at: int) -> str:
     return name.replace("/", "/<br>", 1).replace(" [", "<br>[").replace(" ", "<br>", 1)
 
 
-def draw_contradictions(view: View, of: Graders, names: Mapping[str, str]) -> None:
+def draw_contradictions(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     """Draw how often graders judged the same answers of a model both ways."""
-    order = list(AGAIN)
-    found = sorted(
-        (one for one in rates(view) if one.grader in of), key=lambda one: (order.index(one.same), of.index(one.grader))
+
+    def rates(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
+        marks = [
+            Mark(
+                AGAIN[row.label["judged_again"]],
+                row.estimate,
+                row.low,
+                row.high,
+                row.label["grader"],
+                row.label["model"],
+                f"{row.more['both_ways']:,} of {row.n:,} pairs",
+            )
+            for row in rows
+        ]
+        models = {row.label["model"]: words[row.label["model"]] for row in rows}
+        axis = Axis("Judged both ways", None, ".0%", None, ".1%")
+        return bars(marks, names, model_colours(names), axis, places=list(AGAIN.values()), panels=models, dark=dark)
+
+    draw_section(
+        CONTRADICTIONS,
+        selection,
+        options={"graders": ",".join(of)},
+        charts={CONTRADICTIONS.kind: rates},
+        names={**names, **AGAIN},
+        name="graders_flips",
     )
-    if not found:
-        st.info(
-            "None of these graders has met the same response twice, or judged one answer again. Several trials of a "
-            "case bring the same responses; `python -m core job regrade --run RUN --grader M --again` asks again.",
-            icon=":material/repeat:",
-        )
-        return
-    words = (
-        "A pair is a right answer with the same response, or with the same diagnosis read out of it, that a grader met "
-        "more than once under the same prompts; “one answer, judged again” is the very same answer. Judged both ways: "
-        "right at one time and not at another. A verdict that was taken over from an earlier identical answer is not "
-        "counted again. The answers of one model are looked at together, those of several never; 95 % intervals "
-        "resample right answers."
-    )
-    marks = [
-        Mark(
-            AGAIN[one.same],
-            one.share,
-            *one.interval,
-            one.grader,
-            one.model,
-            words=f"{one.both:,} of {one.pairs:,} pairs",
-        )
-        for one in found
-    ]
-    models = unique_names(dict.fromkeys(one.model for one in found), view.case_set or None)
-    axis = Axis("Judged both ways", None, ".0%", None, ".1%")
-    draw_figure(
-        lambda dark: bars(
-            marks, names, model_colours([*names, PANEL]), axis, places=list(AGAIN.values()), panels=models, dark=dark
-        ),
-        "graders_flips",
-        "Share of pairs that a grader judged both ways",
-        words,
-    )
-    table = pd.DataFrame(
-        {
-            "Grader": names.get(one.grader, one.grader),
-            "Model": models[one.model],
-            "Judged more than once": AGAIN[one.same],
-            "Judged both ways": one.both,
-            "Of pairs": one.pairs,
-            "Share": one.share,
-            "Low": one.interval.low,
-            "High": one.interval.high,
-            "Verdicts": one.verdicts,
-        }
-        for one in found
-    )
-    draw_table(table, "graders_flips", {**COUNTS, **percents("Share", "Low", "High")})
-    st.caption(words)

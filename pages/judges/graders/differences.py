@@ -6,17 +6,25 @@ import pandas as pd
 import streamlit as st
 
 from core.store.database import Store
-from core.store.queries.grades_by_grader import Difference, Direction, count_differences, difference_at, differences
-from pages.judges.graders.data import Graders, wanted
+from core.store.queries.grades_by_grader import (
+    Difference,
+    Direction,
+    Wanted,
+    count_differences,
+    difference_at,
+    differences,
+)
+from core.store.selection import Selection
+from pages.judges.graders.data import Graders, offers
 from pages.kit.cached import cached_query
 from pages.kit.cases import draw_ways_on, forget
 from pages.kit.chat import draw_chat
 from pages.kit.controls import choose, choose_several
 from pages.kit.look import VERDICT, arm, badge, plain
 from pages.kit.names import unique_names
+from pages.kit.notes import draw_view_notes
 from pages.kit.stored import reading
 from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked
-from pages.kit.view import View
 
 _ADDRESS, _PAGE = "graders_answer", "graders_page"
 _NEWEST = "newest"
@@ -27,23 +35,26 @@ _LONG = 600
 
 
 @cached_query(entries=32)
-def _numbers(view: View, pair: tuple[str, str] | None) -> dict[Direction, int]:
+def _numbers(selection: Selection, pair: tuple[str, str] | None) -> dict[Direction, int]:
     with Store().read() as cursor:
-        return count_differences(cursor, wanted(view, pair))
+        return count_differences(cursor, Wanted(pair, selection))
 
 
 @cached_query(entries=32)
 def _differences(
-    view: View, pair: tuple[str, str] | None, directions: tuple[Direction, ...], page: int
+    selection: Selection, pair: tuple[str, str] | None, directions: tuple[Direction, ...], page: int
 ) -> list[Difference]:
     with Store().read() as cursor:
-        return differences(cursor, wanted(view, pair, directions), _ON_PAGE, page * _ON_PAGE)
+        return differences(cursor, Wanted(pair, selection, directions), _ON_PAGE, page * _ON_PAGE)
 
 
-def draw_differences(view: View, of: Graders, names: Mapping[str, str]) -> None:
+def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     """Ask which verdicts to hold against one another, list the differences, draw the chosen one."""
+    (case_set,) = selection.case_sets or ("",)
+    models = unique_names(offers()[case_set][0].models, case_set)
+    draw_view_notes(models, selection.conditions or (), Selection(case_sets=(case_set,)))
     pair = _ask_pair(of, names)
-    numbers = _numbers(view, pair)
+    numbers = _numbers(selection, pair)
     if not sum(numbers.values()):
         st.info(
             "No answer of these has two verdicts that differ. Let a grader judge a run’s answers again: "
@@ -67,13 +78,13 @@ def draw_differences(view: View, of: Graders, names: Mapping[str, str]) -> None:
         on_change=lambda: forget(_PAGE),
     )
     total = sum(n for d, n in numbers.items() if not directions or d in directions)
-    _draw_list(view, pair, directions, total, names)
+    _draw_list(selection, pair, directions, total, names)
     trial_id, _, rest = st.query_params.get(_ADDRESS, "").partition("|")
     format_, _, question_type = rest.partition(":")
     chosen = None
     if question_type:
         with Store().read() as cursor:
-            chosen = difference_at(cursor, wanted(view, pair, directions), trial_id, format_, question_type)
+            chosen = difference_at(cursor, Wanted(pair, selection, directions), trial_id, format_, question_type)
     if chosen is None:
         forget(_ADDRESS)
     else:
@@ -102,11 +113,15 @@ def _ask_pair(of: Graders, names: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _draw_list(
-    view: View, pair: tuple[str, str] | None, directions: tuple[Direction, ...], total: int, names: Mapping[str, str]
+    selection: Selection,
+    pair: tuple[str, str] | None,
+    directions: tuple[Direction, ...],
+    total: int,
+    names: Mapping[str, str],
 ) -> None:
     pages = max(1, -(-total // _ON_PAGE))
     page = min(pages, page_asked(_PAGE))
-    shown = _differences(view, pair, directions, page - 1)
+    shown = _differences(selection, pair, directions, page - 1)
 
     def take(row: int) -> None:
         one = shown[row]
@@ -127,7 +142,7 @@ def _draw_list(
 
     def whole() -> pd.DataFrame:
         with Store().read() as cursor:
-            return differences_table(differences(cursor, wanted(view, pair, directions)), names)
+            return differences_table(differences(cursor, Wanted(pair, selection, directions)), names)
 
     offer_csv(whole, "grader_differences", "Download all of them as CSV", key="graders_csv")
 

@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.regrade import FREE, Regrading
+from core.store.selection import Selection
 from pages.judges.graders.accuracy import draw_accuracy
 from pages.judges.graders.agreement import draw_agreement, draw_contradictions
 from pages.judges.graders.data import Graders, graders, offers
@@ -14,16 +15,15 @@ from pages.kit.controls import choose_several
 from pages.kit.jobs import ask_budget, draw_job, draw_start
 from pages.kit.look import QUESTION_TYPE, plain
 from pages.kit.names import model_name, unique_names
-from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin
 from pages.kit.seats import ask_address, ask_seat, packs, seat_problem
 from pages.kit.stored import run_casts
-from pages.kit.view import View, ask_view
+from pages.kit.view import ask_selection
 
 _OWN = "each run's own"
 
 
-def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
+def draw_again(_selection: Selection, _of: Graders, _names: Mapping[str, str]) -> None:
     """Draw the form, or how far a re-grading is that is under way."""
     if draw_job(Regrading, "graders_again"):
         return
@@ -74,7 +74,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
     draw_start(job, "Grade again", "rule", "graders_again_start", budget)
 
 
-_SECTIONS = {
+_TABS = {
     "Agreement": draw_agreement,
     "Accuracy by grader": draw_accuracy,
     "Differences": draw_differences,
@@ -85,17 +85,18 @@ _SECTIONS = {
 
 def draw_graders() -> None:
     """Draw the page, or what to do where nobody has judged a free response."""
-    held = graders()
-    if not held:
+    everybody = graders()
+    if not everybody:
         say_how_to_begin(
             "No free response has been judged yet. Run a campaign with an arm such as multi-turn free response "
             "(`python -m core run --doctor reference/bayes --arms multi_turn:frq`).",
             icon="rule",
         )
         return
-    found = offers()
-    view = ask_view({name: offer for name, (offer, _) in found.items()}, "models", "formats", "questions")
-    names = unique_names(one.grader for one in held if one.grader in found[view.case_set][1])
+    known = offers()
+    offered = {name: offer for name, (offer, _) in known.items()}
+    selection = ask_selection(offered, "models", "formats", "questions")
+    (case_set,) = selection.case_sets or ("",)
+    names = unique_names(one.grader for one in everybody if one.grader in known[case_set][1])
     chosen = choose_several("Graders", list(names), "graders_shown", names=names, width=504)
-    draw_view_notes(view.names, view.models)
-    draw_sections(_SECTIONS, "graders_tab", view, chosen or tuple(names), names)
+    draw_sections(_TABS, "graders_tab", selection, chosen or tuple(names), names)

@@ -44,7 +44,7 @@ def test_accuracy_by_grader_and_panel(judged: Store, capsys: pytest.CaptureFixtu
     assert "experts' judgements of free responses are needed" in err
     found = {(row["judge"], row["model"]): row for row in json.loads(out)}
     assert found["panel", "openai/a"]["mean"] == 1.0
-    assert found["panel", "openai/a"]["excluded_by_reason"] == "ungraded=2"
+    assert found["panel", "openai/a"]["excluded_by_reason"] == {"ungraded": 2}
     assert found[OTHER, "openai/b"]["mean"] is None
     common = report(capsys, "--part", "accuracy", "--common", "--run", "run0")
     assert {(row["judge"], row["n_trials"]) for row in common} == {(OWN, "4"), (OTHER, "4"), (THIRD, "4")}

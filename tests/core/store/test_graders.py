@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from core.measures.base import Row
 from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
@@ -46,18 +47,23 @@ def test_a_releases_grader_is_one_whatever_its_doctors_were_told(store: Store) -
     assert [(one.grader, one.answers) for one in own] == [(OWN, 11)]
 
 
+def flips(store: Store) -> dict[tuple[str, str], Row]:
+    """Return (grader, what it met again) → its row."""
+    return {(row["grader"], row["judged_again"].removeprefix("the same ")): row for row in flip_rates(store)}
+
+
 def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
-    found = {(one.grader, one.same): one for one in flip_rates(store)}
+    found = flips(store)
     # the other grader met "Eczema" three times, once wrong; "Gout" twice, both ways
     other = found[OTHER, "response"]
-    assert (other.pairs, other.both, other.share) == (2, 2, 1.0)
+    assert (other.n, other["both_ways"], other.estimate) == (2, 2, 1.0)
     assert (OTHER, "answer") not in found  # no answer was judged twice
     judge_again(store, OTHER, {"t000": "incorrect", "t010": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t011": "correct"}, 60.0, "other prompts")
-    again = {(one.grader, one.same): one for one in flip_rates(store)}[f"{OTHER} · prompts abc", "answer"]
+    again = flips(store)[f"{OTHER} · prompts abc", "answer"]
     # other prompts are no contradiction: t011 was not judged again under the same
-    assert (again.pairs, again.both, again.verdicts) == (2, 1, 4)
-    assert again.interval.low <= 0.5 <= again.interval.high
+    assert (again.n, again["both_ways"], again["verdicts"]) == (2, 1, 4)
+    assert again.low <= 0.5 <= again.high
 
 
 def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:
@@ -66,8 +72,8 @@ def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:
         verdict = graded("incorrect", grader="openai/k", at=at, call_ids=calls, extracted="gout")
         write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
     fold(store)
-    found = {(one.grader, one.same): one for one in flip_rates(store)}
-    assert (found["openai/k", "response"].pairs, found["openai/k", "response"].verdicts) == (1, 2)
+    found = flips(store)
+    assert (found["openai/k", "response"].n, found["openai/k", "response"]["verdicts"]) == (1, 2)
 
 
 def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store: Store) -> None:
@@ -75,9 +81,9 @@ def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store:
         verdict = graded("incorrect", grader="openai/k", at=at, call_ids=(f"read {name}", "judged"), extracted="gout")
         write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
     fold(store)
-    found = {(one.grader, one.same): one for one in flip_rates(store)}
+    found = flips(store)
     assert ("openai/k", "diagnosis") not in found
-    assert found["openai/k", "response"].verdicts == 2
+    assert found["openai/k", "response"]["verdicts"] == 2
 
 
 def test_where_two_graders_differ(store: Store) -> None:

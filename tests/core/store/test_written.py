@@ -52,7 +52,7 @@ from core.store.queries.fact_sets import all_facts_saved, facts_saved, save_fact
 from core.store.queries.profiles import add_profiles, delete_profiles, newest_profiles, profile_row, profile_versions
 from core.store.queries.reviews import add_review
 from core.store.queries.run_labels import Label, delete_run, label_run, labels
-from core.store.review_records import Review, ReviewItem
+from core.store.review_records import ASKED, Review, ReviewItem
 from core.store.tables import SCHEMAS, schema_of
 from core.store.upkeep import backup, fold_anew, repair, restore, verify
 from core.store.written import KINDS, Kind, journal_of, write
@@ -198,10 +198,10 @@ def shown(store: Store) -> dict[str, Any]:
                 pairs(decided, questions),
                 repr(agreement(decided, questions)) if state.review.plan.shared else None,
             )
-            beside = against_grader(store, decided)
-            found[f"{name}, grader"] = beside
+            judged, excluded = against_grader(store, decided)
+            found[f"{name}, grader"] = (judged, excluded)
             if state.review.plan.kind == "answers":
-                found[f"{name}, corrected"] = repr(corrected_accuracies(store, state, beside.judged))
+                found[f"{name}, corrected"] = repr(corrected_accuracies(store, state, judged))
     with store.read() as cursor:
         found["facts"] = (facts_saved(cursor, CASE), all_facts_saved(cursor))
         found["profiles"] = (profile_versions(cursor, CASE), newest_profiles(cursor))
@@ -235,10 +235,10 @@ def test_the_figures_are_those_of_the_answers(full: Store) -> None:
     again = from_the_journals(full)
     decided = decisions_of(again, state_of(again, "Talks"))
     # of 12 conversations two are tied: Cyd says no of one and yes of the other
-    about_terms = [one for one in shares(decided) if one.question == "medical_terms"]
-    assert (sum(one.yes for one in about_terms), sum(one.n for one in about_terms)) == (11, 12)
-    percent = next(one for one in agreement(decided, ["medical_terms"]) if one.measure == "percent agreement")
-    assert (percent.value, percent.n) == (pytest.approx(10 / 12), 12)
+    about_terms = [row for row in shares(decided) if row["question"] == ASKED["medical_terms"]]
+    assert (sum(row["yes"] for row in about_terms), sum(row.n for row in about_terms)) == (11, 12)
+    percent = next(row for row in agreement(decided, ["medical_terms"]) if row["measure"] == "percent agreement")
+    assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
     assert {one.model for one in decided} == set(MODELS)
 
 

@@ -14,7 +14,7 @@ from core.datasets.published import rows
 from core.errors import AnamnesisError
 from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, judgements, read_rows
-from core.store.review_records import Answer, Judgement
+from core.store.review_records import ASKED, Answer, Judgement
 from tests.support.intervals import beta_bounds
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
@@ -92,21 +92,21 @@ def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:
     judgements += [*judged("a", "7", d1="yes", d2="no"), *judged("b", "7", d1="no")]
     decisions = decide(judgements)
     a, b = shares(decisions)
-    assert (a.model, a.yes, a.n, a.open) == ("a", 6, 6, 1)
-    assert (b.model, b.yes, b.n, b.open) == ("b", 0, 7, 0)
+    assert (a["model"], a["yes"], a.n, a["open"]) == ("a", 6, 6, 1)
+    assert (b["model"], b["yes"], b.n, b["open"]) == ("b", 0, 7, 0)
     (pair,) = pairs(decisions, ["single_diagnosis"])
-    assert tuple(pair.test.counts) == (0, 6, 0, 0)
-    assert pair.test.p == pytest.approx(2 / 2**6, abs=1e-12)  # six heads of six, two-sided
+    assert (pair["first_only"], pair["second_only"], pair["n"]) == (6, 0, 6)
+    assert pair["p"] == pytest.approx(2 / 2**6, abs=1e-12)  # six heads of six, two-sided
 
 
 def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
     judgements = [j for case in range(8) for j in judged("a", str(case), d1="yes", d2="yes")]
     judgements += [*judged("a", "8", d1="yes", d2="no", d3="yes"), *judged("a", "9", d1="no", d2="no")]
-    found = {one.measure: one for one in agreement(decide(judgements), ["single_diagnosis"])}
-    assert found["percent agreement"].value == pytest.approx(0.9, abs=1e-12)
+    found = {row["measure"]: row for row in agreement(decide(judgements), ["single_diagnosis"])}
+    assert found["percent agreement"].estimate == pytest.approx(0.9, abs=1e-12)
     assert found["percent agreement"].n == 10
     # by chance 0.9·0.8 + 0.1·0.2 = 0.74
-    assert found["Cohen's kappa"].value == pytest.approx((0.9 - 0.74) / (1 - 0.74), abs=1e-12)
+    assert found["Cohen's kappa"].estimate == pytest.approx((0.9 - 0.74) / (1 - 0.74), abs=1e-12)
 
 
 def test_intervals_of_shares_and_agreement_resample_cases() -> None:
@@ -122,18 +122,18 @@ def test_intervals_of_shares_and_agreement_resample_cases() -> None:
         for one in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
     ]
     decisions = decide(judgements)
-    (measure,) = (one for one in agreement(decisions, ["medical_terms"]) if one.measure == "percent agreement")
-    assert (measure.value, measure.n, measure.n_cases) == (0.75, 100, 20)
+    (measure,) = (row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
+    assert (measure.estimate, measure.n) == (0.75, 100)
     # as of 20 cases: 0.19; as of 100 conversations it would be 0.085
     half = 1.96 * (0.75 * 0.25 / 20) ** 0.5
-    assert (measure.interval.high - measure.interval.low) / 2 == pytest.approx(half, rel=0.15)
+    assert (measure.high - measure.low) / 2 == pytest.approx(half, rel=0.15)
     (share,) = shares([one for one in decisions if one.answer is not None])
-    assert (share.yes, share.n) == (25, 75)
+    assert (share["yes"], share.n) == (25, 75)
     half = 1.96 * (1 / 3 * 2 / 3 / 15) ** 0.5  # 15 cases have an answer
-    assert (share.interval.high - share.interval.low) / 2 == pytest.approx(half, rel=0.15)
+    assert (share.high - share.low) / 2 == pytest.approx(half, rel=0.15)
     each = [one for case in range(20) for one in judged("a", str(case), d1="yes" if case < 5 else "no")]
     (one_each,) = shares(decide(each))
-    assert one_each.interval == pytest.approx(beta_bounds(5, 20))
+    assert (one_each.low, one_each.high) == pytest.approx(beta_bounds(5, 20))
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +145,18 @@ def of_the_release() -> list[Decision]:
 
 
 def test_the_release_gives_the_papers_counts(of_the_release: list[Decision]) -> None:
-    counted = {(one.question, one.model): (one.yes, one.n) for one in shares(of_the_release)}
+    counted = {(row["question"], row["model"]): (row["yes"], row.n) for row in shares(of_the_release)}
     for question, yes in (("single_diagnosis", (24, 14, 5, 16)), ("complete_history", (32, 14, 4, 23))):
         for model, count in zip(("gpt_4", "gpt_3_5", "mistral_v2_7b", "llama_2_7b"), yes, strict=True):
-            assert counted[question, model] == (count, 45)  # type: ignore[index]
-    terms = [counts for (question, _), counts in counted.items() if question == "medical_terms"]
+            assert counted[ASKED[question], model] == (count, 45)  # type: ignore[index]
+    terms = [counts for (question, _), counts in counted.items() if question == ASKED["medical_terms"]]
     assert (sum(yes for yes, _ in terms), sum(n for _, n in terms)) == (13, 180)
 
 
 def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[Decision]) -> None:
     tested = {
-        (one.question, frozenset((one.first, one.second))): one.test.p
-        for one in pairs(of_the_release, ["single_diagnosis", "complete_history"])
+        (line["question"], frozenset((line["first"], line["second"]))): line["p"]
+        for line in pairs(of_the_release, ["single_diagnosis", "complete_history"])
     }
     printed = {
         "stopped_when_single_most_likely_diagnosis_mcnemar_p": "single_diagnosis",
@@ -166,7 +166,7 @@ def test_the_release_gives_table_18_by_exact_mcnemar(of_the_release: list[Decisi
     for row in rows("craftmd_expert"):
         question = printed.get(row["metric"])
         if question:
-            p = tested[question, frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
+            p = tested[ASKED[question], frozenset(row["model"].split("_vs_"))]  # type: ignore[index]
             if row["value"].startswith("<"):
                 assert p < float(row["value"][1:])
             else:

@@ -22,7 +22,7 @@ from core.store.fold import fold
 from core.store.queries.annotations import annotation_history
 from core.store.queries.reviews import candidates
 from core.store.queries.trials import trial_events
-from core.store.review_records import Item, parse_item
+from core.store.review_records import ASKED, Item, parse_item
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import (
     Finished,
@@ -121,11 +121,11 @@ def test_decisions_take_the_thirds_word_and_agreement_does_not(store: Store) -> 
         record(store, "First", number, "Cyd", "medical_terms", word)
     unblind(store, "First", "Cyd", "the others' ties do not matter here")
     decisions = decisions_of(store, state_of(store, "First"))
-    found = [one for one in shares(decisions) if one.question == "medical_terms"]
-    assert sum(one.yes for one in found) == 11
-    assert sum(one.n for one in found) == 12
-    percent = next(one for one in agreement(decisions, ["medical_terms"]) if one.measure == "percent agreement")
-    assert (percent.value, percent.n) == (pytest.approx(10 / 12), 12)
+    found = [row for row in shares(decisions) if row["question"] == ASKED["medical_terms"]]
+    assert sum(row["yes"] for row in found) == 11
+    assert sum(row.n for row in found) == 12
+    percent = next(row for row in agreement(decisions, ["medical_terms"]) if row["measure"] == "percent agreement")
+    assert (percent.estimate, percent.n) == (pytest.approx(10 / 12), 12)
 
 
 def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> None:
@@ -192,10 +192,10 @@ def test_free_responses_stand_beside_the_grader(store: Store) -> None:
     for name in ("Ada", "Ben"):
         answer_all(store, review, name)
     unblind(store, "First", "Ada")
-    found = against_grader(store, decisions_of(store, state_of(store, "First")))
-    assert len(found.judged) == 12
-    assert all(one.expert_says for one in found.judged)
-    assert {one.model: one.grader_says for one in found.judged} == {MODELS[0]: True, MODELS[1]: False}
+    judged, excluded = against_grader(store, decisions_of(store, state_of(store, "First")))
+    assert (len(judged), excluded) == (12, {})
+    assert all(answer.expert_says for answer in judged)
+    assert {answer.model: answer.grader_says for answer in judged} == {MODELS[0]: True, MODELS[1]: False}
 
 
 def test_reviews_narrow_what_they_draw_from(store: Store) -> None:

@@ -48,18 +48,19 @@ def test_each_grader_is_corrected_by_its_own_error(store: Store) -> None:
     reviewed(store)
     assert corrected_by_judge(store, [OWN]) == []  # blinded: nobody is told yet
     unblind(store, "First", "Ada")
-    found = {(one.judge, one.found.model): one.found for one in corrected_by_judge(store, [OWN, OTHER], [OWN, OTHER])}
+    found = {(row["judge"], row["model"]): row for row in corrected_by_judge(store, [OWN, OTHER], [OWN, OTHER])}
+    assert {row["review"] for row in found.values()} == {"First"}
     # of 6 right answers the other calls 4 right, of 14 wrong ones 12 wrong
     other, sensitivity, specificity = found[OTHER, MODELS[0]], 4 / 6, 12 / 14
-    assert other.apparent == pytest.approx(0.6)
-    assert other.value == pytest.approx((0.6 + specificity - 1) / (sensitivity + specificity - 1))
-    assert (other.n_items, other.clipped) == (20, True)  # an end of its interval lies beyond 1
+    assert other["apparent"] == pytest.approx(0.6)
+    assert other.estimate == pytest.approx((0.6 + specificity - 1) / (sensitivity + specificity - 1))
+    assert (other.n, other["clipped"]) == (20, True)  # an end of its interval lies beyond 1
     # the own grader finds all right ones and calls 4 of 14 wrong ones right
-    assert (found[OWN, MODELS[0]].apparent, found[OWN, MODELS[0]].value) == (1.0, pytest.approx(1.0))
-    assert (found[OWN, MODELS[1]].value, found[OWN, MODELS[1]].clipped) == (0.0, True)
+    assert (found[OWN, MODELS[0]]["apparent"], found[OWN, MODELS[0]].estimate) == (1.0, pytest.approx(1.0))
+    assert (found[OWN, MODELS[1]].estimate, found[OWN, MODELS[1]]["clipped"]) == (0.0, True)
     # the two tie on four answers: the panel is measured on the other sixteen
     panel = found[PANEL, MODELS[0]]
-    assert (panel.n_items, panel.n_cases, panel.apparent) == (16, 6, 1.0)
+    assert (panel.n, panel["n_cases"], panel["apparent"]) == (16, 6, 1.0)
 
 
 def test_items_drawn_for_disagreement_correct_nothing(store: Store) -> None:

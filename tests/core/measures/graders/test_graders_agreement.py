@@ -6,50 +6,59 @@ import pytest
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.measures.graders.agreement import common_agreement, cross_table, pair_agreements, read_judged
+from core.measures.base import Row
+from core.measures.graders.agreement import Judged, agreement_rows, cross_table, read_judged
 from core.store.database import Store
-from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again
+from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, judge_again
+
+
+def of_graders(judged: Judged, *graders: str, verdicts: str = "right or not") -> dict[str, Row]:
+    """Return measure → row, of some graders on the first doctor's answers."""
+    label = {"graders": ", ".join(graders), "model": DOCTORS[0], "verdicts": verdicts}
+    return {row["measure"]: row for row in agreement_rows(judged) if label.items() <= row.label.items()}
 
 
 def test_two_graders_are_compared_on_what_both_judged(store: Store) -> None:
     judged = read_judged(store)
     assert judged.graders == (OWN, OTHER, THIRD)  # who judged most comes first
-    found = {(one.graders, one.kinds): one for one in pair_agreements(judged)}
-    pair = found[(OWN, OTHER), "right or not"]
-    # of five common answers they agree on three; the first's own other six nobody else judged
-    assert (pair.n, pair.n_cases, pair.left_out) == (5, 3, 6)
-    assert pair.measures["percent agreement"].value == pytest.approx(3 / 5)
+    pair = of_graders(judged, OWN, OTHER)
+    agreed = pair["percent agreement"]
+    # of five common answers they agree on three; a sixth of the first doctor's the other has not judged
+    assert (agreed.n, agreed["n_cases"], agreed["left_out"]) == (5, 3, 1)
+    assert agreed.estimate == pytest.approx(3 / 5)
     # both say right three times of five: by chance .6·.6 + .4·.4 = .52
-    assert pair.measures["Cohen's kappa"].value == pytest.approx((0.6 - 0.52) / (1 - 0.52))
+    assert pair["Cohen's kappa"].estimate == pytest.approx((0.6 - 0.52) / (1 - 0.52))
     # AC1: by chance 2 · .6 · .4 = .48
-    assert pair.measures["Gwet's AC1"].value == pytest.approx((0.6 - 0.48) / (1 - 0.48))
-    low, high = pair.measures["percent agreement"].interval
-    assert low < 3 / 5 < high
+    assert pair["Gwet's AC1"].estimate == pytest.approx((0.6 - 0.48) / (1 - 0.48))
+    assert agreed.low < 3 / 5 < agreed.high
+    # the second doctor's answers nobody else has judged
+    assert {row["model"] for row in agreement_rows(judged)} == {DOCTORS[0]}
 
 
 def test_all_kinds_tell_more_apart_than_right_and_not(store: Store) -> None:
     judge_again(store, OTHER, {"t021": "incorrect"}, 40.0, "abc")  # the run's own grader: no diagnosis
-    found = {one.kinds: one for one in pair_agreements(read_judged(store, [OWN, OTHER]))}
-    assert found["right or not"].measures["percent agreement"].value == pytest.approx(4 / 6)
-    assert found["all kinds"].measures["percent agreement"].value == pytest.approx(3 / 6)
+    judged = read_judged(store, [OWN, OTHER])
+    assert of_graders(judged, OWN, OTHER)["percent agreement"].estimate == pytest.approx(4 / 6)
+    kinds = of_graders(judged, OWN, OTHER, verdicts="all kinds")
+    assert kinds["percent agreement"].estimate == pytest.approx(3 / 6)
 
 
 def test_the_newest_verdict_counts_but_never_a_providers_failure(store: Store) -> None:
     judge_again(store, OTHER, {"t001": "incorrect"}, 40.0, "abc")
     judge_again(store, OTHER, {"t000": "provider_error"}, 50.0, "abc")
-    pair = pair_agreements(read_judged(store, [OWN, OTHER]))[0]
-    assert (pair.n, pair.measures["percent agreement"].value) == (5, pytest.approx(4 / 5))
+    agreed = of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)["percent agreement"]
+    assert (agreed.n, agreed.estimate) == (5, pytest.approx(4 / 5))
 
 
 def test_three_graders_together_on_what_all_judged(store: Store) -> None:
-    found = {one.kinds: one for one in common_agreement(read_judged(store))}
-    whole = found["right or not"]
+    common = of_graders(read_judged(store), OWN, OTHER, THIRD)
+    agreed = common["percent agreement"]
     # right by (own, other, third): 1 1 1 · 0 1 1 · 1 1 0 · 1 0 1: full agreement on one, a third on three
-    assert (whole.n, whole.left_out) == (4, 7)
-    assert whole.measures["percent agreement"].value == pytest.approx((1 + 3 / 3) / 4)
+    assert (agreed.n, agreed["left_out"]) == (4, 2)
+    assert agreed.estimate == pytest.approx((1 + 3 / 3) / 4)
     # 9 of 12 say right: by chance .75² + .25²
-    assert whole.measures["Fleiss' kappa"].value == pytest.approx((0.5 - 0.625) / (1 - 0.625))
-    assert common_agreement(read_judged(store, [OWN, OTHER])) == []
+    assert common["Fleiss' kappa"].estimate == pytest.approx((0.5 - 0.625) / (1 - 0.625))
+    assert "Fleiss' kappa" not in of_graders(read_judged(store, [OWN, OTHER]), OWN, OTHER)
 
 
 def test_verdicts_crossed(store: Store) -> None:

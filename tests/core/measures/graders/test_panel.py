@@ -6,6 +6,7 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.accuracy import accuracy
+from core.measures.base import Row
 from core.measures.graders.agreement import read_judged
 from core.measures.graders.panels import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
 from core.store.database import Store
@@ -14,9 +15,8 @@ from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store
 A = DOCTORS[0]
 
 
-def rows(store: Store, *panel: str, common: bool = False) -> dict[tuple[str, str], object]:
-    found = accuracy_by_judge(read_judged(store), panel, common=common)
-    return {(one.judge, one.row.model): one for one in found}  # type: ignore[dict-item]
+def rows(store: Store, *panel: str, common: bool = False) -> dict[tuple[str, str], Row]:
+    return {(row["judge"], row["model"]): row for row in accuracy_by_judge(read_judged(store), panel, common=common)}
 
 
 def test_a_majority_is_more_than_half_of_all_members() -> None:
@@ -30,37 +30,42 @@ def test_a_majority_is_more_than_half_of_all_members() -> None:
 def test_one_grader_alone_gives_the_accuracy_of_the_accuracy_page(store: Store) -> None:
     alone = Store(store.path.with_name("alone.duckdb"))
     store_graded(alone)
-    assert [one.row for one in accuracy_by_judge(read_judged(alone))] == accuracy(alone)
+    by_grader, usual = accuracy_by_judge(read_judged(alone)), accuracy(alone)
+    assert len(by_grader) == len(usual) > 0
+    for mine, row in zip(by_grader, usual, strict=True):
+        assert {**mine.label, "rule": "frq"} == {"judge": OWN, **row.label}
+        assert (mine.estimate, mine.low, mine.high, mine.n) == (row.estimate, row.low, row.high, row.n)
+        assert (mine.excluded, mine["n_trials"]) == (row.excluded, row["n_trials"])
 
 
 def test_graders_side_by_side(store: Store) -> None:
     found = rows(store)
     # own: cases ½, 1, 0; other: 1, ½, 0 with one answer not judged; third: 1, ½ and a case without a verdict
     for judge, mean, cases, trials, excluded in ((OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)):
-        row = found[judge, A].row
-        assert (row.mean, row.n_cases, row.n_trials, row.n_excluded) == (mean, cases, trials, excluded), judge
-        assert row.excluded_by_reason == ({"ungraded": excluded} if excluded else {})
-    nothing = found[OTHER, DOCTORS[1]].row
-    assert nothing.mean is None  # it judged none of them: not wrong, but ungraded; and one had nothing to judge
-    assert nothing.excluded_by_reason == {"refused": 1, "ungraded": 5}
+        row = found[judge, A]
+        assert (row.estimate, row.n, row["n_trials"], row["n_excluded"]) == (mean, cases, trials, excluded), judge
+        assert row.excluded == ({"ungraded": excluded} if excluded else {})
+    nothing = found[OTHER, DOCTORS[1]]
+    assert nothing.estimate is None  # it judged none of them: not wrong, but ungraded; and one had nothing to judge
+    assert nothing.excluded == {"refused": 1, "ungraded": 5}
 
 
 def test_a_panel_leaves_out_ties_and_what_not_all_judged(store: Store) -> None:
     three = rows(store, OWN, OTHER, THIRD)[PANEL, A]
     # right by two of three on all four common answers
-    assert (three.row.mean, three.row.n_trials, three.ties) == (1.0, 4, 0)
-    assert three.row.excluded_by_reason == {"ungraded": 2}
+    assert (three.estimate, three["n_trials"], three["ties"]) == (1.0, 4, 0)
+    assert three.excluded == {"ungraded": 2}
     two = rows(store, OWN, OTHER)[PANEL, A]
     # agreed: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 was not judged by both
-    assert (two.row.mean, two.row.n_trials, two.ties) == (pytest.approx(2 / 3), 3, 2)
-    assert two.row.excluded_by_reason == {"ungraded": 3}
+    assert (two.estimate, two["n_trials"], two["ties"]) == (pytest.approx(2 / 3), 3, 2)
+    assert two.excluded == {"ungraded": 3}
 
 
 def test_only_the_answers_that_all_judged(store: Store) -> None:
     found = rows(store, common=True)
     own = found[OWN, A]
-    assert (own.row.mean, own.row.n_trials) == (0.75, 4)  # cases ½ and 1
-    assert found[OTHER, A].row.n_trials == 4
+    assert (own.estimate, own["n_trials"]) == (0.75, 4)  # cases ½ and 1
+    assert found[OTHER, A]["n_trials"] == 4
 
 
 def test_a_panel_has_two_members_or_more_each_once() -> None:
