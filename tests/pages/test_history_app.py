@@ -220,6 +220,19 @@ def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
     }
 
 
+def test_a_severe_note_stands_once_on_a_tab_whatever_its_figures(filled: Store, open_page: Open) -> None:
+    header = a_header("c", CASES, doctor="openai/c", patient="openai/q", arms=ARMS, trials=1)
+    write_journal(filled.journals, "c", header, *(a_talk("c", case, COUGH, right=True) for case in CASES))
+    fold(filled)
+    measure_missing(filled, HISTORY)
+    for tab in ("Figures", "Course of the dialogue", "The patient"):
+        app = open_page("history", history_tab=tab)
+        assert trouble(app) == []
+        assert words(app).replace("\\", "").count("Different patients:") == 1, tab
+    app = open_page("history", history_tab="Comparison", history_first="openai/a", history_second="openai/b")
+    assert "Different patients" not in words(app), "these two had the same one"
+
+
 def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
     app = open_page("history", history_tab="Comparison")
     assert trouble(app) == []

@@ -149,12 +149,10 @@ def stored_histories() -> Stored:
     """Return what there is to look at; conditions by the names that they have on their case set."""
     tables = {name: read_history(Store(), Selection(case_sets=(name,))) for name in ask(case_sets_played)}
     order = sorted(tables, key=lambda name: -int(tables[name]["conversations"].sum()))
-    offers = {name: offer for case_set in order for name, offer in offers_in(tables[case_set], [case_set]).items()}
-    unmeasured = pd.concat([table[["dataset", "missing"]] for table in tables.values()])
-    unknown = unmeasured["dataset"].isna()
-    lost = int(unmeasured.loc[unknown, "missing"].sum())
-    missing = int(unmeasured.loc[~unknown, "missing"].sum())
-    return Stored({name: offer for name, offer in offers.items() if offer.models}, lost, missing)
+    offers = {name: offers_in(tables[name], [name])[name] for name in order if len(tables[name])}
+    lost = sum(int(table.loc[table["dataset"].isna(), "missing"].sum()) for table in tables.values())
+    missing = sum(int(table["missing"].sum()) for table in tables.values()) - lost
+    return Stored(offers, lost, missing)
 
 
 _TABS = {
@@ -168,7 +166,7 @@ _TABS = {
 
 def draw_history() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    stored = stored_histories() if ask(case_sets_played) else Stored({}, 0, 0)
+    stored = stored_histories()
     if not stored.offers:
         say_how_to_begin(
             "These are the **published** figures; no conversation is stored yet. The release’s conversations are "

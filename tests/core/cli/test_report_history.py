@@ -83,6 +83,59 @@ def test_parts_groups_and_ways_to_print(run_both: None, capsys: pytest.CaptureFi
     assert "nan" not in capsys.readouterr().out.lower()
 
 
+def test_what_is_printed_stands_next_to_what_is_measured(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "history", "--published", "medqa", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    printed = {(row["model"], row["measure"]): row for row in rows if row["cases"] != "library"}
+    # table 2 of the paper, MedQA; repetition is in table 3, for all of its data sets
+    assert printed["vicuna_ft", "accuracy"]["mean"] == pytest.approx(0.4020)
+    assert printed["vicuna", "repetition_1"]["cases"] == "all three data sets"
+    assert printed["chatgpt_long", "doctor_turns"]["ci_low"] is None
+    assert {row["model"] for row in rows if row["cases"] == "library"} >= {"reference/oracle-direct"}
+
+
+def test_right_answers_by_what_was_uncovered_and_who_played_the_patient(
+    run_both: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "history", "--part", "uncovered", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    # three conversations of three conditions, every answer counted once; the upper bound holds none
+    assert sum(row["n_conversations"] for row in rows) == 9
+    for row in rows:
+        assert row["n_right"] + row["n_wrong"] == row["n_conversations"]
+        assert row["share_right"] == pytest.approx(row["n_right"] / row["n_conversations"])
+    assert main(["report", "history", "--part", "virtues", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["measure"] for row in rows} == {"honesty", "strictness", "colloquialism"}
+    assert {row["patient"] for row in rows if row["model"] == "reference/oracle-direct"} == {"reference/profile"}
+
+
+def test_only_what_is_measured_already(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--doctor", "reference/bayes", "--limit", "2", "--trials", "1"]) == 0
+    capsys.readouterr()
+    assert main(["report", "history", "--stored", "--format", "json"]) == 0
+    rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["doctor_turns"]["mean"], rows["doctor_turns"]["n_cases"]) == (None, 0)
+    assert rows["accuracy"]["n_cases"] == 2, "the answers need no measure"
+    assert main(["report", "history", "--format", "json"]) == 0
+    rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["doctor_turns"]["n_cases"] == 2
+
+
+def test_a_change_is_corrected_as_asked(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
+    models = "reference/bayes · Consultation,reference/oracle-direct"
+    given = ["report", "history", "--part", "change", "--models", models, "--format", "json"]
+    assert main(given) == 0
+    holm = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
+    assert main([*given, "--correction", "none"]) == 0
+    bare = {row["measure"]: row for row in json.loads(capsys.readouterr().out)}
+    turns = holm["doctor_turns"]
+    assert turns["change"] == pytest.approx(turns["after"] - turns["before"])
+    assert {row["model"] for row in holm.values()} == {"reference/oracle-direct"}
+    assert all(bare[m]["p_none"] == bare[m]["p"] == holm[m]["p"] for m in holm)
+    assert all(holm[m]["p_holm"] >= holm[m]["p"] for m in holm if holm[m]["p"] is not None)
+
+
 def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     with Store().read() as cursor:
         (run_id,) = [run.run_id for run in run_records(cursor, sources=CAMPAIGNS) if run.protocol == "craftmd"]

@@ -14,7 +14,7 @@ from core.errors import AnamnesisError, UsageError
 from core.figures.marks import Mark, bars, dots
 from core.figures.narrow import under_one_another
 from core.figures.picture import check_name, picture_of, without_links
-from core.figures.report import figure_of, with_caption
+from core.figures.report import chart_of, figure_of, with_caption
 from core.measures.base import Columns, Row
 
 if TYPE_CHECKING:
@@ -22,6 +22,23 @@ if TYPE_CHECKING:
 
 NAMES = {"a": "Model A", "b": "Model B"}
 COLOURS = {"a": "#0072B2", "b": "#D55E00"}
+
+
+def test_a_curve_runs_along_its_place_and_a_click_gives_the_row() -> None:
+    rows = [
+        Row({"model": "b", "per_cent": 0}, 0.2, 0.1, 0.4, 9),
+        Row({"model": "a", "per_cent": 50}, 0.5, 0.3, 0.6, 8),
+        Row({"model": "a", "per_cent": 0}, 0.3, None, None, 7),
+        Row({"model": "b", "per_cent": 50}, None, n=0),
+    ]
+    words = {"a": "Model A", "per_cent": "Dialogue done, %"}
+    figure = chart_of(rows, kind="curve", series="model", place="per_cent", axis="Recall", names=words)
+    lines = {trace.name: trace for trace in figure.data if trace.mode == "lines+markers"}
+    assert (list(lines["Model A"].x), list(lines["Model A"].y)) == ([0, 50], [0.3, 0.5])
+    assert [rows[int(data[1])].n for data in lines["Model A"].customdata] == [7, 8]
+    assert (list(lines["b"].x), list(lines["b"].y)) == ([0], [0.2]), "what has no estimate is no point"
+    assert lines["Model A"].customdata[1][0] == "Model A<br>50: 0.500 (0.300 – 0.600)<br>8 cases"
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Dialogue done, %", "Recall")
 
 
 def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:

@@ -24,7 +24,7 @@ from core.agents.base import Dialogue
 from core.agents.mcq import judge_loose, judge_strict
 from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
-from core.frameworks.consultation.measures.summary import figures_of
+from core.frameworks.consultation.measures.summary import case_sets_of, figures_of
 from core.frameworks.consultation.queries import Solver, prefix_answers, solvable
 from core.measures.base import Asked, Columns, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
@@ -67,7 +67,7 @@ def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.
     right = answers["verdict"].eq("correct").astype(np.float64)
     answers["right"] = right.where(answers["verdict"].isin(COUNTED))
     for table in (answers, talks):
-        table["case_set"] = table["case_key"].str.split("/", n=1).str[0]
+        table["case_set"] = case_sets_of(table)
     return answers, talks
 
 
@@ -114,6 +114,8 @@ _COLUMNS = Columns(excluded="excluded")
     "run",
     "models",
     "cases",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
     page="quality",

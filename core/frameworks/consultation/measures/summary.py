@@ -250,6 +250,11 @@ TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 """The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
 
 
+def case_sets_of(table: pd.DataFrame) -> pd.Series:
+    """Return the case set of each row's case; a case is looked at once, however many conversations it has."""
+    return table["case_key"].map({key: str(key).partition("/")[0] for key in table["case_key"].unique()})
+
+
 def read_doctors(store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
@@ -274,7 +279,7 @@ def read_doctors(store: Store, selection: Selection | None = None, history: pd.D
         accuracy=table["accuracy"].astype(np.float64),
         **{name: table[name].fillna(0).astype(int) for name in counts},
         excluded=table["excluded"].mask(table["model"].map(silent).astype(bool), 0),
-        case_set=table["case_key"].str.split("/", n=1).str[0],
+        case_set=case_sets_of(table),
     )
 
 
@@ -296,6 +301,9 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     "history",
     "run",
     "models",
+    "cases",
+    "datasets",
+    "specialties",
     "mcq_rule",
     empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
     "or import the authors' release.",
@@ -318,7 +326,7 @@ def report(
     if not stored:
         with asked.progress("conversations") as show:
             measure_missing(asked.store, HISTORY, asked.selection, progress=show)
-    if words := openings_note(asked.store, asked.selection):
+    if words := asked.read(openings_note, replace(asked.selection, mcq_rule="usual")):
         asked.note(words)
     for place, table in _table_of(asked, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
@@ -345,7 +353,7 @@ def _table_of(asked: Asked, part: HistoryPart) -> pd.DataFrame:
         table = asked.read(read_history, conversations, curves=True)
     else:
         return read_doctors(asked.store, asked.selection, asked.read(read_history, conversations))
-    return table.assign(case_set=table["case_key"].str.split("/", n=1).str[0])
+    return table.assign(case_set=case_sets_of(table))
 
 
 def _rows_of(asked: Asked, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
