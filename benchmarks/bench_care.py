@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 from common import medians_s, sized, table
 
-from core.frameworks.automedic.measures.across import fits, normalised, scatter
-from core.frameworks.automedic.measures.profile import PARTS, habits_of, profiles, read_care
+from core.frameworks.automedic.measures.across import fits, normalised, points
+from core.frameworks.automedic.measures.profile import PARTS, habits, read_care
+from core.frameworks.automedic.measures.profile import parts as parts_of
 from core.frameworks.automedic.queries import failures, ratings
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.stats.bootstrap import resampled_interval
@@ -151,7 +152,7 @@ def parts(rows: np.ndarray) -> tuple[float, float, float, float]:
 
 
 def show_page(trials: pd.DataFrame, store: Store) -> None:
-    by_set = profiles(trials, "dataset")
+    by_set = parts_of(trials, by_dataset=True)
 
     def asked(of: Callable[..., object]) -> Callable[[], object]:
         def work() -> object:
@@ -162,11 +163,11 @@ def show_page(trials: pd.DataFrame, store: Store) -> None:
 
     jobs: dict[str, Callable[[], object]] = {
         "trials from the database": lambda: read_care(store),
-        "profiles over all, with intervals": lambda: profiles(trials),
-        f"profiles by data set ({DATASETS})": lambda: profiles(trials, "dataset"),
-        "one model's profile": lambda: profiles(trials[trials["seat"] == trials["seat"].iloc[0]]),
-        "normalised, scatter and fits": lambda: (normalised(by_set, {}), fits(scatter(by_set, lambda name: "all"))),
-        "habits": lambda: habits_of(trials),
+        "profiles over all, with intervals": lambda: parts_of(trials),
+        f"profiles by data set ({DATASETS})": lambda: parts_of(trials, by_dataset=True),
+        "one model's profile": lambda: parts_of(trials[trials["model"] == trials["model"].iloc[0]]),
+        "normalised, scatter and fits": lambda: (normalised(by_set, {}), fits(points(by_set, lambda name: "all"))),
+        "habits": lambda: habits(trials),
         "failures with their quotes": asked(failures),
         "ratings with their words": asked(ratings),
     }
@@ -175,11 +176,14 @@ def show_page(trials: pd.DataFrame, store: Store) -> None:
 
 
 def show_loop(trials: pd.DataFrame, store: Store) -> None:
-    ours = {p.doctor: [p.part(name).value or 0.0 for name in PARTS] for p in profiles(trials)}
+    ours: dict[str, list[float]] = {}
+    for row in parts_of(trials):
+        if row.label["measure"] in PARTS:
+            ours.setdefault(row.label["model"], []).append(row.estimate or 0.0)
     theirs = row_loop(store)
     apart = max(abs(a - b) for model in ours for a, b in zip(ours[model], theirs[model], strict=True))
     values = np.random.default_rng(1).random(ITEMS)
-    fast = medians_s(lambda: profiles(read_care(store)), 3)
+    fast = medians_s(lambda: parts_of(read_care(store)), 3)
     alone = medians_s(lambda: [resampled_interval(values) for _ in range(MODELS)], 3)
     read_tags.cache_clear()
     slow = medians_s(lambda: row_loop(store), 1, 0)

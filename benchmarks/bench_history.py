@@ -12,6 +12,8 @@ import time
 from bench_pages import imported
 from common import authors_release, median_s, sized, table
 
+from core.measures.base import Row
+
 SAMPLE = sized(150, 8)
 SHOWN = (
     "patient_recall", "patient_precision", "doctor_recall", "doctor_precision", "doctor_turns", "queries",
@@ -54,7 +56,7 @@ def _measure() -> None:
 def _read() -> None:
     from core.frameworks.consultation.measures.summary import (
         compare_models,
-        curve_points,
+        curve_rows,
         group_rows,
         measure_rows,
         order_rows,
@@ -67,25 +69,22 @@ def _read() -> None:
     asked = {
         "case means from the database": lambda: read_history(Store()),
         "measures with intervals": lambda: measure_rows(history),
-        "curves": lambda: curve_points(points),
+        "curves": lambda: curve_rows(points),
         "order of inquiry": lambda: order_rows(history),
         "groups by number of items": lambda: group_rows(history),
         "comparison of two models": lambda: compare_models(history, models[0], models[-1]),
     }
     table("What a page asks for afterwards", ("", "s"), [(n, f"{median_s(w, 3):.2f}") for n, w in asked.items()])
-    rows = {(r.model, r.measure): r.figure for r in measure_rows(history)}
+    rows = {(row["model"], row["measure"]): row for row in measure_rows(history)}
     lines = [(m, *(_shown(rows[model, m]) for model in models)) for m in SHOWN]
     table("History taking: mean over cases [95 % interval]", ("", *models), lines)
 
 
-def _shown(figure: object) -> str:
-    from core.frameworks.consultation.measures.summary import Figure
-
-    assert isinstance(figure, Figure)
-    if figure.mean is None:
+def _shown(row: Row) -> str:
+    if row.estimate is None:
         return "–"
-    bounds = "–" if figure.ci_low is None else f"{figure.ci_low:.3f}, {figure.ci_high:.3f}"
-    return f"{figure.mean:.3f} [{bounds}]"
+    bounds = "–" if row.low is None else f"{row.low:.3f}, {row.high:.3f}"
+    return f"{row.estimate:.3f} [{bounds}]"
 
 
 def _beside_rouge_score() -> None:

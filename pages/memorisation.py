@@ -1,42 +1,33 @@
 """Which cases a model is likely to have been trained on: given half of a vignette, how much of the rest it recalls."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
 from core.figures.histogram import histogram
 from core.jobs.completing import Completing
-from core.measures.memorisation import (
-    FLAG,
-    VARIANTS,
-    flagged,
-    histogram_of,
-    model_rows,
-    prompt_hash,
-    variant_of,
-    with_and_without,
-)
-from core.store.conditions import doctor_of
+from core.measures.base import Row
+from core.measures.memorisation import ACCURACY, FLAG, SIMILARITIES, VARIANTS, flagged, histogram_of, variant_of
 from core.store.queries.completions import StoredCompletion, completions
+from core.store.selection import Selection
 from pages.kit.cached import ask
 from pages.kit.cases import choose_case
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_job, draw_start
-from pages.kit.look import FORMAT, QUESTION_TYPE, plain
-from pages.kit.names import model_colours, model_name, unique_names
-from pages.kit.notes import draw_view_notes
+from pages.kit.look import plain
+from pages.kit.names import model_colours, unique_names
 from pages.kit.page import show
 from pages.kit.seats import OTHER, ask_address, registry
-from pages.kit.stored import scores
-from pages.kit.tables import draw_table, offer_csv
+from pages.kit.section import draw_result, draw_section, section_result
+from pages.kit.tables import offer_csv
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """How a model is asked, in words."""
-_RECORDED = "Share: of the cases that were completed, with Wilson’s 95 % interval. Failed calls are in no figure."
 
 
 def draw_memorisation() -> None:
@@ -52,61 +43,52 @@ def draw_memorisation() -> None:
             icon=":material/psychology:",
         )
         return
-    held = dict.fromkeys(one.prompt_hash for one in found)
-    hashes = sorted(held, key=[*map(prompt_hash, VARIANTS), *held].index)
-    said = {hash_: VARIANT.get(variant_of(hash_), variant_of(hash_)) for hash_ in hashes}
-    if len(hashes) > 1:
-        variant = choose("How it was asked", hashes, "memorisation_variant", names=said, shape="segments")
+    stored = {one.prompt_hash: variant_of(one.prompt_hash) for one in found}
+    variants = sorted(stored.values(), key=[*VARIANTS, *stored.values()].index)
+    ways = {variant: VARIANT.get(variant, variant) for variant in variants}
+    if len(variants) > 1:
+        variant = choose("How it was asked", variants, "memorisation_variant", names=ways, shape="segments")
     else:
-        (variant,) = hashes
-        st.caption(f"How it was asked: {said[variant]}.")
-    of_variant = [one for one in found if one.prompt_hash == variant]
+        (variant,) = variants
+        st.caption(f"How it was asked: {ways[variant]}.")
+    of_variant = [one for one in found if stored[one.prompt_hash] == variant]
     data_sets = list(dict.fromkeys(one.data_set for one in of_variant))
     data_set = choose("Data set", data_sets, "memorisation_data_set")
-    asked = [one for one in of_variant if one.data_set == data_set]
-    names = unique_names(dict.fromkeys(one.model for one in asked))
+    of_cases = [one for one in of_variant if one.data_set == data_set]
+    names = unique_names(dict.fromkeys(one.model for one in of_cases))
     chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=480)
-    kept = [one for one in asked if not chosen or one.model in chosen]
-    rows = model_rows(kept)
-    numbers = [row["n"] for row in rows]
-    draw_figure(
-        lambda dark: histogram(
-            {row["model"]: histogram_of(one for one in kept if one.model == row["model"]) for row in rows},
-            names,
-            model_colours(list(names)),
-            "Similarity of the completion to the second half",
-            "cases",
-            mark=(FLAG, "flagged from here"),
-            dark=dark,
-        ),
-        "memorisation_histogram",
-        "How similar completions are to the original",
-        f"{said[variant]}; {data_set}; {min(numbers):,} to {max(numbers):,} cases a model. {_RECORDED}",
-    )
-    table = pd.DataFrame(
-        {
-            "Model": names[row["model"]],
-            "Cases": row["n"],
-            "Flagged": row["flagged"],
-            "Share": row.estimate,
-            "from": row.low,
-            "to": row.high,
-            "Median similarity": row["median"],
-            "Failed": row["failed"],
-        }
-        for row in rows
-    )
+    kept = [one for one in of_cases if not chosen or one.model in chosen]
+    selection = Selection(models=tuple(chosen) or None, case_sets=(data_set,))
+    result = section_result(SIMILARITIES, selection, {**SIMILARITIES.options, "variant": variant})
 
-    def choose_model(row: int) -> None:
-        st.session_state["memorisation_one"] = rows[row]["model"]
+    def histograms(rows: Sequence[Row], words: Mapping[str, str], dark: bool) -> go.Figure:
+        counts = {row["model"]: histogram_of(one for one in kept if one.model == row["model"]) for row in rows}
+        colours, mark = model_colours(list(names)), (FLAG, "flagged from here")
+        axis = "Similarity of the completion to the second half"
+        return histogram(counts, words, colours, axis, "cases", mark=mark, dark=dark)
 
-    draw_table(table, "memorisation_models_table", on_row=choose_model, download="")
-    st.caption(_RECORDED)
+    def choose_model(row: Row) -> None:
+        st.session_state["memorisation_one"] = row["model"]
+
+    draw_result(
+        replace(SIMILARITIES, caption=f"{ways[variant]}; {data_set}. {SIMILARITIES.caption}"),
+        result,
+        names,
+        name="memorisation_histogram",
+        charts={"histogram": histograms},
+        on_row=choose_model,
+    )
+    st.caption(SIMILARITIES.caption)
     st.subheader("Case by case", anchor=False)
-    model = choose("Model", [row["model"] for row in rows], "memorisation_one", names=names)
-    of_model = [one for one in kept if one.model == model]
-    _draw_accuracy(model, of_model)
-    _draw_cases(of_model)
+    model = choose("Model", [row["model"] for row in result.figures], "memorisation_one", names=names)
+    draw_section(
+        ACCURACY,
+        replace(selection, models=(model,)),
+        options={"variant": variant},
+        name="memorisation_accuracy",
+        empty="This model has answered none of these cases in a campaign, so there is no accuracy to compare.",
+    )
+    _draw_cases([one for one in kept if one.model == model])
     every = pd.DataFrame(
         {
             "model": one.model,
@@ -150,31 +132,6 @@ def _draw_form() -> None:
         return
     job = Completing(tuple(cases), model, variant, base_url=address)
     draw_start(job, "Ask for the second halves", "play_arrow", "memorisation_start")
-
-
-def _draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:
-    """Draw a model's accuracy with and without its flagged cases, of every condition of its campaigns."""
-    rows = with_and_without(found, [score for score in scores() if doctor_of(score.model) == model])
-    if not rows:
-        st.caption("This model has answered none of these cases in a campaign, so there is no accuracy to compare.")
-        return
-    several = len({row["model"] for row in rows}) > 1
-    draw_view_notes({row["model"]: model_name(row["model"]) for row in rows})
-    table = pd.DataFrame(
-        {
-            **({"Model": model_name(row["model"])} if several else {}),
-            "Format": FORMAT[row["format"]],
-            "Question": QUESTION_TYPE[row["question_type"]],
-            "Accuracy": row.estimate,
-            "Cases": row.n,
-            "Without flagged": row["without"],
-            "from": row["without_low"],
-            "to": row["without_high"],
-            "Cases left": row["n_without"],
-        }
-        for row in rows
-    )
-    draw_table(table, "memorisation_accuracy", download="")
 
 
 def _draw_cases(found: Sequence[StoredCompletion]) -> None:

@@ -14,10 +14,9 @@ from core.frameworks.consultation.measures.published import (
     HISTORY_DOCTORS,
     HISTORY_SETS,
     PUBLICATION,
-    own_histories,
     printed_histories,
 )
-from core.frameworks.consultation.measures.summary import read_doctors
+from core.frameworks.consultation.measures.summary import own_histories, read_doctors
 from core.measures.counterparts import DERMATOLOGY, PUBLICATIONS, Beside, beside, own_accuracies, printed_figures
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce

@@ -12,7 +12,10 @@ from core.figures.style import LEGEND, MARGIN, Axis, faded
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a series' curve with its interval; ``words`` are added to what hovering says."""
+    """One point of a series' curve with its interval; ``words`` are added to what hovering says.
+
+    ``data`` is what a click on it gives; empty, its series and where it lies along.
+    """
 
     series: str
     at: float
@@ -20,6 +23,7 @@ class Point:
     low: float | None = None
     high: float | None = None
     words: str = ""
+    data: tuple[str, ...] = ()
 
 
 def curves(
@@ -35,8 +39,6 @@ def curves(
     dark: bool = False,
 ) -> go.Figure:
     """Return a line for each series in the order of ``names``, with a band where there are intervals.
-
-    The custom data of a mark are what hovering says, its series, and where it lies along.
 
     ``steps``: what holds until it changes, with the ground below filled. The ``strong`` series stands out.
     """
@@ -71,7 +73,7 @@ def curves(
             fill="tozeroy" if steps else None,
             fillcolor=faded(colours[series]) if steps else None,
             marker={"size": 7, "symbol": "diamond"} if series == strong else {"size": 5},
-            customdata=[[_said(point, name, along, axis), series, point.at] for point in mine],
+            customdata=[[_said(point, name, along, axis), *(point.data or (series, point.at))] for point in mine],
             hovertemplate="%{customdata[0]}<extra></extra>",
         )
     figure.update_layout(

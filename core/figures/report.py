@@ -16,7 +16,7 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.figures.curves import Point, curves
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import FALL, GREY, MARGIN, PALETTE, RISE, Axis
-from core.measures.base import Note, Row, counts_in_words
+from core.measures.base import DIFFERENCES, Note, Row, counts_in_words
 from core.measures.comparison import verdict
 from core.stats.corrections import stars
 
@@ -91,11 +91,19 @@ def chart_of(
     inks = {value: (colours or {}).get(value, palette[value]) for value in series_names}
     if kind == "curve":
         points = [
-            Point(str(row.label.get(series, "")), float(row.label[place]), row.estimate, row.low, row.high, _rests(row))
-            for row in known
+            Point(
+                str(row.label.get(series, "")),
+                float(row.label[place]),
+                row.estimate,
+                row.low,
+                row.high,
+                _rests(row),
+                (str(number),),
+            )
+            for number, row in enumerate(rows)
             if row.estimate is not None
         ]
-        along = Axis(place.replace("_", " ").capitalize(), None, "~g", None, "~g")
+        along = Axis(word("", place).replace("_", " ").capitalize(), None, "~g", None, "g")
         return curves(points, series_names, inks, along, scale, dark=dark)
     shown = [word(place, value) for value in _values(known, place)]
     short = len(shown) <= _FEW and max(map(len, shown)) <= _SHORT and len(series_names) * len(shown) <= _MOST_BARS
@@ -228,7 +236,7 @@ def _mark(row: Row, number: int, place: str, series: str, between: Sequence[str]
 
 def _change(row: Row) -> str:
     """Return the colour of a difference: that of a rise or a fall beyond chance, grey if neither is clear."""
-    if row.columns.estimate != "difference" or row.comparison is None:
+    if row.columns.estimate not in DIFFERENCES or row.comparison is None:
         return ""
     word = verdict(row.comparison)
     return {"rose": RISE, "fell": FALL}.get(word, GREY)

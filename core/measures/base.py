@@ -111,13 +111,15 @@ class Columns(NamedTuple):
     """Under which names a row's numbers are printed; ``None`` where they are not, or stand among the label's."""
 
     estimate: str = "mean"
-    low: str = "ci_low"
-    high: str = "ci_high"
+    low: str | None = "ci_low"
+    high: str | None = "ci_high"
     n: str | None = "n_cases"
     excluded: str | None = None
 
 
 MEAN = Columns()
+DIFFERENCES = ("difference", "change")
+"""Names under which an estimate is itself a difference between two figures."""
 
 
 @dataclass(frozen=True)
@@ -201,18 +203,21 @@ class Row:
     def cells(self, *, plain: bool = False) -> dict[str, Any]:
         """Return the row as columns → values, in the order in which they are printed.
 
-        ``plain`` is for programs: reasons of exclusion are a mapping, not words, and the label's ``group`` is called so
+        ``plain`` is for programs: counts by reason are a mapping, not words, and the label's ``group`` is called so
         whatever it was split ``by``.
         """
         names = self.columns
         label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
-        found = {**label, names.estimate: self.estimate, names.low: self.low, names.high: self.high}
-        if names.n is not None:
-            found[names.n] = self.n
-        found |= self.more
+        numbers = ((names.estimate, self.estimate), (names.low, self.low), (names.high, self.high), (names.n, self.n))
+        found = {**label, **{name: number for name, number in numbers if name is not None}}
+        found |= self.more if plain else {name: _in_words(value) for name, value in self.more.items()}
         if names.excluded is not None:
             found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
         return found
+
+
+def _in_words(value: Any) -> Any:
+    return counts_in_words(value) if isinstance(value, Mapping) else value
 
 
 def bounded(name: str, value: float | None, interval: Interval, stem: str = "") -> dict[str, float | None]:
@@ -357,7 +362,8 @@ class Section:
     head of its column; ``caption`` is what else a figure rests on.
 
     ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
-    opens on a click. A module of measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
+    opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
+    measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
     """
 
     title: str
@@ -372,6 +378,7 @@ class Section:
     axis: str = ""
     caption: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     folded: bool = False
     help: str = ""

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Asked, Columns, Row, bounded, metric
+from core.measures.base import Asked, Columns, Row, Section, bounded, metric
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import column_intervals
@@ -319,13 +319,14 @@ class ProbedTalks(Rows):
 
 @dataclass(frozen=True)
 class Beliefs(Extract):
-    """What was believed in every probed conversation."""
+    """What was believed in every probed conversation of a selection."""
 
+    selection: Selection
     name = "beliefs"
 
     def rows(self, store: Store) -> ProbedTalks:
         """Read which conversations were probed."""
-        return ProbedTalks(store)
+        return ProbedTalks(store, self.selection)
 
 
 BeliefPart = Literal["models", "calibration", "reliability", "curves"]
@@ -352,3 +353,44 @@ def report(
     else:
         for row, bins in calibrations(found):
             yield from [row] if part == "calibration" else bins
+
+
+SECTIONS = (
+    Section(
+        "The right diagnosis in the course of the conversation",
+        report,
+        {"part": "curves"},
+        kind="course",
+        columns=("model", "quantity", "per_cent", "mean", "ci_low", "ci_high", "n_cases", "n_conversations"),
+        heads={"per_cent": "Per cent of replies", "n_cases": "Cases"},
+        folded=True,
+        page="failures",
+    ),
+    Section(
+        "Is it right as often as believed?",
+        report,
+        {"part": "reliability"},
+        kind="reliability",
+        heads={"probability": "Believed", "n_cases": "Cases", "n_probes": "Beliefs"},
+        caption="Larger marks stand for more beliefs.",
+        folded=True,
+        page="failures",
+    ),
+    Section(
+        "When the right diagnosis led",
+        report,
+        {"part": "models"},
+        kind="table",
+        heads={"n_cases": "Cases"},
+        page="failures",
+    ),
+    Section(
+        "Calibration of the leading diagnosis",
+        report,
+        {"part": "calibration"},
+        kind="table",
+        heads={"ece": "ECE", "ece_low": "ECE low", "ece_high": "ECE high", "n_cases": "Cases", "n_probes": "Beliefs"},
+        page="failures",
+    ),
+)
+COURSE, RELIABILITY, MEANS, CALIBRATION = SECTIONS

@@ -9,38 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
-from core.measures.base import Asked, Columns, Listed, Row, bounded, counts_in_words, metric
+from core.measures.base import Asked, Columns, Row, Section, bounded, metric
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
+from core.store.database import Store
 from core.store.queries.answers import conversation_endings, ending_outcomes
-from core.store.selection import McqRule
+from core.store.selection import McqRule, Selection
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
-
-
-def chosen_rows(
-    table: pd.DataFrame,
-    *,
-    case_sets: Sequence[str] = (),
-    models: Sequence[str] = (),
-    datasets: Sequence[str] = (),
-    specialties: Sequence[str] = (),
-) -> pd.DataFrame:
-    """Return the rows that fit; an empty list is no restriction."""
-    kept = np.ones(len(table), dtype=bool)
-    asked = (("case_set", case_sets), ("model", models), ("dataset", datasets), ("specialty", specialties))
-    for name, values in asked:
-        if values:
-            kept &= table[name].isin(list(values)).to_numpy()
-    return table[kept]
 
 
 def endings(table: pd.DataFrame) -> list[Row]:
@@ -78,20 +63,42 @@ def endings(table: pd.DataFrame) -> list[Row]:
     return found
 
 
-def turn_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return how many ``conversations`` of each model had so many doctor ``turns``, and which ``share`` (0 to 1) it is.
+def reason_rows(table: pd.DataFrame) -> list[Row]:
+    """Return for each model and reason the share (0 to 1) of its conversations that ended for it, if any did."""
+    return [
+        Row(
+            {"model": row["model"], "reason": reason, "conversations": count},
+            count / row["conversations"],
+            n=row["conversations"],
+            unit="conversations",
+            columns=Columns("share", None, None, "of"),
+        )
+        for row in endings(table)
+        for reason, count in row.more["reasons"].items()
+    ]
+
+
+def turn_rows(table: pd.DataFrame) -> list[Row]:
+    """Return how many ``conversations`` of each model had so many doctor ``turns``, and which share (0 to 1) it is.
 
     Without the numbers of turns that none has.
     """
-    found = []
-    for model, rows in table.groupby("model", observed=True):
-        talks = rows[rows["end_reason"].notna()]
-        turns, counts = np.unique(talks["doctor_turns"].dropna().to_numpy(dtype=np.int64), return_counts=True)
-        found += [
-            {"model": str(model), "turns": n, "conversations": count, "share": count / max(1, counts.sum())}
+    rows: list[Row] = []
+    for model, trials in table.groupby("model", observed=True):
+        conversations = trials[trials["end_reason"].notna()]
+        turns, counts = np.unique(conversations["doctor_turns"].dropna().to_numpy(dtype=np.int64), return_counts=True)
+        total = max(1, int(counts.sum()))
+        rows += [
+            Row(
+                {"model": str(model), "turns": n, "conversations": count},
+                count / total,
+                n=total,
+                unit="conversations",
+                columns=Columns("share", None, None, None),
+            )
             for n, count in zip(turns.tolist(), counts.tolist(), strict=True)
         ]
-    return found
+    return rows
 
 
 Floats = NDArray[np.float64]
@@ -338,23 +345,99 @@ def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]
     return compared.mean, compared.interval
 
 
+def read_outcomes(store: Store, selection: Selection) -> pd.DataFrame:
+    """Return how often each case was right in each arm, apart by how its conversations ended."""
+    with store.read() as cursor:
+        return ending_outcomes(cursor, selection)
+
+
+def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
+    """Return how each conversation ended."""
+    with store.read() as cursor:
+        return conversation_endings(cursor, selection)
+
+
 @metric(
     "endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.", page="accuracy"
 )
 def report(
     asked: Asked,
     part: Annotated[
-        Literal["endings", "turns", "rules"],
-        "Why conversations ended, how long they were, or accuracy under other rules of stopping and grading.",
+        Literal["endings", "reasons", "turns", "rules"],
+        "How many conversations ended without a diagnosis, why they ended, how long they were, or accuracy under other "
+        "rules of stopping and grading.",
     ] = "endings",
-) -> Iterator[Listed]:
+    rules: Annotated[str | None, "Only these rules, by name with commas, next to the standard one."] = None,
+) -> Iterator[Row]:
     """Report why conversations ended, how many without a diagnosis, and what other rules would make of them."""
-    with asked.store.read() as cursor:
-        table = (ending_outcomes if part == "rules" else conversation_endings)(cursor, asked.selection)
+    selection = replace(asked.selection, formats=None, question_types=None)
     if part == "rules":
-        yield from rescore(table, RULES)
-    elif part == "turns":
-        yield from turn_rows(table)
-    else:
-        for row in endings(table):
-            yield replace(row, more={**row.more, "reasons": counts_in_words(row["reasons"])})
+        formats, questions = asked.selection.formats or FORMATS, asked.selection.question_types or QUESTION_TYPES
+        yield from rescore(
+            asked.read(read_outcomes, selection), _named(rules), [(f, q) for f in formats for q in questions]
+        )
+        return
+    rows_of = {"endings": endings, "reasons": reason_rows, "turns": turn_rows}[part]
+    yield from rows_of(asked.read(read_endings, selection))
+
+
+def _named(names: str | None) -> list[Rule]:
+    if names is None:
+        return list(RULES)
+    rules = {rule.key: rule for rule in RULES}
+    wanted = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in wanted if name not in rules]:
+        raise UsageError(f"There is no rule {', '.join(unknown)}; there are {', '.join(rules)}.")
+    return [rules[name] for name in wanted]
+
+
+SECTIONS = (
+    Section(
+        "Why conversations stopped",
+        report,
+        {"part": "reasons"},
+        kind="reasons",
+        columns=("model", "reason", "conversations", "of", "share"),
+        folded=True,
+        page="accuracy",
+    ),
+    Section(
+        "Conversations without a final diagnosis",
+        report,
+        {"part": "endings"},
+        kind="table",
+        heads={
+            "without_diagnosis": "Without",
+            "without_diagnosis_share": "No final diagnosis",
+            "turns_mean": "Mean turns",
+            "turns_median": "Median",
+            "turns_most": "Most",
+            "n_cases": "Cases",
+        },
+        columns=(
+            "model", "conversations", "without_diagnosis", "without_diagnosis_share", "ci_low", "ci_high", "turns_mean",
+            "turns_median", "turns_most", "n_cases", "excluded",
+        ),
+        page="accuracy",
+    ),
+    Section("How long the doctor asked", report, {"part": "turns"}, kind="turns", folded=True, page="accuracy"),
+    Section(
+        "What if other rules had been used?",
+        report,
+        {"part": "rules"},
+        kind="what_if",
+        figure="arm",
+        axis="Accuracy",
+        heads={
+            "same_cases": "On the same cases", "same_cases_low": "Same, low", "same_cases_high": "Same, high",
+            "n_cases": "Cases",
+        },
+        columns=(
+            "model", "arm", "rule", "standard", "mean", "ci_low", "ci_high", "change", "same_cases", "same_cases_low",
+            "same_cases_high", "concerned", "changed", "n_answers", "n_excluded", "n_cases",
+        ),
+        caption="Dotted: the standard rule.",
+        page="accuracy",
+    ),
+)  # fmt: skip
+REASONS, WITHOUT_DIAGNOSIS, TURNS, WHAT_IF = SECTIONS

@@ -24,12 +24,20 @@ import pandas as pd
 from core import __version__, access
 from core.processes import read_by
 from core.store.database import Store
+from core.store.selection import Selection
 from core.work import Progress, Stop
 
 PART = 1_000
 """Conversations in a part, which is what a stop loses at most."""
 _KEPT = 12
 """Extracts beside a database; the oldest go first."""
+_NARROWED = {
+    "conditions": "model",
+    "question_types": "question_type",
+    "datasets": "dataset",
+    "specialties": "specialty",
+}
+"""Field of a selection → the column of an extract that it narrows."""
 
 
 class Rows(ABC):
@@ -92,12 +100,18 @@ class Extract(ABC):
         _rows.cache_clear()
         return done == planned
 
-    def read(self, columns: list[str] | None = None, **equal: Any) -> pd.DataFrame:
+    def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
         """Return what is kept, in the columns that are named, of the rows that are ``equal`` in others.
 
-        How much was left out stands in ``attrs["left_out"]``.
+        ``within`` narrows to the conditions, question types, sources and specialties of a selection. How much was left
+        out stands in ``attrs["left_out"]``.
         """
-        return pd.read_parquet(self.whole, columns=columns, filters=[(k, "==", v) for k, v in equal.items()] or None)
+        chosen = {column: getattr(within, name) for name, column in _NARROWED.items()} if within else {}
+        filters = [
+            *((column, "in", list(values)) for column, values in chosen.items() if values),
+            *((column, "==", value) for column, value in equal.items()),
+        ]
+        return pd.read_parquet(self.whole, columns=columns, filters=filters or None)
 
 
 @dataclass(frozen=True)

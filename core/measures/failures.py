@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
-from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
+from core.measures.base import Asked, Columns, Listed, NameOf, Note, Row, Section, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger.kept import LEDGER, Facts
@@ -62,7 +62,9 @@ class WrongAnswers(Rows):
             wrong = wrong_answers(cursor, chosen, mcq_rule)
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
             self._scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
-            for score in case_scores(cursor, Selection(formats=["vignette"]), mcq_rule):
+            # named as the answers' conditions are: on one data set names do not say which it is
+            vignettes = Selection(formats=["vignette"], case_sets=wanted.case_sets)
+            for score in case_scores(cursor, vignettes, mcq_rule):
                 self._scores.setdefault((score.case_key, score.question_type), []).append(score)
         self._store, self._facts = store, Facts(store, chosen, self._cases)
         lacking = [marked_only and answer.format in AFTER_TALK and self._facts.lacks(answer) for answer in wrong]
@@ -108,17 +110,15 @@ class WrongAnswers(Rows):
 
 @dataclass(frozen=True)
 class Causes(Extract):
-    """The causes of all wrong answers of some formats, in the columns of ``attribution_table`` and with the case's."""
+    """The causes of the wrong answers of a selection, in the columns of ``attribution_table`` and with the case's."""
 
-    formats: tuple[Format, ...]
-    rule: McqRule
+    selection: Selection
     judge: Judge | None
     name = "causes"
 
     def rows(self, store: Store) -> WrongAnswers:
         """Read the wrong answers, without those whose conversations are not marked."""
-        wanted = Selection(formats=self.formats)
-        return WrongAnswers(store, wanted, self.rule, marked_only=True, judge=self.judge)
+        return WrongAnswers(store, self.selection, self.selection.mcq_rule, marked_only=True, judge=self.judge)
 
 
 def attribution_table(found: Iterable[Attribution]) -> pd.DataFrame:
@@ -285,20 +285,42 @@ def report(
         lines = found[[*listed, "judged", "provisional"]].rename(columns={"case_key": "case"}).astype(object)
         yield from lines.where(lines.notna(), None).to_dict("records")  # type: ignore[misc]
     else:
-        yield from cause_shares(found, arms=part == "arms")
-    # who judged what patients withheld and invented, and what nobody judged
+        rows = cause_shares(found, arms=part == "arms")
+        yield from rows
+        asked.notes += left_out_notes(rows, 0, asked.name)
+    asked.notes += judged_notes(found, held.judge)
+
+
+def left_out_notes(rows: Iterable[Row], unmarked: int, name: NameOf = str) -> list[Note]:
+    """Return what is in no share of ``rows``: excluded answers by model, and answers that are not marked yet."""
+    excluded: dict[str, int] = {}
+    for row in rows:
+        excluded[row["model"]] = excluded.get(row["model"], 0) + row["excluded"]
+    listed = ", ".join(f"{name(model)} {n:,}" for model, n in excluded.items() if n)
+    words = (
+        "Excluded and not counted as wrong, because a provider failed or refused or the grader’s reply could not be "
+        f"read: {listed}."
+        if listed
+        else ""
+    )
+    words += f" Left out, not marked yet: {unmarked:,} answers on all cases." if unmarked else ""
+    return [Note("excluded", words.strip())] if words else []
+
+
+def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
+    """Return who judged what patients withheld and invented, and what nobody judged; none if that is no matter."""
     counted = found[found["counted"]]
     open_, provisional = int((counted["cause"] == "not_judged").sum()), int(counted["provisional"].sum())
-    if held.judge is None and not open_ + provisional:
-        return
-    by = f"{held.judge.model} (prompts {held.judge.prompt_hash})" if held.judge else "nobody"
+    if judge is None and not open_ + provisional:
+        return []
+    by = f"{judge.model} (prompts {judge.prompt_hash})" if judge else "nobody"
     words = f"Withheld and invented: judged by {by} for {counted['judged'].sum():,} wrong answers."
     if open_ + provisional:
         words += (
             f" Not judged: {open_:,} answers of that cause, and {provisional:,} put down to the "
             "doctor that may still be the patient's. A model judges them: `python -m core job facts --model M`."
         )
-    asked.note(words)
+    return [Note("metric", words)]
 
 
 def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
@@ -320,3 +342,36 @@ def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
                 f"{fault}_kappa": row.kappa if row else None,
             }
         yield {**one.judge._asdict(), "judged": one.judged, "failed": one.failed, **beside}
+
+
+SECTIONS = (
+    Section(
+        "What the wrong answers of each model are put down to",
+        report,
+        {"part": "causes"},
+        kind="causes",
+        columns=("model", "cause", "n", "wrong", "share", "ci_low", "ci_high", "provisional", "excluded"),
+        heads={"n": "Answers", "wrong": "Wrong in all", "share": "Share"},
+        folded=True,
+        page="failures",
+    ),
+    Section(
+        "Accuracy with and without what the patient spoiled",
+        report,
+        {"part": "patient"},
+        kind="effects",
+        heads={
+            "without_patient": "Without",
+            "same_cases": "Change on the same cases",
+            "same_cases_low": "Change, low",
+            "same_cases_high": "Change, high",
+            "n_cases": "Cases",
+        },
+        caption="Full dots: all counted answers. Open dots: without the wrong answers that are put down to the "
+        "patient, by a model’s judgement or because it named the diagnosis. Right answers stay in whatever the "
+        "patient did.",
+        folded=True,
+        page="failures",
+    ),
+)
+CAUSES_SECTION, EFFECTS_SECTION = SECTIONS

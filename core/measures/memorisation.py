@@ -22,7 +22,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
+from core.measures.base import Asked, Columns, Listed, Row, Section, bounded, metric
 from core.measures.paired import by_arm
 from core.prompts import PromptPack, load_pack
 from core.stats.intervals import wilson
@@ -178,11 +178,13 @@ def report(
         Literal["models", "cases", "accuracy"],
         "One row a model, its cases, or its accuracy with and without flagged cases.",
     ] = "models",
+    variant: Annotated[str | None, f"Only completions asked for in this way: {', '.join(VARIANTS)}."] = None,
 ) -> Iterator[Listed]:
     """Report similarities to the original, flagged cases, and accuracy with and without them (MELD)."""
     selection = asked.selection
     with asked.store.read() as cursor:
-        found = completions(cursor, selection.models, selection.case_sets)
+        stored = completions(cursor, selection.models, selection.case_sets)
+        found = [one for one in stored if variant is None or variant_of(one.prompt_hash) == variant]
         if not found:
             raise AnamnesisError(
                 "No completion is stored: run `python -m core job completions --model M --cases DATASET` first."
@@ -204,3 +206,30 @@ def report(
     else:
         for (model, _, _), group in groupby(found, attrgetter("model", "prompt_hash", "data_set")):
             yield from with_and_without(list(group), scores[model])
+
+
+SECTIONS = (
+    Section(
+        "How similar completions are to the original",
+        report,
+        {"part": "models"},
+        kind="histogram",
+        columns=("model", "n", "flagged", "share", "low", "high", "median", "failed"),
+        heads={"n": "Cases", "low": "From", "high": "To", "median": "Median similarity"},
+        caption="Share: of the cases that were completed, with Wilson’s 95 % interval. Failed calls are in no figure.",
+        page="memorisation",
+    ),
+    Section(
+        "Accuracy with and without flagged cases",
+        report,
+        {"part": "accuracy"},
+        kind="table",
+        columns=(
+            "model", "format", "question_type", "accuracy", "low", "high", "n", "without", "without_low",
+            "without_high", "n_without",
+        ),
+        heads={"n": "Cases", "without": "Without flagged", "n_without": "Cases left"},
+        page="memorisation",
+    ),
+)  # fmt: skip
+SIMILARITIES, ACCURACY = SECTIONS

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -13,216 +12,139 @@ from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
-from core.measures.base import Row
-from core.measures.endings import END_REASONS, RULES, STANDARD, Arm, Rule, chosen_rows, endings, rescore, turn_rows
-from core.store.queries.answers import conversation_endings, ending_outcomes
+from core.measures.base import Result, Row
+from core.measures.endings import END_REASONS, REASONS, RULES, STANDARD, TURNS, WHAT_IF, WITHOUT_DIAGNOSIS, Arm
 from core.store.selection import Selection
-from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.controls import choose_several
-from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.figures import draw_what_stands_behind
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.navigation import lead_to
-from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import say_how_to_begin
+from pages.kit.section import draw_result, section_result
 from pages.kit.stored import conditions, runs_behind
-from pages.kit.tables import draw_as_table, draw_table, percents
-from pages.kit.view import Offer, View, ask_view, in_order
+from pages.kit.view import ask_selection, in_words, names_on, offered
 
 _ARMS_AT_FIRST: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
 _RULES_AT_FIRST = ("no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong")
 _RULE = {rule.key: rule for rule in (STANDARD, *RULES)}
+_NOTHING = "No conversation fits these filters: remove one."
 
 
 def draw_endings() -> None:
     """Draw the page, or what to do where nothing is stored."""
-    table = ask(conversation_endings)
-    if not table["end_reason"].notna().any():
+    offers = offered()
+    if not offers:
         say_how_to_begin("No conversation is stored yet.", icon="forum")
         return
-    offers = {}
-    for name in table["case_set"].value_counts().index:
-        held = table[table["case_set"] == name]
-        known = [one.name for one in conditions() if one.newest.data_set == name]
-        models = tuple(dict.fromkeys([*known, *held["model"].unique()]))
-        sets, specialties = (held[part].dropna().unique() for part in ("dataset", "specialty"))
-        offers[name] = Offer(models, datasets=tuple(sorted(sets)), specialties=in_order(specialties))
-    view = ask_view(offers, "models", "datasets", "specialties")
-    found, turns = _ended(view)
-    rows = [row for row in found if row["conversations"]]
-    if not rows:
-        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
-        return
-    notes = notes_on(basis(Selection()), {row["model"]: view.names[row["model"]] for row in rows})
-    draw_notes(notes, "accuracy")
-    _draw_reasons(rows, view)
-    st.subheader("How long the doctor asked", anchor=False)
-    draw_figure(
-        lambda dark: turns_chart(turns, rows, view.names, dark=dark),
-        "endings_turns",
-        "Doctor’s turns",
-        _rests_on(rows, view),
-    )
-    shares = pd.DataFrame(
-        [
-            {
-                "Model": view.names[r["model"]],
-                "Doctor’s turns": r["turns"],
-                "Conversations": r["conversations"],
-                "Share": r["share"],
-            }
-            for r in turns
-        ]
-    )
-    draw_as_table(shares, "doctor_turns", percents("Share"))
-    _draw_what_if(view)
+    selection = ask_selection(offers, "models", "datasets", "specialties")
+    (case_set,) = selection.case_sets or (None,)
 
-
-@cached_query(entries=64)
-def _ended(view: View) -> tuple[list[Row], list[dict[str, Any]]]:
-    rows = _viewed(ask(conversation_endings), view)
-    return endings(rows), turn_rows(rows)
-
-
-@cached_query(entries=256)
-def _rescored(view: View, arm: Arm) -> list[Row]:
-    return rescore(_viewed(ask(ending_outcomes), view), RULES, [arm])
-
-
-def _viewed(table: pd.DataFrame, view: View) -> pd.DataFrame:
-    sets, models, specialties = (view.case_set,), view.models, view.specialties
-    return chosen_rows(table, case_sets=sets, models=models, datasets=view.datasets, specialties=specialties)
-
-
-def _rests_on(rows: Sequence[Row], view: View) -> str:
-    parts = [dataset_name(view.case_set), *map(dataset_name, view.datasets), *view.specialties]
-    n = ", ".join(f"{view.names[row['model']]} {row['conversations']:,}" for row in rows)
-    return f"{', '.join(parts)}. Conversations: {n}."
-
-
-def _draw_reasons(rows: Sequence[Row], view: View) -> None:
-    """Draw why conversations stopped, with the numbers, and what else differs between the models."""
-    st.subheader("Why conversations stopped", anchor=False)
-
-    def read(model: str, *reasons: EndReason) -> None:
-        """Lead to the conversations of a model, that ended for some reason."""
-        runs = in_transcripts(runs_behind(conditions(), model))
+    def read(row: Row) -> None:
+        """Lead to the conversations of a model, those that ended for the row's reason if it has one."""
         lead_to(
             "transcripts",
-            **runs,
-            transcripts_ends=[END_SHORT[reason] for reason in reasons],
-            transcripts_specialties=view.specialties,
-            transcripts_datasets=[dataset_name(name) for name in view.datasets],
+            **in_transcripts(runs_behind(conditions(case_set), row["model"])),
+            transcripts_ends=[END_SHORT[row.label["reason"]]] if "reason" in row.label else [],
+            transcripts_specialties=selection.specialties or (),
+            transcripts_datasets=[dataset_name(name) for name in selection.datasets or ()],
         )
 
-    draw_figure(
-        lambda dark: reasons_chart(rows, view.names, dark=dark),
-        "endings_reasons",
-        "Why conversations ended, by model",
-        _rests_on(rows, view),
-        on_point=lambda point: read(*point[1:]),
+    st.subheader(REASONS.title, anchor=False)
+    about = f"{in_words(selection)}."
+    reasons = section_result(REASONS, selection)
+    if not reasons.rows:
+        st.info(_NOTHING, icon=":material/filter_alt_off:")
+        return
+    names: dict[str, str] = {**names_on(selection), **dict(END_SHORT.items())}
+    draw_result(
+        replace(REASONS, caption=about),
+        reasons,
+        names,
+        name="endings_reasons",
+        charts={"reasons": reasons_chart},
+        on_row=read,
         titled=False,
     )
     st.caption("Click a part of a bar, or a row, to read its conversations.")
-    held = [reason for reason in END_REASONS if any(row["reasons"].get(reason) for row in rows)]
-    table = pd.DataFrame(
-        [
-            {
-                "Model": view.names[row["model"]],
-                "Conversations": row["conversations"],
-                **{END_SHORT[r]: row["reasons"].get(r, 0) / max(1, row["conversations"]) for r in held},
-                "No final diagnosis": row.estimate,
-                "Low": row.low,
-                "High": row.high,
-                "Mean turns": round(row["turns_mean"], 2),
-                "Median": row["turns_median"],
-                "Most": row["turns_most"],
-                "Cases": row.n,
-                "No conversation": row.excluded["no conversation"],
-            }
-            for row in rows
-        ]
+    draw_result(
+        WITHOUT_DIAGNOSIS,
+        replace(section_result(WITHOUT_DIAGNOSIS, selection), notes=()),
+        names,
+        name="endings",
+        on_row=read,
     )
-    number = st.column_config.NumberColumn
-    interval = number(format="percent", help="95 % interval of that share, cases resampled.")
-    columns = {
-        **percents(*(END_SHORT[reason] for reason in held)),
-        "Model": st.column_config.TextColumn(pinned=True),
-        "No final diagnosis": number(
-            format="percent", help="Conversations whose last message does not hold the words “final diagnosis”."
-        ),
-        "Low": interval,
-        "High": interval,
-        "Mean turns": number(help="The doctor’s messages after the greeting."),
-        "No conversation": number(help="Trials that held none; they are in no other number."),
-    }
-    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row]["model"]))
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "
-        "or the record of a release stops after a question, before the cap."
+        "or the record of a release stops after a question, before the cap. Turns: the doctor’s messages after the "
+        "greeting. No conversation: trials that held none; they are in no other number."
     )
-    shown = {row["model"]: view.names[row["model"]] for row in rows}
-    draw_what_differs(shown, conditions(), "these models")
-    draw_conditions(shown, conditions())
+    draw_what_stands_behind({row["model"] for row in reasons.figures}, selection, "these models")
+    st.subheader(TURNS.title, anchor=False)
+    turns = replace(section_result(TURNS, selection), notes=())
+    draw_result(
+        replace(TURNS, caption=about), turns, names, name="endings_turns", charts={"turns": turns_chart}, titled=False
+    )
+    _draw_what_if(selection)
 
 
-def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
+def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return a bar for each model, made of the shares of why its conversations ended."""
-    labels = [f"{names[row['model']]}<br>n = {row['conversations']:,}" for row in rows]
-    segments = [
-        Segment(
-            END_SHORT[reason],
-            *REASON_COLOUR[reason],
-            [row["reasons"].get(reason, 0) / max(1, row["conversations"]) for row in rows],
-            [row["reasons"].get(reason, 0) for row in rows],
-            [(row["model"], reason) for row in rows],
+    place = {(row["model"], row["reason"]): number for number, row in enumerate(rows)}
+    totals = {row["model"]: row.n for row in rows}
+    models = [model for model in names if model in totals]
+
+    def segment(reason: EndReason) -> Segment:
+        numbers = [place.get((model, reason)) for model in models]
+        shares = [0.0 if number is None else rows[number].estimate or 0.0 for number in numbers]
+        counts = [0 if number is None else rows[number]["conversations"] for number in numbers]
+        return Segment(
+            END_SHORT[reason], *REASON_COLOUR[reason], shares, counts, [(str(number),) for number in numbers]
         )
-        for reason in END_REASONS
-    ]
+
+    labels = [f"{names[model]}<br>n = {totals[model]:,}" for model in models]
+    segments = [segment(reason) for reason in END_REASONS]
     return stacked(labels, segments, "Share of conversations", "conversations", percent=True, dark=dark)
 
 
-def turns_chart(
-    rows: Sequence[Mapping[str, Any]], models: Sequence[Row], names: Mapping[str, str], *, dark: bool = False
-) -> go.Figure:
+def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return a curve for each model: which share of its conversations had so many doctor turns."""
-    most = max((row["turns"] for row in rows), default=0)
-    held = {(row["model"], row["turns"]): row for row in rows}
-    points = [
-        Point(
-            model,
-            n,
-            one["share"] if (one := held.get((model, n))) else 0.0,
-            words=f"{one['conversations'] if one else 0:,} conversations",
-        )
-        for model in dict.fromkeys(row["model"] for row in rows)
-        for n in range(most + 1)
-    ]
-    means = {row["model"]: row["turns_mean"] for row in models}
-    shown = {model: f"{name}, mean {means[model]:.1f}" for model, name in names.items() if model in means}
-    colours = model_colours(names)
+    most = max(row["turns"] for row in rows)
+    by_place = {(row["model"], row["turns"]): row for row in rows}
+    models = [model for model in names if any(row["model"] == model for row in rows)]
+    points = []
+    for model in models:
+        for n in range(most + 1):
+            row = by_place.get((model, n))
+            share, count = (row.estimate or 0.0, row["conversations"]) if row else (0.0, 0)
+            points.append(Point(model, n, share, words=f"{count:,} conversations"))
+    means = {
+        model: sum(row["turns"] * (row.estimate or 0.0) for row in rows if row["model"] == model) for model in models
+    }
+    shown = {model: f"{names[model]}, mean {mean:.1f}" for model, mean in means.items()}
     along = Axis("Doctor’s messages after the greeting", (-0.02 * most, 1.02 * most or 1), "~g", None, ".0f")
-    return curves(
-        points, shown, colours, along, Axis("Share of conversations", None, ".0%", None, ".1%"), height=340, dark=dark
-    )
+    axis = Axis("Share of conversations", None, ".0%", None, ".1%")
+    return curves(points, shown, model_colours(list(names)), along, axis, height=340, dark=dark)
 
 
-def _draw_what_if(view: View) -> None:
+def _draw_what_if(selection: Selection) -> None:
     """Ask for rules and arms, and draw what accuracy would be."""
-    st.subheader("What if other rules had been used?", anchor=False)
+    st.subheader(WHAT_IF.title, anchor=False)
     st.caption(
         "Accuracy re-scored from the stored answers; no model is asked again. However a conversation ended, the doctor "
         "was asked for its diagnosis afterwards, and by the standard rule that answer counts. Under another rule of "
         "stopping some conversations would have gone on: this shows what the rule of scoring does, not that."
     )
-    outcomes = ask(ending_outcomes)
-    outcomes = outcomes[outcomes["case_set"] == view.case_set]
-    kinds = outcomes[["format", "question_type"]].drop_duplicates().astype(str)
-    stored = set(kinds.itertuples(index=False, name=None))
-    held: list[Arm] = [(f, q) for f in FORMATS for q in QUESTION_TYPES if (f, q) in stored]
-    if not held:
+    (case_set,) = selection.case_sets or ("",)
+    offer = offered()[case_set]
+    by_arm = {
+        of: rows
+        for of in ((f, q) for f in FORMATS for q in QUESTION_TYPES if f in offer.formats and q in offer.questions)
+        if (rows := _rescored(selection, of))
+    }
+    if not by_arm:
         st.info("No answer to these conversations is stored yet.")
         return
     chosen = choose_several(
@@ -235,7 +157,7 @@ def _draw_what_if(view: View) -> None:
     )
     arms = choose_several(
         "Arms",
-        held,
+        list(by_arm),
         "endings_arms",
         names=lambda one: arm(*one),
         default=_ARMS_AT_FIRST,
@@ -248,65 +170,41 @@ def _draw_what_if(view: View) -> None:
     rules = [STANDARD, *(_RULE[key] for key in chosen)]
     st.markdown("\n".join(f"- **{rule.label}.** {rule.words}" for rule in rules))
     keys = {rule.key for rule in rules}
-    rows = [row for one in arms for row in _rescored(view, one) if row["rule"] in keys]
-    top = min(1.02, math.ceil(10 * max((row["ci_high"] for row in rows if row.estimate is not None), default=1)) / 10)
-    columns = st.columns(2)
-    for number, one in enumerate(arms):
-        shown = [row for row in rows if (row["format"], row["question_type"]) == one]
-
-        def make(dark: bool, shown: Sequence[Row] = tuple(shown)) -> go.Figure:
-            return what_if_chart(shown, rules, view.names, model_colours(view.names), top=top, dark=dark)
-
-        n = max((row["n_cases"] for row in shown), default=0)
-        rests = f"{dataset_name(view.case_set)}, up to {n:,} cases a model; 95 % intervals, cases resampled. Dotted: "
-        with columns[number % 2]:
-            draw_figure(make, f"endings_what_if_{one[0]}_{one[1]}", arm(*one), f"{rests}the standard rule.")
-    standard = {(r["model"], r["format"], r["question_type"]): r.estimate for r in rows if r["rule"] == STANDARD.key}
-    table = pd.DataFrame(
-        [
-            {
-                "Model": view.names[r["model"]],
-                "Arm": arm(r["format"], r["question_type"]),
-                "Rule": _RULE[r["rule"]].label,
-                "Standard": (before := standard[r["model"], r["format"], r["question_type"]]),
-                "Accuracy": r.estimate,
-                "Low": r.low,
-                "High": r.high,
-                "Change": None if r.estimate is None or before is None else r.estimate - before,
-                "On the same cases": r["same_cases"],
-                "Same, low": r["same_cases_low"],
-                "Same, high": r["same_cases_high"],
-                "Concerned": r["concerned"],
-                "Changed": r["changed"],
-                "Answers": r["n_answers"],
-                "Excluded": r["n_excluded"],
-                "Cases": r.n,
-            }
-            for r in rows
-            if r["rule"] != STANDARD.key
-        ]
-    ).round(4)
-    if table.empty:
+    rows = [_next_to_standard(row, by_arm[of]) for of in arms for row in by_arm[of] if row["rule"] in keys]
+    if all(row["rule"] == STANDARD.key for row in rows):
         st.caption("None of these rules can change anything in these arms.")
         return
-    draw_table(table, "what_if", _WHAT_IF_HELP)
+    names = {**names_on(selection), **{rule.key: rule.label for rule in rules}}
+    section = replace(WHAT_IF, caption=f"{in_words(selection)}. {WHAT_IF.caption}")
+    draw_result(
+        section, Result(WHAT_IF.title, tuple(rows)), names, name="endings_what_if", charts={"what_if": what_if_chart}
+    )
+    st.caption(
+        "Change: accuracy minus the standard rule’s. On the same cases: the change on those that both rules keep, for "
+        "leaving conversations out also leaves out cases. Concerned: answers that fall under the rule. Changed: those "
+        "that count otherwise. Excluded: answers that do not count, by the rule or because invalid."
+    )
 
 
-def what_if_chart(
-    rows: Sequence[Row],
-    rules: Sequence[Rule],
-    names: Mapping[str, str],
-    colours: Mapping[str, str],
-    *,
-    top: float = 1.0,
-    dark: bool = False,
-) -> go.Figure:
+def _rescored(selection: Selection, of: Arm) -> list[Row]:
+    """Return the accuracies of one arm under all rules."""
+    return section_result(WHAT_IF, replace(selection, formats=of[:1], question_types=of[1:])).figures
+
+
+def _next_to_standard(row: Row, rows: Sequence[Row]) -> Row:
+    """Return a row with its arm in words, and the model's accuracy by the standard rule next to it."""
+    before = next(one.estimate for one in rows if (one["model"], one["rule"]) == (row["model"], STANDARD.key))
+    change = None if row.estimate is None or before is None else row.estimate - before
+    label = {"model": row["model"], "arm": arm(row["format"], row["question_type"]), "rule": row["rule"]}
+    return replace(row, label=label, more={**row.more, "standard": before, "change": change})
+
+
+def what_if_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return the accuracies of one arm: a row for each rule, a dot with its interval for each model.
 
-    A dotted line marks what a model has under the standard rule. ``top`` is where the axis ends.
+    A dotted line marks what a model has under the standard rule.
     """
-    shown = [rule for rule in rules if any(row["rule"] == rule.key for row in rows)]
-    standard = {row["model"]: row.estimate for row in rows if row["rule"] == STANDARD.key}
+    colours = model_colours(list(names))
     marks = [
         Mark(
             row["rule"],
@@ -314,32 +212,19 @@ def what_if_chart(
             row.low,
             row.high,
             row["model"],
-            words=f"{row.estimate - (standard[row['model']] or 0.0):+.3f} to the standard rule<br>{row.n:,} cases, "
+            words=f"{row['change']:+.3f} to the standard rule<br>{row.n:,} cases, "
             f"{row['n_answers']:,} answers; the rule concerns {row['concerned']:,}",
         )
         for row in rows
-        if row.estimate is not None
+        if row.estimate is not None and row["change"] is not None
     ]
-    labels = {rule.key: rule.label.replace(": ", ":<br>") for rule in shown}
+    models = {model: words for model, words in names.items() if any(mark.series == model for mark in marks)}
+    labels = {row["rule"]: names[row["rule"]].replace(": ", ":<br>") for row in rows}
+    top = min(1.02, math.ceil(10 * max((mark.high or 0.0 for mark in marks), default=1)) / 10)
     axis = Axis("Accuracy", (0, top), ".1f", 0.1 if top < 0.7 else 0.2)
-    figure = dots(marks, names, colours, axis, places=labels, legend=True, dark=dark)
+    figure = dots(marks, models, colours, axis, places=labels, legend=True, dark=dark)
     for mark in marks:
         if mark.place == STANDARD.key:
             line = {"color": colours[mark.series], "width": 1, "dash": "dot"}
             figure.add_vline(mark.estimate, line=line, opacity=0.6)
     return figure
-
-
-_WHAT_IF_HELP = {
-    "Change": st.column_config.NumberColumn(format="%+.3f", help="Accuracy minus the standard rule’s."),
-    "On the same cases": st.column_config.NumberColumn(
-        format="%+.3f",
-        help="The change on the cases that both rules keep: leaving conversations out also leaves out cases.",
-    ),
-    "Same, low": st.column_config.NumberColumn(format="%+.3f", help="95 % interval, cases resampled in pairs."),
-    "Same, high": st.column_config.NumberColumn(format="%+.3f", help="95 % interval, cases resampled in pairs."),
-    "Concerned": st.column_config.NumberColumn(help="Answers that fall under the rule."),
-    "Changed": st.column_config.NumberColumn(help="Answers that count otherwise than by the standard rule."),
-    "Answers": st.column_config.NumberColumn(help="Answers that count."),
-    "Excluded": st.column_config.NumberColumn(help="Answers that do not count, by the rule or because invalid."),
-}

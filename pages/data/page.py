@@ -14,6 +14,7 @@ from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
 from core.figures.shares import Segment, stacked
 from core.figures.style import RISE
+from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.base import publisher
 from core.store.database import Store
 from core.store.queries.profiles import delete_profiles
@@ -21,7 +22,7 @@ from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.release import draw_release
 from pages.data.sets import Overview, lines, overviews, saved_profiles
-from pages.data.suitability import PAPER, draw_suitability, published_table
+from pages.data.suitability import draw_suitability, published_table
 from pages.kit.cases import forget
 from pages.kit.figures import draw_figure
 from pages.kit.look import counted, maker_words, plain

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -13,17 +13,19 @@ from core.case import Case
 from core.datasets.published import rows
 from core.figures.shares import Segment, stacked
 from core.figures.style import INK
+from core.frameworks.automedic.measures.published import PAPER
+from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
 from core.frameworks.base import publisher
 from core.frameworks.casting import is_model
 from core.jobs.profiling import Profiling
-from core.text.profiles import STATES, Coverage, Reason, State
+from core.measures.base import Result, Row, Section
+from core.text.profiles import STATES, State
 from pages.data.sets import Line, coverage_of
-from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, maker_words, plain, reason_words
 from pages.kit.names import dataset_name
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
-from pages.kit.tables import draw_as_table, percents
+from pages.kit.section import Chart, draw_result
 
 _COLOUR: dict[State, dict[bool, str]] = {
     "present": {False: "#0072B2", True: "#56B4E9"},
@@ -34,32 +36,28 @@ _COLOUR: dict[State, dict[bool, str]] = {
 _BAR = 26
 
 
-def reasons_chart(reasons: Mapping[Reason, int], n: int, *, dark: bool = False) -> go.Figure:
-    """Return a bar for each reason, the most frequent on top, as a share of all ``n`` cases that were looked at."""
-    order = sorted(reasons, key=lambda reason: -reasons[reason])
-    counts = [reasons[reason] for reason in order]
-    segment = Segment("Not suitable", "#D55E00", "white", [count / n for count in counts], counts)
-    labels = [reason_words(reason) for reason in order]
-    title = "Share of the cases that were looked at"
-    return stacked(labels, [segment], title, "cases", whole=False, row=_BAR, dark=dark).update_layout(showlegend=False)
+def reasons_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return a bar for each reason, as a share of all cases that were looked at."""
+    shares, counts = [row.estimate or 0.0 for row in rows], [row["cases"] for row in rows]
+    segment = Segment("Not suitable", "#D55E00", "white", shares, counts)
+    labels = [names[row.label["reason"]] for row in rows]
+    figure = stacked(labels, [segment], REASONS.axis, "cases", whole=False, row=_BAR, dark=dark)
+    return figure.update_layout(showlegend=False)
 
 
-def coverage_chart(coverage: Coverage, *, dark: bool = False) -> go.Figure:
+def fields_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return a stacked bar for each field of a profile: the shares of suitable cases by the field's state."""
-    segments = [
-        Segment(
-            STATE[state],
-            _COLOUR[state][dark],
-            INK[dark if state == "absent" else False],
-            [shares.share(state) for shares in coverage.fields],
-            [getattr(shares, state) for shares in coverage.fields],
-        )
-        for state in STATES
-    ]
-    labels = [FIELD[shares.field] for shares in coverage.fields]
-    return stacked(labels, segments, "Share of the suitable cases", "cases", row=_BAR, percent=True, dark=dark)
+    segments = []
+    for state in STATES:
+        shares = [row[state] or 0.0 for row in rows]
+        counts = [round(share * (row.n or 0)) for share, row in zip(shares, rows, strict=True)]
+        ink = INK[dark if state == "absent" else False]
+        segments.append(Segment(STATE[state], _COLOUR[state][dark], ink, shares, counts))
+    labels = [names[row.label["field"]] for row in rows]
+    return stacked(labels, segments, FIELDS.axis, "cases", row=_BAR, percent=True, dark=dark)
 
 
+CHARTS: dict[str, Chart] = {"reasons": reasons_chart, "fields": fields_chart}
 BY_RULE = "reference/profiler"
 """Stands among the makers for the rules."""
 
@@ -125,57 +123,26 @@ def draw_suitability(name: str, held: Sequence[Line]) -> None:
     rests = f"{dataset_name(name)}, n = {counts.n:,} cases that were looked at; profiles by {', '.join(makers)}."
     left, right = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
     if left is not None:
+        rows = [
+            replace(row, more={**row.more, "meaning": REASON_HELP[row.label["reason"]]})
+            for row in reason_rows(name, counts)
+        ]
         with left:
-            title = "Why cases are not suitable"
-            draw_figure(
-                lambda dark: reasons_chart(counts.reasons, counts.n, dark=dark), f"{name}-reasons", title, rests
-            )
-            draw_as_table(reasons_table(counts), f"{name}-suitability-reasons", _SHARE)
+            _draw(REASONS, rows, {reason: reason_words(reason) for reason in counts.reasons}, name, rests)
     with right:
         if not counts.suitable:
             st.caption("No case is suitable, so there are no profiles.")
             return
-        title = "What the profiles say"
-        draw_figure(lambda dark: coverage_chart(counts, dark=dark), f"{name}-fields", title, rests)
-        draw_as_table(fields_table(counts), f"{name}-suitability-fields", _SHARE)
+        _draw(
+            FIELDS, list(field_rows(name, counts)), {str(field): words for field, words in FIELD.items()}, name, rests
+        )
 
 
-_SHARE = percents("Share", "Present", "Imputed", "Absent")
+def _draw(section: Section, rows: Sequence[Row], words: Mapping[str, str], name: str, rests: str) -> None:
+    key = f"{name}-{section.kind}"
+    draw_result(replace(section, caption=rests), Result(section.title, tuple(rows)), words, name=key, charts=CHARTS)
 
 
-def reasons_table(counts: Coverage) -> pd.DataFrame:
-    """Return a row for each reason, the most frequent first."""
-    order = sorted(counts.reasons, key=lambda reason: -counts.reasons[reason])
-    return pd.DataFrame(
-        [
-            {
-                "Reason": reason_words(reason),
-                "Cases": counts.reasons[reason],
-                "Share": counts.reasons[reason] / counts.n,
-                "Meaning": REASON_HELP[reason],
-            }
-            for reason in order
-        ]
-    )
-
-
-def fields_table(counts: Coverage) -> pd.DataFrame:
-    """Return a row for each field of a profile."""
-    return pd.DataFrame(
-        [
-            {
-                "Field": FIELD[shares.field],
-                "Present": shares.share("present"),
-                "Imputed": shares.share("imputed"),
-                "Absent": shares.share("absent"),
-                "Suitable cases": shares.n,
-            }
-            for shares in counts.fields
-        ]
-    )
-
-
-PAPER = "Oh, Park, Kim, arXiv 2512.10195"
 _METRIC = {
     "appropriate_pct": "Suitable",
     "n_appropriate": "Suitable items",

@@ -1,32 +1,35 @@
 """The causes of wrong answers: shares by model, the way to the answers, and accuracy without the patient's."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.events import QUESTION_TYPES, Started
+from core.events import Started
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
 from core.measures.attribution import AFTER_TALK, Cause
-from core.measures.base import Row
-from core.measures.failures import Causes
+from core.measures.base import Result, Row
+from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
 from core.store.queries.fact_judgements import Judge
+from core.store.selection import Selection
 from core.work import Work
-from pages.failures.data import Found, answers_behind, attributing, causes, talks
+from pages.failures.data import GROUPS, answers_behind, attributing, causes, count_unmarked
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, measured_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
 from pages.kit.cases import behind, draw_ways_on, forget, open_behind
-from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_figure
+from pages.kit.controls import choose
+from pages.kit.figures import draw_what_stands_behind
 from pages.kit.jobs import draw_work
-from pages.kit.look import QUESTION_TYPE, RULE, VERDICT, arm, in_callback, plain
+from pages.kit.look import VERDICT, arm, in_callback, plain
 from pages.kit.names import model_colours
-from pages.kit.stored import events_of, scores, stored_case
-from pages.kit.tables import draw_as_table, draw_table, percents
-from pages.kit.view import RULES, View
+from pages.kit.section import draw_result
+from pages.kit.stored import events_of, stored_case
+from pages.kit.tables import draw_table
+from pages.kit.view import in_words, names_on, narrow, offered, row_of_controls
 
 ORDER: tuple[Cause, ...] = (
     "doctor_never_asked",
@@ -77,7 +80,7 @@ first.
 
 
 def draw_extract(
-    work: Work[pd.DataFrame | None],
+    work: Work[bool | None],
     key: str,
     doing: str,
     starting: str,
@@ -85,21 +88,21 @@ def draw_extract(
     label: str,
     begin: Callable[..., object],
     *args: object,
-) -> pd.DataFrame | None:
-    """Return what was worked out in a process; until then draw how far it is, or the way to begin it ``again``."""
+) -> bool:
+    """Say whether what is worked out in a process is there; else draw how far it is, or how to begin ``again``."""
     work.join(_SOON_S)
     if work.running:
         st.fragment(draw_work, run_every=0.5)(work, doing, starting, key, of, figures=False)
     elif work.result is None:
         st.info(plain(work.error or "It was stopped before the end."), icon=":material/pause:")
         st.button(label, key=f"{key}_again", on_click=in_callback(begin), args=args, kwargs={"again": True})
-    return None if work.running else work.result
+    return not work.running and work.result is not None
 
 
-def draw_causes(view: View) -> None:
+def draw_causes(selection: Selection) -> None:
     """Ask which answers, and draw their causes once these are found."""
-    held = {s.question_type for s in scores() if view.has(s.model, s.case_key, s.dataset, s.specialty)}
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    (case_set,) = selection.case_sets or ("",)
+    with row_of_controls():
         group = choose(
             "Wrong answers",
             list(_GROUP),
@@ -108,18 +111,14 @@ def draw_causes(view: View) -> None:
             shape="segments",
             help="The other formats are left out: they themselves hold facts back or rewrite them.",
         )
-        offered = [q for q in QUESTION_TYPES if q in held]
-        types = choose_several("Questions", offered, "questions", names=QUESTION_TYPE, width=224)
-        rule = choose(
-            "Right choice", RULES, "rule", names=RULE, shape="segments", help="How an answer among choices is judged."
-        )
+        selection = narrow(selection, offered()[case_set], "questions", "rule")
+    selection = replace(selection, formats=GROUPS[group])
     judge = ask_judge()
-    extract, work = attributing(group, rule, judge)
+    extract, work = attributing(selection, judge)
     words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
-    read = draw_extract(work, "failures", *words, attributing, group, rule, judge)
-    if read is None:
+    if not draw_extract(work, "failures", *words, attributing, selection, judge):
         return
-    found = causes(extract, view, types, read)
+    found = causes(extract, selection)
     if found.answers.empty:
         st.info(
             "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
@@ -127,82 +126,51 @@ def draw_causes(view: View) -> None:
             icon=":material/filter_alt_off:",
         )
         return
-    about = f"{view.in_words()}. {_GROUP[group]}, {', '.join(QUESTION_TYPE[t] for t in types) or 'all questions'}"
-    _draw_shares(found, read.attrs["left_out"], judge, view.names, about)
-    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
-        _draw_cause(found.answers, extract, view, types)
-    _draw_effects(found.effects, view, about)
+    names = {**names_on(selection), **{str(cause): words for cause, (words, *_) in CAUSE.items()}}
 
-
-def _draw_shares(found: Found, unmarked: int, judge: Judge | None, names: Mapping[str, str], about: str) -> None:
-    counts = {m: sum(row["excluded"] for row in found.shares if row["model"] == m) for m in names}
-    words = ", ".join(f"{names[m]} {n:,}" for m, n in counts.items() if n) or "none"
-    excluded = (
-        "Excluded and not counted as wrong, because a provider failed or refused or the grader’s reply could not be "
-        f"read: {words}."
-    )
-    excluded += f" Left out, not marked yet: {unmarked:,} answers on all cases." if unmarked else ""
-
-    def take(model: str, cause: Cause) -> None:
-        st.session_state["failures_model"], st.session_state["failures_cause"] = model, cause
+    def take(row: Row) -> None:
+        st.session_state["failures_model"], st.session_state["failures_cause"] = row["model"], row["cause"]
         forget(_ANSWER)
         open_behind()
 
-    draw_figure(
-        lambda dark: causes_chart(found.shares, names, dark=dark),
-        "causes_of_wrong_answers",
-        "What the wrong answers of each model are put down to",
-        f"{about}. {excluded}",
-        on_point=lambda point: take(*point[1:3]),
+    about = f"{in_words(selection)}. {_GROUP[group]}."
+    draw_result(
+        replace(CAUSES_SECTION, caption=about),
+        found.shares,
+        names,
+        name="causes_of_wrong_answers",
+        charts={"causes": causes_chart},
+        on_row=take,
     )
-    st.caption(f"Click a part of a bar for its answers. {plain(excluded)}")
+    st.caption("Click a part of a bar for its answers.")
     after = found.answers[found.answers["counted"] & found.answers["format"].isin(AFTER_TALK)]
     if not after.empty:
         _draw_judging(after, judge)
-    left, right = st.columns(2)
-    with left, st.expander("The rules", icon=":material/rule:"):
+    with st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
         st.caption(measured_words())
-    with right:
-        held = {(row["model"], row["cause"]): row for row in found.shares}
-        rows = [held[at] for model in names for cause in (*ORDER, "provider") if (at := (model, cause)) in held]
-        table = pd.DataFrame(
-            {
-                "Model": names[row["model"]],
-                "Cause": CAUSE[row["cause"]][0],
-                "Answers": row["n"],
-                "Wrong in all": row["wrong"],
-                "Share": row.estimate,
-                "Low": row.low,
-                "High": row.high,
-                "Provisional": row["provisional"],
-                "Excluded": row["excluded"],
-            }
-            for row in rows
-        )
-        draw_as_table(
-            table,
-            "causes",
-            percents("Share", "Low", "High"),
-            lambda place: take(rows[place]["model"], rows[place]["cause"]),
-        )
+    draw_what_stands_behind({row["model"] for row in found.shares.figures}, selection, "these models")
+    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
+        _draw_cause(found.answers, extract, selection)
+    _draw_effects(found.effects, selection, about)
 
 
-def causes_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
+def causes_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return a bar for each model, made of the shares of what its wrong answers are put down to."""
-    held = {(row["model"], row["cause"]): row for row in rows}
+    place = {(row["model"], row["cause"]): number for number, row in enumerate(rows)}
     wrong = {row["model"]: row["wrong"] for row in rows if row["wrong"]}
     models = [model for model in names if model in wrong]
     segments = []
     for cause in ORDER:
-        shown = [held[model, cause] for model in models]
+        numbers = [place[model, cause] for model in models]
+        shown = [rows[number] for number in numbers]
         segments.append(
             Segment(
                 CAUSE[cause][0],
                 *_COLOUR[cause],
                 [row.estimate or 0.0 for row in shown],
                 [row["n"] for row in shown],
-                [(row["model"], row["cause"]) for row in shown],
+                [(str(number),) for number in numbers],
                 [f"95 % interval {row.low:.1%} – {row.high:.1%}" for row in shown],
             )
         )
@@ -233,18 +201,19 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
             draw_form(trials, "failures")
 
 
-def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[str, ...]) -> None:
+def _draw_cause(found: pd.DataFrame, extract: Causes, selection: Selection) -> None:
     """Ask for model and cause, list the answers, and draw the chosen one, if it is among them."""
     # so the patient was named in addresses while rules suspected it
     if st.query_params.get("failures_cause") == "Patient, suspected":
         st.session_state["failures_cause"] = "patient"
     left, right = st.columns(2)
-    held, names = set(found["model"].unique()), view.names
-    model = choose("Model", [one for one in names if one in held], "failures_model", names=names, where=left)
+    names, with_answers = names_on(selection), set(found["model"].unique())
+    models = [model for model in names if model in with_answers]
+    model = choose("Model", models, "failures_model", names=names, where=left)
     own = set(found["cause"][found["model"] == model].unique())
     known: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in own]
     cause = choose("Cause", known, "failures_cause", names=lambda c: CAUSE[c][0], where=right)
-    fitting = answers_behind(extract, view, types, model, cause)
+    fitting = answers_behind(extract, selection, model, cause)
     places = [f"{one.trial_id}|{one.format}:{one.question_type}" for one in fitting.itertuples()]
     st.caption(f"{len(fitting):,} answers.")
 
@@ -284,74 +253,49 @@ def _draw_cause(found: pd.DataFrame, extract: Causes, view: View, types: tuple[s
         draw_ways_on(one["trial_id"], view="why", **({"cell": place} if place else {}))
 
 
-def _draw_effects(effects: Sequence[Row], view: View, about: str) -> None:
-    st.subheader("Accuracy with and without what the patient spoiled", anchor=False)
-    if unmarked := int(view.rows(talks())["unmarked"].sum()):
+def _draw_effects(effects: Sequence[Row], selection: Selection, about: str) -> None:
+    st.subheader(EFFECTS_SECTION.title, anchor=False)
+    if unmarked := count_unmarked(replace(selection, formats=None, question_types=None)):
         st.caption(f"Shown once every conversation in view is marked: {unmarked:,} are not.")
         return
-    order = list(view.names)
+    names = names_on(selection)
+    order = list(names)
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
     open_ = sum(row["not_judged"] for row in effects)
-    not_judged = f" {open_:,} wrong answers stay in because no model has judged their patient." if open_ else ""
+    not_judged = f"{open_:,} wrong answers stay in because no model has judged their patient." if open_ else ""
     if not rows:
-        st.caption(f"No wrong answer here is put down to the patient.{not_judged}")
+        st.caption(f"No wrong answer here is put down to the patient. {not_judged}")
         return
-    words = (
-        "Full dots: all counted answers. Open dots: without the wrong answers that are put down to the patient, by a "
-        "model’s judgement or because it named the diagnosis. Right answers stay in whatever the patient did."
-        f"{not_judged} 95 % intervals, cases resampled."
-    )
-    draw_figure(
-        lambda dark: effects_chart(rows, view.names, dark=dark),
-        "accuracy_without_patient",
-        "Accuracy with all answers, and without the wrong ones put down to the patient",
-        f"{about}. {words}",
+    draw_result(
+        replace(EFFECTS_SECTION, caption=f"{about} {EFFECTS_SECTION.caption} {not_judged}"),
+        Result(EFFECTS_SECTION.title, tuple(rows)),
+        names,
+        name="accuracy_without_patient",
+        charts={"effects": effects_chart},
         titled=False,
     )
-    st.caption(words)
-    table = pd.DataFrame(
-        {
-            "Model": view.names[row["model"]],
-            "Arm": arm(row["format"], row["question_type"]),
-            "Accuracy": row.estimate,
-            "Low": row.low,
-            "High": row.high,
-            "Without": row["without_patient"],
-            "Without, low": row["without_low"],
-            "Without, high": row["without_high"],
-            "Change on the same cases": row["same_cases"],
-            "Change, low": row["same_cases_low"],
-            "Change, high": row["same_cases_high"],
-            "Cases": row.n,
-            "Answers left out": row["answers_left_out"],
-            "Cases left out": row["cases_left_out"],
-            "Not judged": row["not_judged"],
-        }
-        for row in rows
-    )
-    draw_as_table(table, "accuracy_without_patient")
+    st.caption(f"{EFFECTS_SECTION.caption} {not_judged}")
 
 
-def effects_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
+def effects_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
     """Return the accuracies of each arm: a full dot with all answers, an open one without the patient's."""
     colours = model_colours(list(names))
     marks, series, labels = [], {}, {}
     for row in rows:
-        of = arm(row["format"], row["question_type"])
+        model, of = row["model"], arm(row["format"], row["question_type"])
         labels[of] = of.replace(" · ", "<br>")
-        for key, name, (mean, low, high), left_out in (
-            (row["model"], "{}", (row.estimate, row.low, row.high), 0),
-            (
-                f"{row['model']} without",
-                "{}, without the patient’s",
-                (row["without_patient"], row["without_low"], row["without_high"]),
-                row["answers_left_out"],
-            ),
+        without = (row["without_patient"], row["without_low"], row["without_high"])
+        for key, name, figures, left_out in (
+            (model, names[model], (row.estimate, row.low, row.high), 0),
+            (f"{model} without", f"{names[model]}, without the patient’s", without, row["answers_left_out"]),
         ):
             words = f"{row.n:,} cases, {left_out:,} answers left out"
-            colour = colours[row["model"]]
-            marks.append(Mark(of, mean, low, high, key, words=words, open=bool(left_out), colour=colour))
-            series[key] = name.format(names[row["model"]])
+            marks.append(
+                Mark(
+                    of, figures[0], figures[1], figures[2], key, words=words, open=bool(left_out), colour=colours[model]
+                )
+            )
+            series[key] = name
     ends = [b for mark in marks for b in (mark.low, mark.high, mark.estimate) if b is not None and b == b]
     air = 0.04 * ((max(ends) - min(ends)) or 1)
     axis = Axis("Accuracy", (min(ends) - air, max(ends) + air), ".2f")

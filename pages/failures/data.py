@@ -1,6 +1,6 @@
 """What the Failures page shows: read once for each state of the database, computed once for each choice."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -9,31 +9,31 @@ from core.events import Format
 from core.jobs.ask_job import job_work
 from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
-from core.measures.base import Row
-from core.measures.belief import Beliefs, Calibration, belief_rows, calibrations, curves
+from core.measures.base import Result, Row
+from core.measures.belief import CALIBRATION, COURSE, MEANS, RELIABILITY, Beliefs, belief_rows, calibrations, curves
 from core.measures.extracts import Extract
-from core.measures.failures import Causes, cause_shares, patient_effects
-from core.measures.ledger.kept import LEDGER, TalkRow, talk_rows, topic_rows
-from core.measures.missing import Measured, begin_measuring, measuring
+from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
+from core.measures.ledger.kept import LEDGER
+from core.measures.missing import Measured, begin_measuring, count_missing, measuring
+from core.measures.paired import read_scores
 from core.store.database import Store
-from core.store.queries.fact_judgements import Judge, judged_sums
-from core.store.queries.scores_of_ledgers import talk_sums, topic_sums
-from core.store.selection import McqRule
+from core.store.queries.fact_judgements import Judge
+from core.store.queries.scores_of_ledgers import talk_sums
+from core.store.selection import Selection
 from core.work import Work, begin, work_at
-from pages.kit.cached import cached_query
+from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
-from pages.kit.stored import scores
-from pages.kit.view import View
+from pages.kit.notes import basis, notes_on
+from pages.kit.view import names_on
 
 GROUPS: dict[str, tuple[Format, ...]] = {"talk": AFTER_TALK, "vignette": ("vignette",), "all": APPLIES}
 """Formats whose wrong answers can be looked at together."""
-_LAST: dict[tuple[str, ...], Causes] = {}
+_LAST: dict[tuple[object, ...], Causes] = {}
 """Choices → the extract that was begun last for them."""
 _FEW = 2_000
 """Up to so many conversations, starting a process takes longer than reading them here."""
 _DRAWN = [
-    "trial_id", "model", "case_key", "dataset", "specialty", "format", "question_type", "cause", "counted", "judged",
-    "provisional",
+    "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged", "provisional",
 ]  # fmt: skip
 
 
@@ -43,12 +43,12 @@ class Found:
 
     answers: pd.DataFrame
     """In the columns that bars are made of; ``answers_behind`` reads the others."""
-    shares: tuple[Row, ...]
+    shares: Result
     effects: tuple[Row, ...]
 
 
 def marking() -> Work[Measured] | None:
-    """Return the marking of this database that is under way or was the last, or ``None``."""
+    """Return the marking of this database that is running or was the last, or ``None``."""
     return measuring(Store(), LEDGER)
 
 
@@ -57,88 +57,89 @@ def begin_marking() -> None:
     begin_measuring(Store(), LEDGER)
 
 
-def _made(extract: Extract, columns: list[str] | None = None, *, again: bool = False) -> Work[pd.DataFrame | None]:
-    """Return the work on an extract, begun where it was not yet; its result is ``None`` where it was stopped."""
-    known = work_at(extract)
-    if known is not None and not (again and not known.running):
-        return known
-    few = int(talks()[["marked", "missing", "broken"]].sum().sum()) <= _FEW
-    return begin(extract, lambda tell, stop: extract.read(columns) if extract.make(tell, stop, few=few) else None)
+@cached_query(entries=8)
+def count_unmarked(selection: Selection | None = None) -> int:
+    """Return how many conversations are still to be marked."""
+    return count_missing(Store(), LEDGER, selection)
 
 
-def attributing(
-    group: str, rule: McqRule, judge: Judge | None, *, again: bool = False
-) -> tuple[Causes, Work[pd.DataFrame | None]]:
-    """Return the attribution of a group's wrong answers, which is started where it was not yet.
+@cached_query("Reading the marks…", entries=8)
+def _conversations(selection: Selection) -> int:
+    with Store().read() as cursor:
+        return int(talk_sums(cursor, LEDGER, selection)[["marked", "missing", "broken"]].sum().sum())
+
+
+def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Work[bool | None]:
+    """Return the work on an extract, begun if it was not yet; its result is ``None`` if it was stopped."""
+    work = work_at(extract)
+    stays = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
+    if work is not None and stays:
+        return work
+    few = _conversations(selection) <= _FEW
+    return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
+
+
+def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Work[bool | None]]:
+    """Return the attribution of the wrong answers on a selection's case sets, which is started if it was not yet.
 
     ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
     goes on to be shown.
     """
-    extract, busy = Causes(Store().path, GROUPS[group], rule, judge), (marking(), job_work(FactsJudging))
-    place = ("causes", str(extract.path), str(access.sees()), group, rule, *(judge or ()))
+    whole = _whole(selection)
+    extract, busy = Causes(Store().path, whole, judge), (marking(), job_work(FactsJudging))
+    place = (extract.path, str(access.sees()), whole, judge)
     last = _LAST.get(place, extract)
-    if not again and any(work is not None and work.running for work in busy) and (known := work_at(last)) is not None:
-        return last, known
+    running = any(work is not None and work.running for work in busy)
+    if not again and running and (work := work_at(last)) is not None and last.whole.exists():
+        return last, work
     _LAST[place] = extract
-    return extract, _made(extract, _DRAWN, again=again)
+    return extract, _made(extract, whole, again=again)
 
 
-@cached_query("Reading the marks…", 2)
-def talks() -> pd.DataFrame:
-    """Return the conversations by model and case, with what the marked ones hold; never to be changed."""
-    with Store().read() as cursor:
-        return talk_sums(cursor, LEDGER)
+def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Work[bool | None]]:
+    """Return the reading of what was believed on a selection's case sets, which is started if it was not yet."""
+    whole = replace(_whole(selection), formats=None)
+    extract = Beliefs(Store().path, whole)
+    return extract, _made(extract, whole, again=again)
 
 
-@cached_query("Reading the marks…", 2)
-def _topics() -> pd.DataFrame:
-    with Store().read() as cursor:
-        return topic_sums(cursor, LEDGER)
-
-
-@cached_query(entries=32)
-def talk_figures(view: View, judge: Judge | None) -> list[TalkRow]:
-    """Return the figures of the conversations in view, by model; ``judge`` says whose word on patients counts."""
-    if judge is None:
-        return talk_rows(view.rows(talks()))
-    with Store().read() as cursor:
-        judged = judged_sums(cursor, judge)
-    return talk_rows(view.rows(talks()), view.rows(judged))
-
-
-@cached_query(entries=32)
-def topic_figures(view: View) -> list[Row]:
-    """Return what became of the facts of each topic, by model and mark, in view."""
-    return topic_rows(view.rows(_topics()))
+def _whole(selection: Selection) -> Selection:
+    """Return a selection without what an extract is narrowed by when it is read."""
+    return replace(selection, conditions=None, question_types=None, datasets=None, specialties=None)
 
 
 @cached_query(entries=12)
-def causes(extract: Causes, view: View, types: tuple[str, ...], _found: pd.DataFrame) -> Found:
-    """Return the causes in view of an attribution that is over; of all ``types`` of questions where there is none."""
-    held = [s for s in scores(extract.rule) if view.has(s.model, s.case_key, s.dataset, s.specialty)]
-    listed = _in_view(_found, view, types)
-    return Found(listed, tuple(cause_shares(listed)), tuple(patient_effects(listed, held)))
+def causes(extract: Causes, selection: Selection) -> Found:
+    """Return the causes of an attribution that is over, of the wrong answers in a selection."""
+    answers = extract.read(_DRAWN, within=selection)
+    shares = cause_shares(answers)
+    names = names_on(selection)
+    models = {row["model"]: names[row["model"]] for row in shares}
+    notes = left_out_notes(shares, answers.attrs["left_out"], lambda model: names[model])
+    scores = read(read_scores, selection, selection.mcq_rule)
+    result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
+    return Found(answers, result, tuple(patient_effects(answers, scores)))
 
 
-def answers_behind(extract: Causes, view: View, types: tuple[str, ...], model: str, cause: Cause) -> pd.DataFrame:
-    """Return the answers in view that a cause stands for, in all columns, in the order of cases and trials."""
-    listed = _in_view(extract.read(model=model, cause=cause), view, types)
+def answers_behind(extract: Causes, selection: Selection, model: str, cause: Cause) -> pd.DataFrame:
+    """Return the selected answers that a cause stands for, in all columns, in the order of cases and trials."""
+    listed = extract.read(within=selection, model=model, cause=cause)
     keys = [(natural(case), trial) for case, trial in zip(listed["case_key"], listed["trial_id"], strict=True)]
     return listed.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
 
 
-def _in_view(table: pd.DataFrame, view: View, types: tuple[str, ...]) -> pd.DataFrame:
-    listed = view.rows(table)
-    return listed[listed["question_type"].isin(types)] if types else listed
-
-
-def believing(*, again: bool = False) -> Work[pd.DataFrame | None]:
-    """Return the reading of what was believed in every probed conversation, which is started where it was not yet."""
-    return _made(Beliefs(Store().path), again=again)
-
-
 @cached_query(entries=12)
-def beliefs(view: View, _found: pd.DataFrame) -> tuple[list[Row], list[Row], list[Calibration]]:
-    """Return means, curves and calibrations of the probed conversations in view, of a reading that is over."""
-    held = view.rows(_found)
-    return belief_rows(held), curves(held), calibrations(held)
+def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
+    """Return title of a section → its rows, of a reading that is over and the conversations in a selection."""
+    table = extract.read(within=selection)
+    names = names_on(selection)
+    models = {model: words for model, words in names.items() if model in set(table["model"])}
+    calibrated = calibrations(table)
+    rows = {
+        COURSE.title: curves(table),
+        RELIABILITY.title: [row for _, bins in calibrated for row in bins if row["n_probes"]],
+        MEANS.title: belief_rows(table),
+        CALIBRATION.title: [row for row, _ in calibrated],
+    }
+    notes = notes_on(basis(selection), models)
+    return {title: Result(title, tuple(of), notes if title == COURSE.title else ()) for title, of in rows.items()}

@@ -1,35 +1,38 @@
 """Why answers are wrong, what doctors never ask, and what they believed on the way."""
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.curves import Point, curves
 from core.figures.reliability import Bin, reliability
 from core.figures.style import Axis
-from core.measures.base import Row
-from core.measures.belief import CLOSURE, SETTLED, Calibration, When
+from core.measures.base import Result, Row
+from core.measures.belief import CALIBRATION, CLOSURE, COURSE, MEANS, RELIABILITY, SETTLED, When
 from core.measures.ledger.kept import LEDGER
+from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
-from pages.failures.data import begin_marking, beliefs, believing, marking, talks
+from pages.failures.data import begin_marking, beliefs, believing, count_unmarked, marking
 from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_missing
 from pages.kit.names import model_colours
-from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin, show
-from pages.kit.stored import scores
-from pages.kit.tables import draw_table, offer_csv
-from pages.kit.view import View, ask_view, offers_of
+from pages.kit.section import draw_result
+from pages.kit.view import ask_selection, in_words, names_on, offered
 
-_MEASURES = {
+_FIGURES = {
     "ever_led": "Ever led", "leads_at_end": "Leads at the end", "lost": "Led and lost again",
     "premature": "Premature closure", "over_asked": "Needless questions",
+    "first_led": "First led after message, the greeting being 0",
 }  # fmt: skip
 _WHEN: dict[When, str] = {"at the end": "At the end", "every probe": "After every reply"}
+_RESTS = (
+    "Means over a case’s conversations, then over cases, with 95 % intervals, cases resampled. Conversations without a "
+    "probe are left out."
+)
 _HELP = f"""
 - **Ever led, leads at the end, led and lost again**: shares of conversations in which the right diagnosis did.
 - **Premature closure**: the doctor concluded, or asked no more, while facts that the patient could tell were
@@ -41,14 +44,14 @@ _HELP = f"""
 """
 
 
-def draw_belief(view: View) -> None:
+def draw_belief(selection: Selection) -> None:
     """Draw what the probed conversations say, or how to get some."""
+    extract, work = believing(selection)
     how = ("Reading beliefs", "Reading the probes…", "conversations", "Read the beliefs")
-    read = draw_extract(believing(), "failures_belief", *how, believing)
-    if read is None:
+    if not draw_extract(work, "failures_belief", *how, believing, selection):
         return
-    rows, points, calibrations = beliefs(view, read)
-    if not rows:
+    results = beliefs(extract, selection)
+    if not results[MEANS.title].rows:
         st.info(
             "No belief is stored for these cases and models. Ask doctors what they hold likeliest after every reply, "
             "unseen by the patient and costed apart: `python -m core run --doctor MODEL --probe`. The reference doctor "
@@ -56,129 +59,76 @@ def draw_belief(view: View) -> None:
             icon=":material/psychology:",
         )
         return
-    colours = model_colours(list(view.names))
-    words = (
-        "Means over a case’s conversations, then over cases, with 95 % intervals, cases resampled. Conversations "
-        "without a probe are left out. Larger marks stand for more beliefs."
-    )
-    about = f"{view.in_words()}. {words}"
-    left, right = st.columns(2, gap="medium")
-    with left:
-        likely = [point for point in points if point["quantity"] == "right"]
-        cases = {point["model"]: point.n for point in reversed(likely)}
-        heads = {m: f"{name}, n = {cases[m]:,} cases" for m, name in view.names.items() if m in cases}
-        draw_figure(
-            lambda dark: curves(
-                [Point(p["model"], p["per_cent"] / 100, p["mean"], p.low, p.high) for p in likely],
-                heads,
-                colours,
-                Axis("Share of the patient’s replies", (0.07, 1.03), ".0%", 0.1, ".0%"),
-                Axis("Probability of the right diagnosis", (0, 1.02), ".0%", None, ".1%"),
-                dark=dark,
-            ),
-            "belief_course",
-            "The right diagnosis in the course of the conversation",
-            about,
-        )
-        course = pd.DataFrame(
-            {
-                "Model": view.names.get(p["model"], p["model"]),
-                "Quantity": p["quantity"],
-                "Per cent of replies": p["per_cent"],
-                **_mean(p),
-            }
-            for p in points
-        )
-        offer_csv(course, "belief_course")
+    names = dict[str, str]({**names_on(selection), **_FIGURES, **{str(when): words for when, words in _WHEN.items()}})
+    about = f"{in_words(selection)}. {_RESTS}"
+    course, right = st.columns(2, gap="medium")
+    with course:
+        section = replace(COURSE, caption=about)
+        draw_result(section, results[COURSE.title], names, name="belief_course", charts={"course": course_chart})
     with right:
         when = choose("When", list(_WHEN), "failures_when", names=_WHEN, shape="segments", hidden=True)
-        shown = [(row, bins) for row, bins in calibrations if row["when"] == when]
-        heads_ = {row["model"]: row for row, _ in shown}
+        heads = {row["model"]: row for row in results[CALIBRATION.title].figures if row["when"] == when}
         scored = {
-            model: f"{name}, Brier {heads_[model].estimate:.3f}, ECE {heads_[model]['ece']:.3f}"
-            for model, name in view.names.items()
-            if model in heads_
+            model: f"{names[model]}, Brier {row.estimate:.3f}, ECE {row['ece']:.3f}" for model, row in heads.items()
         }
-        held = [b for _, bins in shown for b in bins if b["n_probes"]]
-        marks = [
-            Bin(
-                b["model"],
-                b["probability"],
-                b["right"],
-                b["ci_low"],
-                b["ci_high"],
-                b["n_probes"],
-                f"{b.n:,} cases, {b['n_probes']:,} beliefs",
-            )
-            for b in held
-        ]
-        draw_figure(
-            lambda dark: reliability(marks, scored, colours, dark=dark),
-            "reliability",
-            "Is it right as often as believed?",
-            f"{_WHEN[when]}. {about}",
+        bins = tuple(row for row in results[RELIABILITY.title].figures if row["when"] == when)
+        draw_result(
+            replace(RELIABILITY, caption=f"{_WHEN[when]}. {about} {RELIABILITY.caption}"),
+            Result(RELIABILITY.title, bins),
+            {**names, **scored},
+            name="reliability",
+            charts={"reliability": reliability_chart},
         )
-        binned = pd.DataFrame(
-            {
-                "Model": view.names.get(b["model"], b["model"]),
-                "From": b["from"],
-                "To": b["to"],
-                "Believed": b["probability"],
-                "Right": b.estimate,
-                "Low": b.low,
-                "High": b.high,
-                "Cases": b.n,
-                "Beliefs": b["n_probes"],
-            }
-            for b in held
-        )
-        offer_csv(binned, "reliability")
-    st.caption(words)
-    columns = {"Model": st.column_config.TextColumn(pinned=True)}
-    draw_table(belief_table(rows, calibrations, view), "belief", columns, height="auto")
+    st.caption(f"{_RESTS} {RELIABILITY.caption}")
+    for section, name in ((MEANS, "belief"), (CALIBRATION, "calibration")):
+        st.markdown(f"**{section.title}**")
+        draw_result(section, results[section.title], names, name=name)
     with st.expander("What these mean", icon=":material/help:"):
         st.markdown(_HELP)
 
 
-def belief_table(rows: Sequence[Row], calibrations: Sequence[Calibration], view: View) -> pd.DataFrame:
-    """Return every measure of belief by model, with its interval; messages are counted from 1."""
-    listed: list[dict[str, object]] = []
-    for model, own in groupby(rows, key=lambda row: str(row["model"])):
-        name = {"Model": view.names.get(model, model)}
-        by_figure = {row["figure"]: row for row in own}
-        listed += [{**name, "What": what, **_mean(by_figure[figure])} for figure, what in _MEASURES.items()]
-        listed.append({**name, "What": "First led after message", **_mean(by_figure["first_led"], 1)})
-        counts = {"Conversations": by_figure["ever_led"]["n_conversations"]}
-        for row, _ in calibrations:
-            if row["model"] == model:
-                for what, figure in (("Brier score", "brier"), ("ECE", "ece")):
-                    bounds = {"Low": row[f"{figure}_low"], "High": row[f"{figure}_high"], "Cases": row.n}
-                    words = f"{what}, {_WHEN[row['when']].lower()}"
-                    listed.append({**name, "What": words, "Mean": row[figure], **bounds, **counts})
-    return pd.DataFrame(listed)
+def course_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return the probability of the right diagnosis over the share of the patient's replies, a curve for each model."""
+    likely = [row for row in rows if row["quantity"] == "right"]
+    cases = {row["model"]: row.n for row in reversed(likely)}
+    return curves(
+        [Point(row["model"], row["per_cent"] / 100, row["mean"], row.low, row.high) for row in likely],
+        {model: f"{names[model]}, n = {n:,} cases" for model, n in cases.items()},
+        model_colours(list(names)),
+        Axis("Share of the patient’s replies", (0.07, 1.03), ".0%", 0.1, ".0%"),
+        Axis("Probability of the right diagnosis", (0, 1.02), ".0%", None, ".1%"),
+        dark=dark,
+    )
 
 
-def _mean(row: Row, more: int = 0) -> dict[str, object]:
-    return {
-        "Mean": None if row["mean"] is None else row["mean"] + more,
-        "Low": None if row["ci_low"] is None else row["ci_low"] + more,
-        "High": None if row["ci_high"] is None else row["ci_high"] + more,
-        "Cases": row.n,
-        "Conversations": row["n_conversations"],
-    }
+def reliability_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
+    """Return how often the leading diagnosis is right against how likely it was believed to be."""
+    marks = [
+        Bin(
+            row["model"],
+            row["probability"],
+            row["right"],
+            row["ci_low"],
+            row["ci_high"],
+            row["n_probes"],
+            f"{row.n:,} cases, {row['n_probes']:,} beliefs",
+        )
+        for row in rows
+    ]
+    models = {model: words for model, words in names.items() if any(row["model"] == model for row in rows)}
+    return reliability(marks, models, model_colours(list(names)), dark=dark)
 
 
 def draw_failures() -> None:
     """Draw the page, or what to do where nothing is stored."""
-    offers = offers_of(scores())
+    offers = offered()
     if not offers:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
         return
-    view = ask_view(offers, "models", "datasets", "specialties")
-    draw_view_notes(view.names, view.models)
+    selection = ask_selection(offers, "models", "datasets", "specialties")
     draw_missing(
         marking(),
-        int(talks()["unmarked"].sum()),
+        count_unmarked(),
         LEDGER,
         begin_marking,
         "failures_mark",
@@ -186,7 +136,7 @@ def draw_failures() -> None:
         verb="mark",
         icon="fact_check",
     )
-    draw_sections({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, "failures_tab", view)
+    draw_sections({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, "failures_tab", selection)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ _WAYS = {
 }
 """Page that a note names → the words and the icon of the link to it."""
 _ALL = Selection()
-_SHOWN = "_notes_shown"
+_SHOWN, _DRAWN = "_notes_shown", "_notes_drawn"
 _VISIBLE = ("excluded", "part")
 """Kinds of notes that are in sight although they are not severe."""
 
@@ -56,7 +56,7 @@ def notes_on(
 
 def forget_notes() -> None:
     """Begin a page, on which no note is shown yet."""
-    st.session_state[_SHOWN] = []
+    st.session_state[_SHOWN], st.session_state[_DRAWN] = [], []
 
 
 def warnings_shown() -> str:
@@ -70,10 +70,15 @@ def draw_view_notes(names: Mapping[str, str], shown: Collection[str] = (), selec
 
 
 def draw_notes(notes: Iterable[Note], here: str = "") -> None:
-    """Draw notes, the severe ones in a box with links to the pages that show more; no link to the page ``here``."""
-    listed = list(notes)
+    """Draw the notes that the page does not show yet, the severe ones in a box with links to the pages that show more.
+
+    There is no link to the page ``here``.
+    """
+    drawn = st.session_state.setdefault(_DRAWN, [])
+    listed = [note for note in dict.fromkeys(notes) if note.text not in drawn]
+    drawn += [note.text for note in listed]
     shown = st.session_state.setdefault(_SHOWN, [])
-    shown += [note.text for note in listed if note.severity == "high" and note.text not in shown]
+    shown += [note.text for note in listed if note.severity == "high"]
     severe = [note for note in listed if note.severity == "high"]
     if severe:
         with st.container(border=True, gap="xsmall"):

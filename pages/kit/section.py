@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
@@ -10,7 +11,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
-from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
+from core.measures.base import DIFFERENCES, Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
 from core.measures.registry import metrics
@@ -45,7 +46,8 @@ _HEADS = {
     "excluded_by_reason": "Why", "n_refused_in_words": "Refused in words",
 }  # fmt: skip
 """Column of a report → its head on a page, where that is not the name in words."""
-_P = ("p", "p_adjusted")
+_ADJUSTED = "p_"
+"""What the name of a column with adjusted p-values begins with."""
 _WORDS: Mapping[str, Mapping[Any, str]] = {"format": FORMAT, "question_type": QUESTION_TYPE, "rule": RULE}
 """Part of a label → its values in words."""
 
@@ -118,6 +120,7 @@ def draw_result(
 
     ``names`` are values of labels in words. ``behind`` is condition → what it is, for the way to its conversations.
     """
+    names = {**names, **section.words}
     draw_notes(result.notes, section.metric.page)
     if section.kind != "table":
         _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
@@ -241,11 +244,12 @@ def _draw_charts(
             title = section.title if value is None else f"{_word(section.figure, value, names)}"
             place = key if value is None else f"{key}_{value}"
             own_title = value is not None or titled
-            _draw_chart(section, rows, title, names, own_chart, on_row, place, titled=own_title)
+            shown = section if value is None or section.axis else replace(section, axis=title)
+            _draw_chart(shown, rows, title, names, own_chart, on_row, place, titled=own_title)
 
 
 def _say_what_stars_mean(result: Result, correction: str) -> None:
-    compared = sum(row.comparison is not None and row.columns.estimate != "difference" for row in result.figures)
+    compared = sum(row.comparison is not None and row.columns.estimate not in DIFFERENCES for row in result.figures)
     if compared:
         pairs = f"{compared} pair{'s' * (compared > 1)}"
         st.caption(
@@ -335,19 +339,14 @@ def table_of(result: Result, names: Mapping[str, str], section: Section) -> pd.D
             value = cells[name]
             head = section.axis if isinstance(row, Row) and name == row.columns.estimate and section.axis else ""
             line[section.heads.get(name) or head or _head(name)] = _shown(name, value, names)
-            if name == "p_adjusted":
+            if name.startswith(_ADJUSTED):
                 line["Stars"] = "" if value is None else stars(value)
         if published and isinstance(row, Row):
             line["From"] = f"published, {row.source}" if row.source else "this database"
         lines.append(line)
     table = pd.DataFrame(lines)
-    counts = [name for name in table if table[name].map(lambda value: isinstance(value, int) or pd.isna(value)).all()]
-    whole = [name for name in counts if table[name].notna().any() and not table[name].map(_is_bool).any()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
+    types = {name: {type(line.get(name)) for line in lines} for name in map(str, table)}
+    return table.astype({name: "Int64" for name, kinds in types.items() if kinds in ({int}, {int, NoneType})})
 
 
 def _head(name: str) -> str:
@@ -356,7 +355,7 @@ def _head(name: str) -> str:
 
 def _shown(name: str, value: Any, names: Mapping[str, str]) -> Any:
     """Return the value of a column as a page shows it."""
-    if name in _P:
+    if name == "p" or name.startswith(_ADJUSTED):
         return None if value is None else format_p(value)
     if isinstance(value, Mapping):
         return excluded_in_words(value)

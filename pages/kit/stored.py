@@ -59,11 +59,12 @@ def scores(
 
 
 @cached_query()
-def conditions(case_set: str | None = None, framework: str | None = None, *, pooled: bool = False) -> list[Condition]:
+def conditions(
+    case_set: str | None = None, frameworks: Sequence[str] | None = None, *, pooled: bool = False
+) -> list[Condition]:
     """Return the conditions that figures show, by doctor, the newest first."""
     case_sets = None if case_set is None else (case_set,)
-    under = None if framework is None else (framework,)
-    return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=under, pooled=pooled))
+    return select_conditions(Store(), Selection(case_sets=case_sets, frameworks=frameworks, pooled=pooled))
 
 
 @cached_query(entries=32)
@@ -75,11 +76,6 @@ def extents_on(case_set: str, asks_for: tuple[AsksFor, ...] = (), *, pooled: boo
 def history_conditions() -> list[Condition]:
     """Return the conditions whose history taking is measured, by doctor, the newest first."""
     return [one for one in conditions() if one.newest.protocol not in CARED_FOR]
-
-
-def care_conditions() -> list[Condition]:
-    """Return the conditions that CARE reports, by doctor, the newest first."""
-    return [one for name in sorted(CARED_FOR) for one in conditions(framework=name)]
 
 
 def known_case_sets() -> dict[str, int]:

@@ -277,7 +277,8 @@ def ask_statistics() -> Statistics:
 def names_on(selection: Selection) -> dict[str, str]:
     """Return condition → its name as pages show it, of all that the controls offer on a selection's case sets."""
     case_set = _only(selection.case_sets)
-    return unique_names((one.name for one in conditions(case_set, pooled=selection.pooled)), case_set)
+    behind = conditions(case_set, selection.frameworks, pooled=selection.pooled)
+    return unique_names((condition.name for condition in behind), case_set)
 
 
 def _only(case_sets: Sequence[str] | None) -> str | None:

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 import streamlit as st
 
-from core.errors import AnamnesisError
-from core.measures.base import Row
 from core.measures.missing import begin_measuring, count_missing, measuring
-from core.measures.patients.rates import ALL, PAPER, terms_against_experts, trial_marks
+from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store
 from core.store.queries.scores_of_patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
@@ -19,12 +17,13 @@ from pages.kit.cases import Passage, choose_case, draw_conversation, forget
 from pages.kit.controls import choose_several
 from pages.kit.jobs import draw_missing
 from pages.kit.look import plain
-from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.names import dataset_name, unique_names
 from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.section import draw_section
 from pages.kit.stored import Reading
-from pages.kit.tables import draw_pager, draw_table, offer_csv, page_asked, percents
-from pages.patients.rates import draw_rates, persona_name, read_right
+from pages.kit.tables import draw_pager, offer_csv, page_asked
+from pages.patients.rates import draw_rates, persona_name
 
 _PAGE = 50  # hits on one page of the list
 _PAGE_NAME = "patients_page"  # where that page stands in the address
@@ -39,6 +38,11 @@ class PatientView:
     patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     runs: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+
+    @property
+    def names(self) -> dict[By, dict[str, str]]:
+        """The names of patients, doctors and runs, in the order of the page."""
+        return {"patient": self.patients, "doctor": self.doctors, "run": self.runs}
 
 
 @cached_query(entries=8)
@@ -58,12 +62,6 @@ def page_of(wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int) -
 def marks_of(trial_id: str) -> tuple[Mark, ...]:
     """Return everything the rules find wrong in one conversation, in the order of its words."""
     return trial_marks(Store(), trial_id)
-
-
-@cached_query("Reading the experts’ workbooks…", entries=2)
-def against_experts() -> list[Row]:
-    """Return the rule for medical terms beside the experts; raises ``AnamnesisError`` without the release."""
-    return terms_against_experts(Store())
 
 
 def draw_patients() -> None:
@@ -94,13 +92,11 @@ def draw_patients() -> None:
         icon="rule",
     )
     sections = {
-        "Rates": lambda view: draw_rates(view.wanted, view.kinds, view.patients, view.doctors, view.runs),
+        "Rates": lambda view: draw_rates(view.wanted, view.kinds, view.names),
         "Hits": draw_hits,
         "Against experts": draw_experts,
         "Rules": draw_rules,
     }
-    behind = basis(view.wanted)
-    draw_notes(notes_on(behind, unique_names(one.name for one in behind.conditions), compared=False))
     draw_sections(sections, "patients_tab", view)
 
 
@@ -129,7 +125,7 @@ def ask_patients(held: PatientOffer) -> PatientView:
         names=lambda kind: ABOUT[kind].name,
         on_change=first_page,
         help="How often the hits of a sample were right; what each rule says stands under **Rules**.\n\n"
-        + "\n".join(f"- {about.name}: {read_right(about)}" for about in ABOUT.values()),
+        + "\n".join(f"- {about.name}: {about.read_in_words}" for about in ABOUT.values()),
     )
     wanted = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
     return PatientView(wanted, tuple(kind for kind in KINDS if kind in kinds) or KINDS, patients, doctors, runs)
@@ -142,6 +138,8 @@ def first_page() -> None:
 
 def draw_hits(view: PatientView) -> None:
     """Ask for words, list the hits, draw the conversation of the chosen one."""
+    behind = basis(view.wanted)
+    draw_notes(notes_on(behind, unique_names(one.name for one in behind.conditions), compared=False))
     words = st.text_input(
         "Words of the hit",
         key="patients_words",
@@ -227,70 +225,10 @@ def hits_table(found: Sequence[Hit], view: PatientView, *, whole: bool = False) 
     return pd.DataFrame(rows)
 
 
-def draw_experts(_: PatientView) -> None:
-    """Draw what the rule and the experts say of the same conversations, whatever is filtered, or how to get them."""
-    try:
-        rows = against_experts()
-    except AnamnesisError as error:
-        st.info(plain(str(error)), icon=":material/download:")
-        return
-    yes, n = PAPER
-    st.caption(
-        f"In the paper, experts found medical terms in the patient’s words in {yes} of {n} conversations "
-        f"({yes / n:.2%}; Johri et al. 2025, Results). Here are the experts’ answers and the rule on the same "
-        "conversations, whatever is chosen above. The rule counts every term of its lexicon, the experts judged a "
-        "conversation as a whole: the rule finds more."
-    )
-    all_ = rows[0]
-    both, experts, rule = all_["both"], all_["both"] + all_["experts_only"], all_["both"] + all_["rule_only"]
-
-    def span(share: str, of: str) -> str:
-        return f"{share}  \n95 %: {all_[f'{of}_low']:.1%} – {all_[f'{of}_high']:.1%}"
-
-    boxes = (
-        ("Experts found a term", f"{experts} of {all_.n}", span(f"{all_['experts']:.1%}", "experts"), ""),
-        ("The rule found a term", f"{rule} of {all_.n}", span(f"{all_['rule']:.1%}", "rule"), ""),
-        (
-            "Precision",
-            f"{all_['precision']:.1%}",
-            span(f"{both} of {rule}", "precision"),
-            "Of the conversations in which the rule found a term, those in which the experts did.",
-        ),
-        (
-            "Recall",
-            f"{all_['recall']:.1%}",
-            span(f"{both} of {experts}", "recall"),
-            "Of the conversations in which the experts found a term, those in which the rule did.",
-        ),
-        (
-            "Cohen’s kappa",
-            f"{all_['kappa']:.3f}",
-            f"{both + all_['neither']} of {all_.n} alike",
-            "Agreement of rule and experts beyond chance; 1 is full agreement.",
-        ),
-    )
-    with st.container(horizontal=True):
-        for label, value, beside, help_ in boxes:
-            with st.container(border=True, width=188, height="stretch", gap="xxsmall"):
-                st.metric(label, value, help=help_ or None)
-                st.caption(beside)
-    table = pd.DataFrame(
-        [
-            {
-                "Doctor": "All" if row["model"] == ALL else model_name(row["model"]),
-                "Conversations": row.n,
-                "Experts found a term": row["both"] + row["experts_only"],
-                "The rule did": row["both"] + row["rule_only"],
-                "Both": row["both"],
-                "Precision": row["precision"],
-                "Recall": row["recall"],
-                "Cohen’s kappa": row["kappa"],
-                "No text": row["no_text"],
-            }
-            for row in rows
-        ]
-    )
-    draw_table(table, "patients-experts", percents("Precision", "Recall"))
+def draw_experts(view: PatientView) -> None:
+    """Draw what the rule, the experts and models that judged say of the same conversations."""
+    draw_section(AGAINST_EXPERTS, Selection(), name="patients_experts")
+    draw_section(AGAINST_MODELS, view.wanted, name="patients_judges")
 
 
 def draw_rules(_: PatientView) -> None:
@@ -305,7 +243,7 @@ def draw_rules(_: PatientView) -> None:
     for place, about in enumerate(ABOUT.values()):
         right, first = (f"{one[0]} of {one[1]}" if one and one[1] else None for one in (about.read, about.first))
         with columns[place % 2].container(border=True, gap="small"):
-            st.markdown(f"**{about.name}**: {read_right(about)}")
+            st.markdown(f"**{about.name}**: {about.read_in_words}")
             st.markdown(about.rule)
             before = f" In the first sample {about.first[0]} of {about.first[1]} were right." if about.first else ""
             st.caption(f"{'False alarms: ' if about.second else ''}{about.false_alarms}{before}")

@@ -3,8 +3,9 @@
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -12,18 +13,15 @@ from core.figures.marks import Mark, dots
 from core.figures.style import RISE, Axis
 from core.frameworks.base import title_of
 from core.measures.base import Row
-from core.measures.patients.rates import By, patient_rates
-from core.measures.patients.rules import ABOUT, PRECISE, About
+from core.measures.patients.rates import RATES, By
+from core.measures.patients.rules import ABOUT
 from core.persona import label, parse_persona
-from core.store.database import Store
 from core.store.queries.scores_of_patients import Kind
 from core.store.selection import Selection
-from pages.kit.cached import cached_query
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
-from pages.kit.names import dataset_name, model_colours, model_name, natural
+from pages.kit.names import model_colours, model_name, natural
 from pages.kit.navigation import link
-from pages.kit.tables import draw_table, percents
+from pages.kit.section import draw_result, section_result, words_of
 
 Group = tuple[str, str, str, str]
 """What was grouped by, the persona, the protocol and the condition."""
@@ -34,12 +32,6 @@ _MANY = 6
 """Groups from which on they are lines of the figure, which then shows one kind."""
 _LABEL = 22
 """Characters of a label from which on it is broken over lines."""
-
-
-@cached_query("Resampling the cases…", entries=32)
-def rates(wanted: Selection, by: By, *, pooled: bool = False) -> list[Row]:
-    """Return the rates of the marked conversations in view, of every kind, grouped."""
-    return patient_rates(Store(), by, wanted, pooled=pooled)
 
 
 def group_of(row: Row) -> Group:
@@ -53,20 +45,8 @@ def persona_name(persona: str) -> str:
     return label(parse_persona(persona)) if persona else "plain"
 
 
-def read_right(about: About) -> str:
-    """Return in words how many of a kind's hits were right among those that were read."""
-    right, read = about.read
-    return f"{right} of {read} read were right" if read else "none to read"
-
-
-def draw_rates(
-    wanted: Selection,
-    kinds: Sequence[Kind],
-    patients: Mapping[str, str],
-    doctors: Mapping[str, str],
-    runs: Mapping[str, str],
-) -> None:
-    """Ask what to group by; draw the figure and its table."""
+def draw_rates(selection: Selection, kinds: Sequence[Kind], names: Mapping[By, Mapping[str, str]]) -> None:
+    """Ask what to group by; draw the figure and its table. ``names`` are those of patients, doctors and runs."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         by: By = choose(
             "Group by",
@@ -83,122 +63,83 @@ def draw_rates(
             help="Puts a group’s conversations together on purpose, whoever their doctors and prompts are; personas, "
             "frameworks and data sets stay apart.",
         )
-    every = [row for row in rates(wanted, by, pooled=pooled) if row["kind"] in kinds]
-    found = [row for row in every if ABOUT[row["kind"]].claimed]
-    if not every:
+    selection = replace(selection, pooled=pooled)
+    result = section_result(RATES, selection, {**RATES.options, "by": by})
+    if not any(row["kind"] in kinds for row in result.figures):
         st.info("No marked conversation fits: mark them, or remove a filter.", icon=":material/filter_alt_off:")
         return
-    known: dict[By, Mapping[str, str]] = {"patient": patients, "doctor": doctors, "run": runs}
-    names = group_names(found, by, known.get(by, {}))
-    found.sort(key=lambda row: list(names).index(group_of(row)))
-    draw_chart(found, names, pooled=pooled)
-    if found:
-        table = pd.DataFrame(
-            {
-                _BY[by]: names[group_of(row)],
-                "Kind": ABOUT[row["kind"]].name,
-                "With a hit": row.estimate,
-                "Low": row.low,
-                "High": row.high,
-                "Hits per 100 replies": row["per_100"],
-                "Per 100, low": row["per_100_low"],
-                "Per 100, high": row["per_100_high"],
-                "Conversations": row["n"],
-                "Hit": row["with_hit"],
-                "Cases": row["cases"],
-                "Hits": row["hits"],
-                "Replies": row["replies"],
-                "Hits right when read": f"{row['read_right']} of {row['read']}" if row["read"] else None,
-            }
-            for row in found
-        )
-        formats = st.column_config.NumberColumn
-        columns = {
-            _BY[by]: st.column_config.TextColumn(width=270),
-            **percents("With a hit", "Low", "High"),
-            **dict.fromkeys(("Hits per 100 replies", "Per 100, low", "Per 100, high"), formats(format="%.2f")),
-            **dict.fromkeys(("Conversations", "Cases", "Hits", "Replies"), formats(format="localized")),
-            "Hit": formats(format="localized", help="Conversations with at least one hit"),
-        }
-        draw_table(table, "patients-rates", columns)
-    unclaimed = [kind for kind in ABOUT if not ABOUT[kind].claimed and any(row["kind"] == kind for row in every)]
-    if unclaimed:
-        listed = "; ".join(
-            f"{ABOUT[kind].name.lower()} ({read_right(ABOUT[kind])}), "
-            f"{sum(row['hits'] for row in every if row['kind'] == kind):,} hits"
-            for kind in unclaimed
-        )
-        st.caption(
-            f"No rate is stated for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or of "
-            f"which none could be read: {listed}. Their hits stand under Hits, to be read."
-        )
+    rows = tuple(row for row in result.figures if row["kind"] in kinds and ABOUT[row["kind"]].claimed)
+    with_hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in rows)]
+    shown = with_hit
+    if len({group_of(row) for row in rows}) > _MANY and with_hit:
+        names_of_kinds = {kind: ABOUT[kind].name for kind in with_hit}
+        shown = [choose("Kind in the figure", with_hit, "patients_kind_shown", names=names_of_kinds, width=320)]
+    title = ": ".join(filter(None, [RATES.title, ", ".join(ABOUT[kind].name.lower() for kind in shown)]))
+    draw_result(
+        replace(
+            RATES, title=title, kind="rates" if with_hit else "table", caption=_rests_on(rows, shown, pooled=pooled)
+        ),
+        replace(result, rows=rows),
+        {**words_of(result, selection), **_words(result.figures), **names.get(by, {})},
+        name="patients_rates",
+        charts={"rates": partial(rates_chart, kinds=shown)},
+    )
+    never = [ABOUT[kind].name for kind in ABOUT if kind not in with_hit and any(row["kind"] == kind for row in rows)]
+    if never:
+        st.caption(f"No hit at all: {', '.join(name.lower() for name in never)}.")
     st.caption("What a patient invents or withholds no rule on words decides; a model judges it on the page Failures.")
     link("failures", "Invented and withheld, as judged", "gavel", failures_tab="Never asked")
 
 
-def group_names(rows: Sequence[Row], by: By, first: Mapping[str, str]) -> dict[Group, str]:
-    """Return group → its name, in the order of the page; ``first`` are the names of those that have one, in order.
+def _rests_on(rows: Sequence[Row], kinds: Sequence[Kind], *, pooled: bool) -> str:
+    """Return how many conversations and replies a kind's rates rest on."""
+    of_kind = [row for row in rows if row["kind"] == kinds[0]] if kinds else []
+    conversations, replies = sum(row["n"] for row in of_kind), sum(row["replies"] for row in of_kind)
+    pool = "; conditions are pooled" if pooled else ""
+    return f"{conversations:,} marked conversations with {replies:,} replies{pool}. {RATES.caption}"
+
+
+def _words(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the kinds, personas, protocols and conditions of rows in words."""
+    words: dict[str, str] = {kind: about.name for kind, about in ABOUT.items()}
+    for row in rows:
+        words[row["protocol"]] = title_of(row["protocol"])
+        words.setdefault(row["condition"], model_name(row["condition"]))
+        if row["persona"] != "plain":
+            words[row["persona"]] = persona_name(row["persona"])
+    return words
+
+
+def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[Group, str]:
+    """Return group → its name, in the order of the page; ``names`` are those of the values that have one, in order.
 
     Persona and protocol stand where they are not the usual, the condition where a name would stand for several.
     """
+    by = next(iter(rows[0].label)) if rows else ""
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     protocols = {protocol for _, _, protocol, _ in groups}
-    place = {name: place for place, name in enumerate(first)}
-    names: dict[Group, str] = {}
+    place = {name: place for place, name in enumerate(names)}
+    found: dict[Group, str] = {}
     for group in sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:])):
         value, persona, protocol, _ = group
-        name = dataset_name(value) if by == "dataset" else first.get(value, value) or "unknown"
-        beside = [persona_name(persona)] if persona else []
-        names[group] = " · ".join([name, *beside, *([title_of(protocol)] if len(protocols) > 1 else [])])
-    counts = Counter(names.values())
-    for group, name in names.items():
+        parts = [names.get(value, value) or "unknown", *([persona_name(persona)] if persona else [])]
+        found[group] = " · ".join([*parts, *([title_of(protocol)] if len(protocols) > 1 else [])])
+    counts = Counter(found.values())
+    for group, name in found.items():
         if counts[name] > 1:
             condition = model_name(group[3])
             own = by == "doctor" and group[3].startswith(group[0])
-            names[group] = condition if own else f"{name}{' with ' if by == 'patient' else ' · '}{condition}"
-    return names
-
-
-def draw_chart(found: Sequence[Row], names: Mapping[Group, str], *, pooled: bool) -> None:
-    """Draw the kinds with a hit; of many groups one kind, which is asked for."""
-    hit = [kind for kind in ABOUT if any(row["kind"] == kind and row["hits"] for row in found)]
-    never = [ABOUT[kind].name for kind in ABOUT if kind not in hit and any(r["kind"] == kind for r in found)]
-    many = len(names) > _MANY
-    colours: dict[Group, str] = dict.fromkeys(names, RISE)
-    if many and hit:
-        title = choose("Kind in the figure", hit, "patients_kind_shown", names=lambda k: ABOUT[k].name, width=320)
-        hit = [title]
-    elif not many:
-        known: dict[Group, str] = {}
-        for group in names:  # a model's first group has the model's colour on every page
-            known[group] = group[0] if group[0] not in known.values() else "|".join(group)
-        of_models = model_colours(list(known.values()))
-        colours = {group: of_models[name] for group, name in known.items()}
-    if hit:
-        rows = [row for kind in hit for row in found if row["kind"] == kind]
-        first = [row for row in rows if row["kind"] == hit[0]]
-        draw_figure(
-            lambda dark: rates_chart(rows, names, colours, by_group=many, dark=dark),
-            "patients_rates",
-            f"Conversations with a hit: {', '.join(ABOUT[kind].name.lower() for kind in hit)}",
-            f"{sum(row['n'] for row in first):,} marked conversations with "
-            f"{sum(row['replies'] for row in first):,} replies"
-            f"{'; conditions are pooled' if pooled else ''}. 95 % intervals, cases resampled; Wilson’s where each case "
-            "has one conversation.",
-        )
-    if never:
-        st.caption(f"No hit at all: {', '.join(name.lower() for name in never)}.")
+            found[group] = condition if own else f"{name}{' with ' if by == 'patient' else ' · '}{condition}"
+    return found
 
 
 def rates_chart(
-    rows: Sequence[Row],
-    names: Mapping[Group, str],
-    colours: Mapping[Group, str],
-    *,
-    by_group: bool = False,
-    dark: bool = False,
+    rows: Sequence[Row], names: Mapping[str, str], dark: bool = False, *, kinds: Sequence[Kind] = ()
 ) -> go.Figure:
-    """Return a line of dots for each kind, one for each group; or, ``by_group``, a line for each group."""
+    """Return a line of dots for each of the ``kinds``, one dot for each group; of many groups a line for each."""
+    rows = [row for kind in kinds for row in rows if row["kind"] == kind]
+    groups = group_names(rows, names)
+    by_group = len(groups) > _MANY
     marks = [
         Mark(
             str(group_of(row)) if by_group else row["kind"],
@@ -211,16 +152,21 @@ def rates_chart(
         )
         for row in rows
     ]
-    series = {str(group): name for group, name in names.items()}
+    series = {str(group): name for group, name in groups.items()}
     labels = series if by_group else {row["kind"]: ABOUT[row["kind"]].name for row in rows}
-    places = {
-        key: "<br>".join(textwrap.wrap(label, _LABEL))
-        for key, label in labels.items()
-        if any(mark.place == key for mark in marks)
-    }
+    places = {key: "<br>".join(textwrap.wrap(words, _LABEL)) for key, words in labels.items()}
     most = max((row.high or 0.0 for row in rows), default=1.0) or 1.0
     axis = Axis(
         "Conversations with at least one hit", (-0.015 * most, 1.04 * most), ".0%" if most > 0.1 else ".1%", None, ".2%"
     )
-    inks = {str(group): colour for group, colour in colours.items()}
+    inks = dict.fromkeys(series, RISE) if by_group else _colours(groups)
     return dots(marks, series, inks, axis, places=places, legend=not by_group, dark=dark)
+
+
+def _colours(groups: Mapping[Group, str]) -> dict[str, str]:
+    """Return group → colour: a model's first group has the model's colour on every page."""
+    keys: dict[Group, str] = {}
+    for group in groups:
+        keys[group] = group[0] if group[0] not in keys.values() else "|".join(group)
+    colours = model_colours(list(keys.values()))
+    return {str(group): colours[key] for group, key in keys.items()}

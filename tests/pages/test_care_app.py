@@ -62,6 +62,14 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
     return found.set_index(found.columns[0])
 
 
+def figures_of(app: AppTest, model: str) -> dict[str, float]:
+    """Return figure → value of a model, of all tables with a row for each figure."""
+    long = [frame.value for frame in app.dataframe if "Figure" in frame.value.columns]
+    rows = pd.concat([own.rename(columns={"Accuracy": "Value"}) for own in long])
+    rows = rows[rows["Model"] == model]
+    return dict(zip(rows["Figure"], rows["Value"], strict=True))
+
+
 def charts(app: AppTest) -> dict[str, dict]:
     """Return the charts by the title of their x axis."""
     found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
@@ -94,24 +102,34 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
     assert (a["After the conversation"], a["Whole question"], a["Penalty"]) == pytest.approx((3 / 6, 4 / 6, 0.75))
     assert (a["Accuracy"], a["Efficiency and strategy"]) == pytest.approx((0.375, (20 + 125 / 9 + 10) / 6))
     assert (a["Empathy"], a["Robustness"]) == pytest.approx((0.6, 1 / 3))
-    assert (a["Cases"], a["With both answers"], a["Trials"], a["Excluded"], a["Not rated"]) == (7, 6, 7, 1, 1)
+    assert (a["Cases"], a["With both answers"], a["Trials"], a["Excluded"], a["Not rated"]) == (
+        7,
+        6,
+        7,
+        "1 provider error",
+        1,
+    )
     b = table(app, "Robustness").loc["openai/b"]
     # three of three against two of three: nothing was lost
     assert (b["Accuracy"], b["Penalty"], b["Whole question"]) == pytest.approx((1, 1, 2 / 3))
-    assert "openai/a 1 provider error" in text(app)
+    assert "Excluded, and not counted as wrong: openai/a: 1 provider error." in text(app)
     assert "printed formula of the accuracy part is not known to us" in words(app)
     assert "openai/a 7 of 8, openai/b 3 of 8; 2 cases are shared by all" in text(app)
 
 
 def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:
-    app = open_care(care_bounds="true")
+    app = open_care(care_bounds="true")  # an option of 0.4: intervals now always stand in the table of the parts
     found = table(app, "Robustness")
-    assert list(found["From"]) == ["run here"] * 2 + ["published, table 3"] * 2
+    assert list(found["From"]) == ["this database"] * 2 + ["published, table 3"] * 2
     assert found.loc["Claude Sonnet 4", "Trials"] == 15
     assert pd.isna(found.loc["Claude Sonnet 4", "Cases"])
     # with intervals, of which none is published
-    assert found.loc["openai/b", "Empathy"].startswith("0.933 (")
-    assert found.loc["Claude Sonnet 4", "Empathy"] == "0.852"
+    bounds = table(app, "Low")
+    empathy = bounds[bounds["Figure"] == "Empathy"]
+    assert empathy.loc["openai/b", "Low"] < empathy.loc["openai/b", "Value"] == pytest.approx(14 / 15)
+    assert empathy.loc["Claude Sonnet 4", "Value"] == pytest.approx(0.852)
+    assert pd.isna(empathy.loc["Claude Sonnet 4", "Low"])
+    assert {"After the conversation, all cases that have it", "Whole question"} <= set(figures_of(app, "openai/a"))
     app.toggle(key="care_published").set_value(False).run()
     assert list(table(app, "Robustness").index) == ["openai/a", "openai/b"]
 
@@ -121,12 +139,12 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert trouble(app) == []
     found = table(app, "Robustness")
     assert list(found["Data set"])[:3] == ["ours", "ours", "theirs"]
-    ticks = charts(app)["Accuracy"]["layout"]["yaxis"]["ticktext"]
-    assert ticks[:5] == ["<b>ours</b>", "openai/a", "openai/b", "<b>theirs</b>", "openai/b"]
+    layout = charts(app)["Accuracy"]["layout"]
+    assert layout["yaxis"]["ticktext"] == ["ours", "theirs", "MedQA / MedBullets"]
     app.segmented_control(key="care_how").set_value("normalised").run()
     assert trouble(app) == []
     rows = table(app, "Normalised")
-    accuracy = rows[rows["Part"] == "Accuracy"]
+    accuracy = rows[rows["Figure"] == "Accuracy"]
     # lowest and highest on "ours"; "theirs" has one model, so no scale
     assert list(accuracy["Normalised"]) == [0, 1]
     assert list(accuracy["Data sets in it"]) == [1, 1]
@@ -167,10 +185,10 @@ def test_the_scatter_has_a_mark_for_each_model_and_data_set(open_care: Open) -> 
     assert sorted(zip(traces["openai/b"]["x"], traces["openai/b"]["y"], strict=True)) == [(0, 1), (1, 1)]
     fits = table(app, "Slope")
     assert fits.loc["All models", "Marks"] == 3
-    assert "r = 0.7547" in words(app)
+    assert "r = 0.7547" in text(app)
     app.segmented_control(key="care_line").set_value("group").run()
     assert trouble(app) == []
-    assert list(table(app, "Slope").index) == ["openai", "All models"]
+    assert list(table(app, "Slope").index) == ["All models", "openai"]
 
 
 def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
@@ -181,15 +199,15 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     assert bars["Role-breaking"]["x"] == pytest.approx([2 / 6, 0])
     assert {name for name in bars if name.startswith("Abrupt")} == {
         "Abrupt end: no tag",
-        "Abrupt end: end tag beside a query",
+        "Abrupt end: end tag next to a query",
         "Abrupt end: ended early",
     }
     listed = table(app, "What shows it")
-    assert list(listed.index) == ["3", "4", "5", "5", "6", "6"]
+    assert list(listed.index) == [f"ours/{n}" for n in (3, 4, 5, 5, 6, 6)]
     app.multiselect(key="care_causes").set_value(["early_end"]).run()
-    assert list(table(app, "What shows it").index) == ["6"]
+    assert list(table(app, "What shows it").index) == ["ours/6"]
     counts = table(app, "Failed in any way").loc["openai/a"]
-    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, 1)
+    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, "1 provider error")
     app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "No conversation here failed" in words(app)
 
@@ -197,7 +215,7 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
 def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care: Open) -> None:
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []
-    assert list(table(app, "What shows it").index) == ["3", "5"]
+    assert list(table(app, "What shows it").index) == ["ours/3", "ours/5"]
     assert "Message 1, the one that shows it" in words(app)
     assert "Patient: On my neck, it itches." in text(app)
     said = [element.value.replace("\\", "") for element in app.markdown]
@@ -217,8 +235,8 @@ def test_a_conversation_that_does_not_count_is_no_success(database: Path, open_p
     assert "No conversation here counts" in words(open_page("care", care_tab="Failures"))
     app = open_page("care")
     assert trouble(app) == []
-    assert "Excluded, and not counted as wrong or failed: openai/a 1 provider error, 1 not judged yet." in text(app)
-    assert "Answers to the whole question that are left out: openai/a 1 refused." in text(app)
+    assert "Excluded, and not counted as wrong: openai/a: 1 provider error, 1 ungraded." in text(app)
+    assert "Answers to the whole question. Excluded, and not counted as wrong: openai/a: 1 refused." in text(app)
 
 
 def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
@@ -241,21 +259,23 @@ def test_habits_of_conversation(open_care: Open) -> None:
     assert trouble(app) == []
     a = table(app, "Asked again").loc["openai/a"]
     # turns 4, 5, 5, 1, 2, 0; words a turn 20/4, 36/5, 9/5, 10, 8/2, those outside the tags too; 2 of 17 to the staff
-    assert (a["Turns"], a["Words a turn"], a["To the staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
+    assert (a["Turns"], a["Words a turn"], a["To the clinical staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
     assert (a["Conversations"], a["Queries"]) == (6, 17)
-    assert (a["Ended: end tag"], a["Ended: cap reached"], a["Ended: no tag"]) == (4, 1, 1)
+    ended = table(app, "Ending").loc["openai/a"].set_index("Ending")["Count"].to_dict()
+    assert (ended["the doctor closed it"], ended["the cap was reached"]) == (4, 1)
     b = table(app, "Asked again").loc["openai/b"]
     # each conversation asks the same four times
     assert b["Asked again"] == pytest.approx(9 / 12)
-    assert "Speaks for others" in table(app, "Asked again").columns
+    misuses = table(app, "Misuse").loc["openai/a"].set_index("Misuse")["Count"]
+    assert (misuses["Speaks for others"], misuses["Words outside the tags"], misuses["Tag inside a tag"]) == (2, 2, 0)
 
 
 def test_a_case_opens_its_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
     assert trouble(app) == []
     listed = table(app, "Specialty")
-    assert list(listed.index) == ["1", "2", "3", "4", "5", "6", "7"]
-    assert (listed.loc["4", "After the conversation"], listed.loc["4", "Whole question"]) == (1, 0)
+    assert list(listed.index) == [f"ours/{n}" for n in range(1, 8)]
+    assert (listed.loc["ours/4", "After the conversation"], listed.loc["ours/4", "Whole question"]) == (1, 0)
     assert "It is eczema." in text(app)
     assert "no tag to pass on; 1 query was passed on" in words(app)
 
@@ -292,8 +312,8 @@ def test_blank_answers_fail_and_can_be_left_out(
     assert table(app, "Robustness")["Robustness"].tolist()[0] == 0.5
     app.toggle(key="care_without_blank").set_value(True).run()
     row = table(app, "Robustness").iloc[0]
-    assert (row["Robustness"], row["After the conversation"], row["Excluded"]) == (1, 1, 1)
-    assert "1 blank answer" in text(app)
+    assert (row["Robustness"], row["After the conversation"], row["Excluded"]) == (1, 1, "1 blank answer")
+    assert "Excluded, and not counted as wrong: openai/a: 1 empty." in text(app)
     assert not trouble(app)
 
 

@@ -6,38 +6,41 @@ import pytest
 
 from core.events import Assessed, Ended, Event, Started, Utterance
 from core.figures.shares import Segment, stacked
-from core.frameworks.automedic.measures.profile import Estimate
+from core.frameworks.automedic.measures.published import published_parts, published_r, published_summaries
 from core.frameworks.automedic.tags import EMPATHY, MISUSE
+from core.measures.base import Row
 from pages.kit.cases import around
-from pages.quality.care.profile import Row, panel, two_lines
-from pages.quality.care.tables import published_profiles, published_r
+from pages.quality.care.charts import radar_chart, shares_chart, two_lines
 
 
-def test_a_panel_has_a_whisker_only_where_there_is_an_interval() -> None:
+def test_shares_stand_in_a_bar_for_each_model_and_know_their_rows() -> None:
     rows = [
-        Row("Ours"),
-        Row("a", Estimate(0.5, 0.4, 0.7, 9), "#0072B2"),
-        Row("b", Estimate(), "#0072B2"),
-        Row("Published"),
-        Row("c", Estimate(0.6), "#8C8C8C", open_=True),
+        Row({"model": model, "cause": cause}, share, n=n, more={"trials": count}, unit="conversations")
+        for model, n, cause, share, count in (
+            ("a", 4, "empty", 0.25, 1),
+            ("a", 4, "multiple", 0.5, 2),
+            ("b", 10, "multiple", 0.1, 1),
+        )
     ]
-    figure = panel(rows, "Accuracy", axis=(0, 1))
-    ours, printed = figure.data
-    assert (ours.x[0], ours.y[0], printed.y[0]) == (0.5, 1, 4)
-    assert ours.error_x.array[0] == pytest.approx(0.2)
-    assert ours.error_x.arrayminus[0] == pytest.approx(0.1)
-    assert printed.error_x.array is None
-    assert (ours.marker.symbol, printed.marker.symbol) == (("circle",), ("circle-open",))
-    assert figure.layout.yaxis.ticktext == ("<b>Ours</b>", "a", "b", "<b>Published</b>", "c")
+    looks = {"multiple": ("Several", "#F0E442", "black"), "empty": ("Blank", "#8C8C8C", "white")}
+    figure = shares_chart(rows, {"a": "A", "b": "B"}, False, part="cause", looks=looks, axis="Share", count="trials")
+    several, blank = figure.data
+    assert (several.name, several.y, several.x) == ("Several", ("A<br>n = 4", "B<br>n = 10"), (0.5, 0.1))
+    assert blank.x == (0.25, 0.0), "no row, no share"
+    assert [data[1] for data in several.customdata] == ["1", "2"]
 
 
-def test_an_axis_without_bounds_ends_beyond_the_farthest_whisker() -> None:
-    rows = [Row("a", Estimate(2, 1, 4, 9), "#0072B2"), Row("b", Estimate(3), "#0072B2")]
-    low, high = panel(rows, "Efficiency").layout.xaxis.range
-    assert low == 0
-    assert 4 < high < 5
-    nothing = panel([Row("a", Estimate(0.0, 0.0, 0.0, 1), "#0072B2")], "Efficiency")
-    assert nothing.layout.xaxis.range == (0, 1), "an axis never has no length"
+def test_a_radar_draws_published_lines_dashed() -> None:
+    measures = ("accuracy", "efficiency", "empathy", "robustness")
+    rows = [
+        Row({"model": model, "measure": measure}, 0.5, n=9, source=source)
+        for model, source in (("a", ""), ("Claude Sonnet 4", "table 3"))
+        for measure in measures
+    ]
+    names = {value: value.title() for value in ("a", "Claude Sonnet 4", *measures)}
+    own, printed = radar_chart(rows, names, False).data
+    assert (own.line.dash, printed.line.dash) == ("solid", "dash")
+    assert own.r == pytest.approx((0.5, 0.5 / 0.53, 0.5, 0.5, 0.5)), "efficiency has an axis of its own"
 
 
 def test_stacked_bars_leave_out_what_does_not_occur() -> None:
@@ -86,8 +89,15 @@ def _turns(events: list[Event]) -> list[int]:
 
 
 def test_the_published_figures_are_the_papers() -> None:
-    claude, llama = published_profiles()
+    claude, llama = published_summaries()
     # table 3 of the paper
-    assert claude.values == {"accuracy": 0.4699, "efficiency": 1.0192, "empathy": 0.8520, "robustness": 0.9333}
-    assert (llama.model, llama.values["efficiency"], llama.conversations) == ("LLaMA-3 70B", 0.6703, 15)
+    values = claude.cells(plain=True)
+    assert {name: values[name] for name in ("accuracy", "efficiency", "empathy", "robustness")} == {
+        "accuracy": 0.4699,
+        "efficiency": 1.0192,
+        "empathy": 0.8520,
+        "robustness": 0.9333,
+    }
+    assert (llama.label["model"], llama["efficiency"], llama["trials"]) == ("LLaMA-3 70B", 0.6703, 15)
+    assert {row.source for row in published_parts()} == {"table 3"}
     assert published_r() == 0.7547

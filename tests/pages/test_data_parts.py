@@ -8,21 +8,17 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.datasets.lint import Finding
 from core.datasets.reading import Reading
+from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
+from core.measures.base import Result
 from core.store.queries.profiles import StoredProfile
 from core.text.profiles import Generated, coverage
 from pages.data.cases import Wanted, cases_table
 from pages.data.importing import preview_table, remarks_table
 from pages.data.profile import fact_words, facts_from, facts_table
 from pages.data.sets import Line
-from pages.data.suitability import (
-    coverage_chart,
-    fields_table,
-    published_for,
-    published_table,
-    reasons_chart,
-    reasons_table,
-    sentence,
-)
+from pages.data.suitability import fields_chart, published_for, published_table, reasons_chart, sentence
+from pages.kit.look import FIELD, reason_words
+from pages.kit.section import table_of
 from tests.core.store.builders import a_case
 
 AGE = Fact(key="age", value="4 years", lay="I am four")
@@ -92,19 +88,20 @@ WORDS = [passes(), passes(profile=Profile(basic=(COUGH,))), fails("abstract_conc
 
 
 def test_the_share_of_reasons_is_of_all_that_were_looked_at() -> None:
-    counts = coverage([*WORDS, fails("general_knowledge")])
-    table = reasons_table(counts)
+    rows = list(reason_rows("ours", coverage([*WORDS, fails("general_knowledge")])))
+    words = {row.label["reason"]: reason_words(row.label["reason"]) for row in rows}
+    table = table_of(Result("", tuple(rows)), words, REASONS)
     assert list(table["Reason"]) == ["General knowledge, no patient", "Abstract concept"]
-    assert list(table["Share"]) == pytest.approx([2 / 5, 1 / 5])
-    bar = reasons_chart(counts.reasons, counts.n).data[0]
+    assert list(table[REASONS.axis]) == pytest.approx([2 / 5, 1 / 5])
+    bar = reasons_chart(rows, words, False).data[0]
     assert list(bar.y) == ["General knowledge, no patient", "Abstract concept"]
     assert list(bar.x) == pytest.approx([0.4, 0.2])
     assert list(bar.text) == ["2", "1"]
 
 
 def test_each_field_stacks_to_all_suitable_cases() -> None:
-    counts = coverage(WORDS)
-    figure = coverage_chart(counts)
+    rows = list(field_rows("ours", coverage(WORDS)))
+    figure = fields_chart(rows, FIELD, False)
     shares = {bar.name: dict(zip(bar.y, bar.x, strict=True)) for bar in figure.data}
     assert list(shares) == ["Present", "Present by imputation", "Absent"]
     assert [shares[state]["Age"] for state in shares] == [0.5, 0, 0.5]
@@ -113,14 +110,16 @@ def test_each_field_stacks_to_all_suitable_cases() -> None:
     assert [shares[state]["Vital signs"] for state in shares] == [0.5, 0, 0.5]
     for field in shares["Present"]:
         assert sum(shares[state][field] for state in shares) == pytest.approx(1)
-    row = fields_table(counts).set_index("Field").loc["Lifestyle"]
+    row = table_of(Result("", tuple(rows)), FIELD, FIELDS).set_index("Field").loc["Lifestyle"]
     assert list(row) == [0, 0.5, 0.5, 2]
 
 
 def test_figures_are_drawn_in_both_themes() -> None:
     counts = coverage(WORDS)
-    for figure in (coverage_chart, lambda c, dark: reasons_chart(c.reasons, c.n, dark=dark)):
-        light, dark = figure(counts, dark=False), figure(counts, dark=True)
+    reasons, fields = list(reason_rows("ours", counts)), list(field_rows("ours", counts))
+    words = {row.label["reason"]: "why" for row in reasons}
+    for chart, rows, names in ((reasons_chart, reasons, words), (fields_chart, fields, FIELD)):
+        light, dark = chart(rows, names, False), chart(rows, names, True)
         assert light.layout.xaxis.gridcolor != dark.layout.xaxis.gridcolor
 
 

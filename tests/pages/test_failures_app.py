@@ -218,10 +218,12 @@ def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: O
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (2, 0)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
     topics = open_page("failures", failures_tab="Never asked")
-    rows = {(r["Model"], r["What"]): (r["Mean"], r["n"]) for r in table(topics, "By").to_dict("records")}
-    assert rows["openai/a", "Something invented"] == (0.5, 2)
-    assert rows["openai/a", "A fact withheld to the end"] == (0.0, 2)
-    assert rows["openai/b", "Something invented"] == (1.0, 1)
+    faults = table(topics, "Fault").to_dict("records")
+    rows = {(r["Model"], r["Fault"]): (r["Share of conversations"], r["Conversations"], r["By"]) for r in faults}
+    assert rows["openai/a", "invented"] == (0.5, 2, "openai/judge")
+    assert rows["openai/a", "withheld"] == (0.0, 2, "openai/judge")
+    assert rows["openai/b", "invented"] == (1.0, 1, "openai/judge")
+    assert rows["openai/a", "named the diagnosis"] == (0.5, 2, "rule")
 
 
 def open_answers(open_page: Open) -> AppTest:
@@ -259,33 +261,33 @@ def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
     app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
-    assert rows["Social history", "openai/a"]["Share"] == 1.0
-    assert rows["Chief complaint", "openai/a"]["Share"] == 0.0
-    assert rows["Chief complaint", "openai/a"]["Cases"] == 1
+    assert rows["social history", "openai/a"]["Share"] == 1.0
+    assert rows["chief complaint", "openai/a"]["Share"] == 0.0
+    assert rows["chief complaint", "openai/a"]["Cases"] == 1
     heat = charts(app)[0]
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
     told = words(app).replace("\\", "")
     assert "openai/a 1, openai/b 1" in told
-    assert "What patients withhold and invent no rule decides" in told
+    assert "what patients withhold and invent no rule decides" in told
     assert "recall asked 0.38 (37 of 98)" in told
     former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
     assert trouble(former) == []
     assert not table(former, "Topic").empty
     asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
     assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
-        ("Chief complaint", 1.0),
-        ("Social history", 0.0),
+        ("chief complaint", 1.0),
+        ("social history", 0.0),
     }
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
     app = open_page("failures", failures_tab="Belief")
     assert trouble(app) == []
-    rows = {r["What"]: r for r in table(app, "What").to_dict("records")}
-    assert rows["Ever led"]["Mean"] == 1.0
-    assert rows["Led and lost again"]["Mean"] == 1.0
-    assert rows["First led after message"]["Mean"] == 2.0
-    assert rows["Brier score, at the end"]["Mean"] == pytest.approx(0.8**2)
+    rows = {r["Figure"]: r["Mean"] for r in table(app, "Figure").to_dict("records")}
+    assert (rows["Ever led"], rows["Led and lost again"]) == (1.0, 1.0)
+    assert rows["First led after message, the greeting being 0"] == 1.0
+    scores = {r["When"]: r["Brier"] for r in table(app, "ECE").to_dict("records")}
+    assert scores["At the end"] == pytest.approx(0.8**2)
     curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")
     assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
     app.multiselect(key="models").set_value(["openai/a"]).run()

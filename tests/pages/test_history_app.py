@@ -205,7 +205,7 @@ def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
     curve = chart(app, "Patient recall")["openai/a"]
     # opening "I cough.": 1 of 8 words; only when the one exchange is over: 4 of 8
     assert curve["y"] == pytest.approx([1 / 8] * 10 + [4 / 8])
-    assert curve["x"] == pytest.approx([i / 10 for i in range(11)])
+    assert curve["x"] == list(range(0, 101, 10)), "per cent of the dialogue"
     assert "openai/a, interval" in chart(app, "Patient recall")
     # opening: 1 of its 2 words is among the 8; at the end 4 of 5 are
     assert chart(app, "Patient F1")["openai/a"]["y"] == pytest.approx([0.2] * 10 + [8 / 13])
@@ -214,7 +214,10 @@ def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
     assert (onset["First told at"], onset["Told in"], onset["Cases with the topic"]) == (1, 1, 2)
     groups = rows_of(app, "Cases with")
     # two cases in three groups: the first stays empty
-    assert set(groups["Cases with"]) == {"Middle: 2 items", "Most: 2 items"}
+    assert set(zip(groups["Cases with"], groups["Items from"], groups["Items to"], strict=True)) == {
+        (2, 2, 2),
+        (3, 2, 2),
+    }
 
 
 def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
@@ -224,7 +227,9 @@ def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
     recall, accuracy = table.loc["Patient recall"], table.loc["Accuracy"]
     assert (recall["openai/a"], recall["openai/b"], recall["Difference"], recall["Cases"]) == (0.5, 0, 0.5, 2)
     assert (accuracy["Difference"], table.loc["Doctor turns", "Difference"]) == (1, 1)
-    assert "Doctor words" not in table.index, "doctor b asks nothing"
+    assert table.loc["Doctor words", "Cases"] == 0, "doctor b asks nothing"
+    # both cases change alike: the exact test has p = 2 / 2², which Holm multiplies
+    assert (recall["p"], recall["p (Holm–Bonferroni)"]) == ("0.5000", "1.0000")
     app.selectbox(key="history_second").set_value("openai/a").run()
     assert "Choose two different doctors." in words(app)
 
@@ -232,11 +237,11 @@ def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
 def test_the_patients_virtues_come_with_their_rules(filled: Store, open_page: Open) -> None:
     app = open_page("history", history_tab="The patient")
     assert trouble(app) == []
-    table = rows_of(app, "Mean")
+    table = rows_of(app, "Share")
     honest = table[table["Measure"] == "Honesty"]
     # "cough": both statements are in the vignette; "hasty": a rash is not
-    assert honest.loc["openai/a", "Mean"] == 1
-    assert honest.loc["openai/b", "Mean"] == 0
+    assert honest.loc["openai/a", "Share"] == 1
+    assert honest.loc["openai/b", "Share"] == 0
     assert set(table["Patient"]) == {"openai/p"}
     assert "**Honesty.** A statement is" in words(app)
     assert set(chart(app, "Share")) == {"openai/a", "openai/b"}

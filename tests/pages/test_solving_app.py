@@ -80,7 +80,7 @@ def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
     run_until(app, lambda app: not has_button(app, "Stop") and "No solver was asked" not in words(app))
     assert "of 2 conversations" in words(app)
     assert trouble(app) == []
-    assert accuracy(app)["openai/a"]["x"] == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert accuracy(app)["openai/a"]["x"] == [0, 20, 40, 60, 80, 100]
     assert button(app, "Ask the solver").disabled, "nothing is left to ask"
 
 
@@ -93,8 +93,8 @@ def test_the_figure_is_that_of_the_answers_and_leads_to_them(stored: Store, open
     # at 0 % case 2 was refused, and is excluded; case 1 is right from 40 % on, case 2 at 100 %
     assert traces["openai/a"]["y"] == [0, 0, 0.5, 0.5, 0.5, 1]
     assert "openai/a, interval" in traces
-    assert "1 cases, 1 conversations; excluded: 1 refused" in traces["openai/a"]["customdata"][0][0]
-    assert "Excluded answers: 1 refused" in words(app).replace("\\", "")
+    assert "1 cases, excluded: refused=1" in traces["openai/a"]["customdata"][0][0]
+    assert "Excluded answers: refused=1" in words(app).replace("\\", "")
     listed = next(frame.value for frame in app.dataframe if "Messages shown" in frame.value.columns)
     assert list(listed["Case"]) == ["ours/1", "ours/2"]
     assert list(listed["Answer"]) == ["Psoriasis", "It would not."]
@@ -110,4 +110,4 @@ def test_solvers_are_shown_one_at_a_time(stored: Store, open_page: Open) -> None
     chosen.select_index(1).run()
     assert trouble(app) == []
     assert accuracy(app)["openai/a"]["y"] == [0, 0, 0, 0, 0, 1]
-    assert "Of these doctors’ conversations 1 were not asked about" in words(app)
+    assert "Not asked about: 1 conversations" in words(app).replace("\\", "")

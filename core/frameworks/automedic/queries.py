@@ -84,8 +84,8 @@ def trial_rows(
     Choices are judged by the strict rule, whatever rule the selection names.
 
     Columns:
-    ``run_id``, ``trial_id``, ``model`` (the condition), ``case_key``, ``dataset``, ``specialty``, ``question_type``,
-    ``end_reason``;
+    ``run_id``, ``trial_id``, ``model`` (the condition; a category, in the order of conditions), ``case_key``,
+    ``dataset``, ``specialty``, ``question_type``, ``end_reason``;
     ``whole``: the conversation came to an end of its own, no provider failed in it;
     ``conv``, ``static``: verdict on the answer after the conversation and on that to the whole question, missing where
     the run does not ask it (``ungraded`` where nobody has judged it; a conversation that broke off is
@@ -127,7 +127,8 @@ def trial_rows(
         "abrupt_turns": ABRUPT_TURNS,
     }
     table = cursor.execute(_ROWS, parameters).df()
-    return table.astype({name: "category" for name in _NAMES})
+    in_order = {"model": pd.CategoricalDtype(list(table["model"].unique()))}
+    return table.astype({**dict.fromkeys(_NAMES, "category"), **in_order})
 
 
 def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Failure]:

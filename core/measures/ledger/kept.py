@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import orjson
 import pandas as pd
 
 from core.agents.base import Dialogue
+from core.agents.ledger_models import Mark
 from core.case import Case
-from core.measures.base import Asked, Columns, Evidence, Measure, Record, Row, Score, metric
+from core.errors import UsageError
+from core.measures.base import MEAN, Asked, Columns, Evidence, Measure, NameOf, Record, Row, Score, Section, metric
 from core.measures.ledger.marks import LedgerFacts, in_short, ledger, ledger_facts
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import column_intervals
-from core.stats.intervals import NOTHING, Interval
 from core.store.database import Store
 from core.store.queries.answers import WrongAnswer
 from core.store.queries.cases import CaseKey
+from core.store.queries.fact_judgements import Judge, JudgeKept, judged_sums, judges
 from core.store.queries.fact_sets import all_facts_saved, facts_from_json
 from core.store.queries.scores import Lists, Trials
 from core.store.queries.scores_of_ledgers import MARKS, ledger_scores, talk_sums, topic_sums
@@ -37,6 +39,10 @@ _KEPT_LEDGERS = 20_000
 RESAMPLES = 2_000
 _SHORT = ("never", "unasked", "coverage", "turns")
 """What ``LedgerFacts`` holds, each a score; ``leaked`` counts, and its evidence is the turns."""
+
+
+_Mean = tuple[float, float, float]
+"""A mean with the bounds of its interval; NaN if there is no case."""
 
 
 class FactsLedger(Measure):
@@ -118,31 +124,19 @@ def _made(case: Case, dialogue: Dialogue, saved: tuple[AtomicFact, ...] | None) 
     return ledger_facts(case, dialogue, saved)
 
 
-class Share(NamedTuple):
-    """A mean over cases with its 95 % interval; ``value`` is NaN where there is no case."""
+def judge_named(found: Sequence[JudgeKept], name: str | None = None) -> Judge | None:
+    """Return the judge of this name; by default the first of those found that judged, or ``None``.
 
-    value: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class TalkRow:
-    """The marked conversations of a model; ``missing`` ones are not marked yet, ``broken`` ones broke off.
-
-    ``with_leaked``: share (0 to 1) of the marked ones in which the patient named the diagnosis, by rule. ``judged``
-    conversations have been judged by a model, ``with_invented`` and ``with_withheld`` are shares of these. All are
-    means over a case's conversations, then over cases; NaN where there is none.
+    The name is that of a model, or model and prompt hash with | between. Raises ``UsageError`` if no judge has it.
     """
-
-    model: str
-    cases: int
-    conversations: int
-    missing: int
-    broken: int
-    with_leaked: Share
-    judged: int
-    with_invented: Share
-    with_withheld: Share
+    names = [one.judge for one in found if one.judged]
+    if name is None:
+        return names[0] if names else None
+    for judge in names:
+        if name in (judge.model, "|".join(judge)):
+            return judge
+    listed = ", ".join(dict.fromkeys(judge.model for judge in names)) or "nobody"
+    raise UsageError(f"{name} has judged none of these conversations; who has: {listed}.")
 
 
 def topic_rows(sums: pd.DataFrame) -> list[Row]:
@@ -156,13 +150,12 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
     shares = sums[["model", "topic", "case_key"]].copy()
     for mark in MARKS:
         shares[mark] = sums[mark] / sums["facts"]
-    figures = _figures(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
+    means = _means(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
     totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
     return [
         Row(
             {"model": model, "topic": topic, "mark": mark},
-            figures[mark, model, topic].value,
-            *figures[mark, model, topic].interval,
+            *means[mark, model, topic],
             int(totals.loc[(model, topic), "size"]),
             more={"n_facts": int(totals.loc[(model, topic), "sum"])},
         )
@@ -173,50 +166,79 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
     ]
 
 
-def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
-    """Return a row for each model that has a conversation, from ``core.store.queries.scores_of_ledgers.talk_sums``.
+def talk_rows(sums: pd.DataFrame) -> list[Row]:
+    """Return for each model that has a conversation how often its patient named the diagnosis, by rule.
 
-    ``judged`` holds one judge's sums (``fact_judgements.judged_sums``), ``None`` where nobody judged.
+    From ``core.store.queries.facts.talk_sums``. The estimate is the share (0 to 1) of a case's marked conversations,
+    then the mean over cases; NaN if none is marked. What broke off and what is not marked yet is excluded.
     """
-    leaks = _shares(sums, "marked", ("with_leaked",))
-    faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
-    looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
-    shares = leaks | faults
+    means = _means_of_shares(sums, "marked", ("with_leaked",))
     return [
-        TalkRow(
-            model,
-            cases=int((held["marked"] > 0).sum()),
-            conversations=int(held["marked"].sum()),
-            missing=int(held["missing"].sum()),
-            broken=int(held["broken"].sum()),
-            judged=looked.get(model, 0),
-            **{name: shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")},
+        Row(
+            {"model": str(model)},
+            *means.get(("with_leaked", str(model)), _NO_CASE),
+            int((cases["marked"] > 0).sum()),
+            {"broken off": int(cases["broken"].sum()), "not marked": int(cases["missing"].sum())},
+            {"n_conversations": int(cases["marked"].sum())},
+            columns=Columns("with_leaked", excluded="excluded"),
         )
-        for model, held in ((str(model), held) for model, held in sums.groupby("model", sort=False))
+        for model, cases in sums.groupby("model", sort=False)
     ]
 
 
-def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], Share]:
+def fault_rows(sums: pd.DataFrame, judged: pd.DataFrame | None, judge: str = "") -> list[Row]:
+    """Return what patients invented, withheld and gave away: a row for each model and fault.
+
+    The estimate is the share (0 to 1) of a case's conversations with the fault, then the mean over cases:
+    ``invented`` and ``withheld`` of those that a model judged, from ``core.store.queries.facts.judged_sums`` (``None``
+    if nobody judged), ``named the diagnosis`` of all marked ones, by rule. ``by`` says who judged.
+    """
+    means = {} if judged is None else _means_of_shares(judged, "judged", [f"with_{fault}" for fault in _JUDGED])
+    counts = {} if judged is None else {str(m): of for m, of in judged[judged["judged"] > 0].groupby("model")}
+    rows = []
+    for leaks in talk_rows(sums):
+        model = leaks.label["model"]
+        if model in counts:
+            conversations = {"n_conversations": int(counts[model]["judged"].sum()), "by": judge}
+            rows += [
+                Row(
+                    {"model": model, "fault": fault},
+                    *means[f"with_{fault}", model],
+                    len(counts[model]),
+                    {},
+                    conversations,
+                )
+                for fault in _JUDGED
+            ]
+        label = {"model": model, "fault": "named the diagnosis"}
+        rows += [replace(leaks, label=label, more={**leaks.more, "by": "rule"}, columns=MEAN)] if leaks.n else []
+    return rows
+
+
+_JUDGED = ("invented", "withheld")
+
+
+def _means_of_shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], _Mean]:
     """Return (name, model) → mean over cases of the share of a case's conversations."""
-    held = sums[sums[of] > 0]
-    means = held[["model", "case_key"]].copy()
+    counted = sums[sums[of] > 0]
+    shares = counted[["model", "case_key"]].copy()
     for name in names:
-        means[name] = held[name] / held[of]
-    return _figures(means.pivot(index="case_key", columns=["model"], values=list(names))) if len(means) else {}
+        shares[name] = counted[name] / counted[of]
+    return _means(shares.pivot(index="case_key", columns=["model"], values=list(names))) if len(shares) else {}
 
 
-def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
-    """Return column → mean over the cases that have it, with its interval."""
+def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
+    """Return column → mean over the cases that have it, with the bounds of its interval."""
     matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
     bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0) if matrix.size else np.zeros(0)
     return {
-        tuple(column): Share(float(mean), interval)
+        tuple(column): (float(mean), *interval)
         for column, mean, interval in zip(wide.columns, means, bounds, strict=True)
     }
 
 
-_NOTHING = Share(float("nan"), NOTHING)
+_NO_CASE: _Mean = (float("nan"), float("nan"), float("nan"))
 
 
 @metric(
@@ -230,24 +252,71 @@ _NOTHING = Share(float("nan"), NOTHING)
 def report(
     asked: Asked,
     part: Annotated[
-        Literal["topics", "conversations"], "What became of the facts of each topic, or of patients by model."
+        Literal["topics", "conversations", "faults"],
+        "What became of the facts of each topic, of patients by model, or what patients invented, withheld and gave "
+        "away.",
     ] = "topics",
+    mark: Annotated[Mark | None, "Only facts of which this became."] = None,
+    judge: Annotated[str | None, "Whose word on patients counts: a model. By default who was last at work."] = None,
+    marked_only: Annotated[bool, "Leave out what is not marked yet, instead of marking it first."] = False,
 ) -> Iterator[Row]:
     """Report which facts of the case doctors asked for, were told unasked, and never elicited, by rule."""
-    with asked.progress("conversations") as show:
-        measure_missing(asked.store, LEDGER, asked.selection, progress=show)
+    if not marked_only:
+        with asked.progress("conversations") as show:
+            measure_missing(asked.store, LEDGER, asked.selection, progress=show)
     with asked.store.read() as cursor:
-        sums = (topic_sums if part == "topics" else talk_sums)(cursor, LEDGER, asked.selection)
-    if part == "conversations":
-        for talk in talk_rows(sums):
-            yield Row(
-                {"model": talk.model},
-                talk.with_leaked.value,
-                *talk.with_leaked.interval,
-                talk.cases,
-                {"broken off": talk.broken, "not marked": talk.missing},
-                {"n_conversations": talk.conversations},
-                columns=Columns("with_leaked", excluded="excluded"),
-            )
-        return
-    yield from topic_rows(sums)
+        sums = talk_sums(cursor, LEDGER, asked.selection)
+        if part == "topics":
+            rows = topic_rows(topic_sums(cursor, LEDGER, asked.selection))
+            yield from (row for row in rows if mark is None or row["mark"] == mark)
+            if rows:
+                asked.note(_rests_on(talk_rows(sums), asked.name), kind="excluded")
+            return
+        if part == "conversations":
+            yield from talk_rows(sums)
+            return
+        who = judge_named(judges(cursor, asked.selection), judge)
+        judged = judged_sums(cursor, who, asked.selection) if who else None
+    yield from fault_rows(sums, judged, who.model if who else "")
+    if who is None:
+        asked.note(
+            "Not judged: what patients withhold and invent no rule decides. A model judges it: `python -m core job "
+            "facts --all --model MODEL`.",
+            kind="excluded",
+        )
+
+
+def _rests_on(talks: Sequence[Row], name: NameOf) -> str:
+    """Return how many conversations of each model are marked, and how many are left out."""
+    marked = ", ".join(f"{name(row['model'])} {row['n_conversations']:,}" for row in talks if row["n_conversations"])
+    broken, missing = (sum(row.excluded[why] for row in talks) for why in ("broken off", "not marked"))
+    left_out = f"{broken:,} that broke off" + (f" and {missing:,} not marked yet" if missing else "")
+    return f"Conversations: {marked}; left out: {left_out}."
+
+
+SECTIONS = (
+    Section(
+        "Facts by topic",
+        report,
+        {"part": "topics", "marked_only": True},
+        kind="topics",
+        columns=("topic", "model", "mean", "ci_low", "ci_high", "n_cases", "n_facts"),
+        heads={"mean": "Share", "n_cases": "Cases", "n_facts": "Facts"},
+        caption="Only facts that a patient can tell; what examination and tests show is left out. The mean over a "
+        "case’s facts and conversations, then over cases.",
+        page="failures",
+    ),
+    Section(
+        "What the patient invented, withheld and gave away",
+        report,
+        {"part": "faults", "marked_only": True},
+        kind="dots",
+        series="model",
+        place="fault",
+        axis="Share of conversations",
+        caption="Invented and withheld: of the conversations that a model judged, which are those with a wrong answer "
+        "after them unless all were. Named the diagnosis though the vignette does not: by rule, of all marked ones.",
+        page="failures",
+    ),
+)
+TOPICS_SECTION, FAULTS_SECTION = SECTIONS

@@ -14,19 +14,20 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from core.agents.base import Dialogue, Turn
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
+from core.measures.base import Asked, Columns, Listed, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import decide
 from core.measures.experts.workbooks import release_rows
 from core.measures.missing import measure_missing
-from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, terms_in
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS, PRECISE, marks_in, terms_in
 from core.stats.differences import paired_counts
 from core.stats.intervals import Interval, wilson
 from core.stats.ratios import ratio
@@ -282,6 +283,7 @@ def report(
     words: Annotated[str | None, "Only hits with this in their words."] = None,
     limit: Annotated[int, "How many hits to print, of each kind."] = 20,
     seed: Annotated[int, "Of the random sample."] = 20,
+    marked_only: Annotated[bool, "Leave out what is not marked yet, instead of marking it first."] = False,
 ) -> Iterator[Listed]:
     """Report medical terms, leaks, refusals, role confusion of simulated patients."""
     if limit < 1:
@@ -291,9 +293,10 @@ def report(
         yield from terms_against_experts(store)
         asked.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
         return
-    wanted = Selection(runs=asked.selection.runs, models=asked.selection.models)
-    with asked.progress("conversations") as show:
-        measure_missing(store, PATIENT_MARKS, wanted, progress=show)
+    wanted = replace(asked.selection, formats=None, question_types=None, pooled=False)
+    if not marked_only:
+        with asked.progress("conversations") as show:
+            measure_missing(store, PATIENT_MARKS, wanted, progress=show)
     kinds: list[Kind] = [kind] if kind else list(KINDS)
     if part == "judge":
         found = judge_against_rule(store, wanted)
@@ -304,24 +307,100 @@ def report(
             )
         yield from found
     elif part == "rates":
-        yield from patient_rates(store, by, wanted, kinds, pooled=asked.selection.pooled)
+        rows = patient_rates(store, by, wanted, kinds, pooled=asked.selection.pooled)
+        yield from rows
+        asked.notes += _unclaimed_notes(rows)
     else:
         for one in kinds:
-            drawn = part == "sample"
-            for hit in (
+            listed = (
                 hit_sample(store, one, limit, seed, wanted)
-                if drawn
+                if part == "sample"
                 else patient_hits(store, one, wanted, words=words, limit=limit)[1]
-            ):
-                yield {
-                    "kind": hit.mark.kind,
-                    "words": hit.mark.words,
-                    "detail": hit.mark.detail,
-                    "reply": hit.text,
-                    "question": hit.question,
-                    "trial": hit.trial_id,
-                    "turn": hit.mark.turn,
-                    "case": hit.case_key,
-                    "doctor": hit.doctor,
-                    "patient": hit.patient,
-                }
+            )
+            yield from map(_line, listed)
+
+
+def _unclaimed_notes(rows: Sequence[Row]) -> list[Note]:
+    """Return which kinds of hits have no rate and how many hits they have; nothing if all have one."""
+    hits_of = {
+        kind: sum(row["hits"] for row in rows if row["kind"] == kind) for kind in ABOUT if not ABOUT[kind].claimed
+    }
+    shown = {row["kind"] for row in rows}
+    listed = "; ".join(
+        f"{ABOUT[kind].name.lower()} ({ABOUT[kind].read_in_words}), {n:,} hits"
+        for kind, n in hits_of.items()
+        if kind in shown
+    )
+    words = (
+        f"No rate is stated for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or of which "
+        f"none could be read: {listed}. Their hits are listed, to be read."
+    )
+    return [Note("excluded", words)] if listed else []
+
+
+def _line(hit: Hit) -> dict[str, Any]:
+    return {
+        "kind": hit.mark.kind,
+        "words": hit.mark.words,
+        "detail": hit.mark.detail,
+        "reply": hit.text,
+        "question": hit.question,
+        "trial": hit.trial_id,
+        "turn": hit.mark.turn,
+        "case": hit.case_key,
+        "doctor": hit.doctor,
+        "patient": hit.patient,
+    }
+
+
+SECTIONS = (
+    Section(
+        "Conversations with a hit",
+        report,
+        {"part": "rates", "marked_only": True},
+        kind="rates",
+        heads={
+            "rate": "With a hit",
+            "with_hit": "Hit",
+            "n": "Conversations",
+            "per_100": "Hits per 100 replies",
+            "per_100_low": "Per 100, low",
+            "per_100_high": "Per 100, high",
+            "read_right": "Right when read",
+        },
+        caption="95 % intervals, cases resampled; Wilson’s where each case has one conversation.",
+        page="patients",
+    ),
+    Section(
+        "The rule for medical terms against experts",
+        report,
+        {"part": "experts"},
+        kind="dots",
+        axis="Experts found a term",
+        heads={
+            "model": "Doctor",
+            "n": "Conversations",
+            "rule": "The rule found one",
+            "kappa": "Cohen’s kappa",
+            "experts_low": "Low",
+            "experts_high": "High",
+        },
+        help=f"In the paper, experts found medical terms in the patient’s words in {PAPER[0]} of {PAPER[1]} "
+        f"conversations ({PAPER[0] / PAPER[1]:.2%}; Johri et al. 2025, Results). Here are the experts’ answers and the "
+        "rule on the same conversations, whatever is chosen above. The rule counts every term of its lexicon, the "
+        "experts judged a conversation as a whole: the rule finds more. Precision: of the conversations in which the "
+        "rule found a term, those in which the experts did. Recall: of those in which the experts found one, those in "
+        "which the rule did.",
+        page="patients",
+    ),
+    Section(
+        "The rule for medical terms against models",
+        report,
+        {"part": "judge", "marked_only": True},
+        kind="dots",
+        axis="The model found a term",
+        heads={"n": "Conversations", "rule_share": "The rule found one", "judge_low": "Low", "judge_high": "High"},
+        page="patients",
+    ),
+)
+RATES, AGAINST_EXPERTS, AGAINST_MODELS = SECTIONS

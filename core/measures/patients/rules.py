@@ -71,6 +71,12 @@ class About:
         return sum(right for right, _ in samples), sum(number for _, number in samples)
 
     @property
+    def read_in_words(self) -> str:
+        """How many hits were right among those that were read."""
+        right, number = self.read
+        return f"{right} of {number} read were right" if number else "none to read"
+
+    @property
     def claimed(self) -> bool:
         """Whether rates of this kind may be stated: at least ``PRECISE`` of the hits that were read were right.
 

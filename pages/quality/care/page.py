@@ -1,192 +1,248 @@
 """CARE: what conversations are worth in accuracy, efficiency, empathy and robustness, down to the message."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from core.figures.shares import Segment
-from core.frameworks.automedic.measures.profile import Estimate, item_rows
-from core.frameworks.automedic.queries import MISUSES, RULES
-from core.frameworks.base import publisher
-from pages.kit.cached import cached_query
-from pages.kit.cases import choose_case, choose_trial, draw_answers_of, draw_conversation
-from pages.kit.controls import choose
-from pages.kit.figures import draw_figure
-from pages.kit.look import END_SHORT, counted, plain
-from pages.kit.names import dataset_name, model_colours, natural
-from pages.kit.page import draw_sections, say_how_to_begin
-from pages.kit.stored import care_conditions, case_conversations, runs_behind
-from pages.kit.tables import draw_table
-from pages.kit.view import View, ask_view, offers_in
-from pages.quality.care.conversations import draw_empathy, draw_failures, draw_shares, habits
-from pages.quality.care.profile import (
-    Row,
-    draw_profile,
-    draw_published,
-    draw_scatter,
-    panel,
-    rests,
-    stored_trials,
-    trials,
+from core.frameworks.automedic.measures.profile import UNREAD, read_care
+from core.frameworks.automedic.measures.report import (
+    ACCURACIES,
+    CAUSE_WORDS,
+    ENDINGS,
+    FAILED,
+    FITS,
+    HABITS,
+    KINDS,
+    MISUSE_WORDS,
+    MISUSES,
+    NORMALISED,
+    POINTS,
+    PROFILE,
+    QUERIES,
+    RATINGS,
+    SUMMARY,
 )
-from pages.quality.care.tables import ENDING, MISUSE, QUESTION, case_name
+from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, RULES, CareQuestion
+from core.frameworks.base import publisher
+from core.measures.base import Result, Row, Section
+from core.measures.choice_rules import RULE_WORDS
+from core.store.selection import Selection, case_groups_played, staffed
+from pages.kit.cached import ask, read
+from pages.kit.cases import forget
+from pages.kit.controls import choose
+from pages.kit.figures import draw_figure, draw_what_stands_behind
+from pages.kit.look import END_SHORT, REASON_COLOUR, counted
+from pages.kit.names import dataset_name
+from pages.kit.page import draw_sections, say_how_to_begin
+from pages.kit.section import draw_section, section_result, words_of
+from pages.kit.stored import conditions, run_casts
+from pages.kit.view import Offer, ask_selection, in_order
+from pages.quality.care.charts import Look, radar_chart, scatter_chart, shares_chart
+from pages.quality.care.conversations import draw_cases, draw_failed, draw_ratings
 
-_MEASURES = {
-    "turns": ("Turns", "Queries that were answered, in a conversation.", 2),
-    "words_per_turn": ("Words a turn", "Words of the doctor’s messages a query, those outside the tags too.", 1),
-    "to_staff": ("To the clinical staff", "Share of the queries that went to the staff, not to the patient.", 3),
-    "repeated": ("Asked again", "Share of the queries that had been asked before, word for word.", 3),
-}
-"""Measure → its name, what it is, decimals."""
-_MISUSE_COLOUR = (
-    ("#0072B2", "white"), ("#E69F00", "#1A2B2B"), ("#009E73", "white"), ("#CC79A7", "#1A2B2B"), ("#7A6A00", "white"),
-    ("#8C8C8C", "white"), ("#6A51A3", "white"), ("#56B4E9", "#1A2B2B"), ("#D55E00", "white"),
+_QUESTION: dict[CareQuestion, str] = {"mcq": "With choices", "frq": "Free response"}
+_HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
+_LINES = {"all": "All models", "group": "By group of models"}
+_POLYGONS = 8
+"""Models up to which a radar can be read."""
+_LEAST_SPOKES = 3
+_INK = "#1A2B2B"
+_CAUSE_COLOURS = (
+    ("#D55E00", "white"), ("#0072B2", "white"), ("#56B4E9", _INK), ("#6A51A3", "white"), ("#E69F00", _INK),
+    ("#F0E442", _INK), ("#CC79A7", _INK), ("#8C8C8C", "white"),
 )  # fmt: skip
-"""In the order of the misuses."""
+_CAUSES: dict[object, Look] = {
+    cause: (
+        f"{FAILURE_NAMES[kind]}: {CAUSE_WORDS[cause].lower()}" if len(causes) > 1 else FAILURE_NAMES[kind],
+        *_CAUSE_COLOURS[list(CAUSE_WORDS).index(cause)],
+    )
+    for kind, causes in CAUSES.items()
+    for cause in causes
+}
+_RATINGS: dict[object, Look] = {
+    "1": ("Rating 1", "#B2182B", "white"), "2": ("Rating 2", "#EF8A62", _INK), "3": ("Rating 3", "#D9D9D9", _INK),
+    "4": ("Rating 4", "#67A9CF", _INK), "5": ("Rating 5", "#2166AC", "white"),
+    UNREAD: ("No rating read", "#8C8C8C", "white"),
+}  # fmt: skip
+_ENDINGS: dict[object, Look] = {
+    reason: (END_SHORT[reason], *REASON_COLOUR[reason]) for reason in ("end_tag", "turn_cap", "no_tag")
+}
+_MISUSE_COLOURS = (
+    ("#0072B2", "white"), ("#E69F00", _INK), ("#009E73", "white"), ("#CC79A7", _INK), ("#7A6A00", "white"),
+    ("#8C8C8C", "white"), ("#6A51A3", "white"), ("#56B4E9", _INK), ("#D55E00", "white"),
+)  # fmt: skip
+_MISUSES: dict[object, Look] = {
+    kind: (name, *colours) for (kind, name), colours in zip(MISUSE_WORDS.items(), _MISUSE_COLOURS, strict=True)
+}
 
 
-@cached_query()
-def items(view: View) -> pd.DataFrame:
-    """Return a row for each condition and case."""
-    return item_rows(trials(view))
+@dataclass(frozen=True)
+class Shown:
+    """What the sections of the page are drawn of: which trials, with which options, and what figures rest on."""
+
+    selection: Selection
+    options: Mapping[str, Any]
+    rests: str = ""
+
+    def draw(self, section: Section, *, noted: bool = False, **drawn: Any) -> Result | None:
+        """Draw a section; ``drawn`` are arguments of ``draw_section``."""
+        options = {**self.options, **drawn.pop("options", {})}
+        section = replace(section, caption=" ".join(filter(None, [self.rests, section.caption])))
+        name = f"care_{section.options['part']}"
+        return draw_section(section, self.selection, options=options, name=name, noted=noted, **drawn)
+
+    def result(self, section: Section) -> Result:
+        """Return what a section shows."""
+        return section_result(section, self.selection, {**section.options, **self.options})
 
 
-def draw_habits(view: View) -> None:
+def draw_profile(shown: Shown) -> None:
+    """Draw the four parts of every model, and the table with what they rest on."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        how = choose(
+            "Figures",
+            list(_HOW),
+            "care_how",
+            names=_HOW,
+            shape="segments",
+            help="Normalised: within each data set from 0 (the lowest model) to 1 (the highest), then the mean over "
+            "data sets.",
+        )
+        published = st.toggle(
+            "Published figures", value=True, key="care_published", bind="query-params", disabled=how == "normalised"
+        )
+    if how == "normalised":
+        draw_normalised(shown)
+        return
+    options = {"by": how, "published": published}
+    result = shown.draw(PROFILE, options=options, noted=True, titled=False)
+    if result is None:
+        return
+    if how == "all":
+        draw_radar(result, shown)
+    shown.draw(SUMMARY, options=options, titled=False)
+    if any(not row.source for row in result.figures):
+        shown.draw(ACCURACIES, options={"by": how}, titled=False)
+        draw_what_stands_behind({row.label["model"] for row in result.figures}, shown.selection, "these models")
+
+
+def draw_radar(result: Result, shown: Shown) -> None:
+    """Draw the four parts of each model as one figure, if there are few models, and three parts or more."""
+    rows = [row for row in result.figures if row.estimate is not None]
+    own = {row.label["model"] for row in rows if not row.source}
+    if len({row.label["measure"] for row in rows}) < _LEAST_SPOKES or len(own) > _POLYGONS:
+        return
+    names = {**words_of(result, shown.selection), **PROFILE.words}
+    rests = f"{shown.rests} 95 % intervals, cases resampled."
+    draw_figure(lambda dark: radar_chart(rows, names, dark), "care_radar", "The four parts together", rests)
+    st.caption(
+        "The same figures as above, each part along a line of its own, from the middle to the end that stands next to "
+        "its name. The area means nothing: it depends on the order of the parts."
+    )
+
+
+def draw_normalised(shown: Shown) -> None:
+    """Draw the parts between 0 and 1, as means over data sets."""
+    rows = shown.result(NORMALISED).figures
+    if all(row.estimate is None for row in rows):
+        st.info("There is no scale: normalising needs two models with different figures on the same data set.")
+        return
+    heads = {**NORMALISED.heads, **{name: dataset_name(name) for name in rows[0].more}}
+    shown.draw(replace(NORMALISED, heads=heads), noted=True, titled=False)
+
+
+def draw_scatter(shown: Shown) -> None:
+    """Draw accuracy after the conversation against accuracy on the whole question."""
+    if not shown.result(POINTS).rows:
+        arms = ",".join(f"{form}:{shown.options['question_type']}" for form in ("vignette", "multi_turn"))
+        st.info(f"No case has both answers: run with the arms `{arms}`.")
+        return
+    by_group = (
+        choose(
+            "Fitted line",
+            list(_LINES),
+            "care_line",
+            names=_LINES,
+            shape="segments",
+            help="A group is what a model’s entry in models.toml says, else its provider.",
+        )
+        == "group"
+    )
+    fits = [row for row in shown.result(FITS).figures if by_group == (row.label["group"] != "all")]
+    shown.draw(POINTS, noted=True, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
+    shown.draw(FITS)
+
+
+def draw_failures(shown: Shown) -> None:
+    """Draw the failures by kind and cause, then the list of them."""
+    rows = shown.result(KINDS).figures
+    if not any(row.n for row in rows):
+        st.info("No conversation here counts: all of them broke off, or nobody has judged their answers.")
+        return
+    if not any(row.estimate for row in rows):
+        st.success(
+            "No conversation here failed: the doctor played nobody else, no conversation ended "
+            "abruptly, every answer named just one.",
+            icon=":material/check:",
+        )
+        return
+
+    def take(row: Row) -> None:
+        st.session_state["care_failed_models"] = [row.label["model"]]
+        st.session_state["care_causes"] = [row.label["cause"]]
+        forget("care_failure")
+
+    chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
+    shown.draw(KINDS, noted=True, titled=False, charts={"shares": chart}, on_row=take)
+    shown.draw(FAILED)
+    draw_failed(shown.selection, shown.options)
+
+
+def draw_empathy(shown: Shown) -> None:
+    """Draw the distribution of the ratings, the wording that was asked, and the ratings one by one."""
+    if any(row["count"] for row in shown.result(RATINGS).figures if row.label["rating"] != UNREAD):
+        chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
+        shown.draw(RATINGS, noted=True, titled=False, charts={"shares": chart})
+    draw_ratings(shown.selection, shown.options)
+
+
+def draw_habits(shown: Shown) -> None:
     """Draw how each model converses."""
-    rows = habits(view)
-    if not any(h.conversations for h in rows):
+    rows = shown.result(HABITS).figures
+    if not any(row["conversations"] for row in rows):
         st.info("No conversation here came to an end of its own.")
         return
-    names, colours = view.names, model_colours(list(view.names))
-    for pair in (("turns", "words_per_turn"), ("to_staff", "repeated")):
-        for column, measure in zip(st.columns(2, gap="medium"), pair, strict=True):
-            name, words, decimals = _MEASURES[measure]
-            held = [
-                Row(
-                    names[h.seat],
-                    Estimate(getattr(h, measure), n=h.items),
-                    colours[h.seat],
-                    note=f"{h.conversations:,} conversations",
-                )
-                for h in rows
-            ]
-            with column:
-                draw_figure(
-                    lambda dark, held=held, name=name, decimals=decimals: panel(  # type: ignore[misc]
-                        held, name, decimals=decimals, dark=dark
-                    ),
-                    f"care_{measure}",
-                    name,
-                    f"{words} {rests(view)}.",
-                )
-                st.caption(words)
-    ends = {h.seat: h.endings for h in rows}
-    endings = [
-        Segment(
-            END_SHORT[reason],
-            *colour,
-            [ends[h.seat].get(reason, 0) / max(1, h.conversations) for h in rows],
-            [ends[h.seat].get(reason, 0) for h in rows],
-        )
-        for reason, colour in ENDING.items()
-    ]
-    labels = [(h.seat, f"n = {h.conversations:,}") for h in rows]
-    draw_shares(view, labels, endings, "Share of conversations", "care_endings", "How the conversations ended")
-    if any(any(h.misuses.values()) for h in rows):
-        misuses = [
-            Segment(
-                MISUSE[kind],
-                *_MISUSE_COLOUR[place],
-                [h.misuses[kind] / max(1, h.queries) for h in rows],
-                [h.misuses[kind] for h in rows],
-            )
-            for place, kind in enumerate(MISUSES)
-        ]
-        draw_shares(
-            view,
-            [(h.seat, f"{h.queries:,} queries") for h in rows],
-            misuses,
-            "Misuses for each query",
-            "care_misuses",
-            "Messages against the tag protocol",
-            unit="messages",
-            whole=False,
-        )
-        st.caption("A message may break the protocol in several ways. Only the failures among them lower robustness.")
+    shown.draw(QUERIES, noted=True, titled=False)
+    chart = partial(shares_chart, part="ending", looks=_ENDINGS, axis=ENDINGS.axis)
+    shown.draw(ENDINGS, charts={"shares": chart})
+    if any(row["count"] for row in shown.result(MISUSES).figures):
+        chart = partial(shares_chart, part="misuse", looks=_MISUSES, axis=MISUSES.axis, whole=False)
+        shown.draw(MISUSES, charts={"shares": chart})
     else:
         st.markdown("**Messages against the tag protocol**")
         st.caption("No message broke the protocol.")
-    formats = {"To the staff": "%.3f", "Asked again": "%.3f", "Turns": "%.2f", "Words a turn": "%.2f"}
-    columns = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
-    occurring = [kind for kind in MISUSES if any(h.misuses[kind] for h in rows)]
-    lines = (
-        {
-            "Model": names[h.seat],
-            "Turns": h.turns,
-            "Words a turn": h.words_per_turn,
-            "To the staff": h.to_staff,
-            "Asked again": h.repeated,
-            **{MISUSE[kind]: h.misuses[kind] for kind in occurring},
-            **{f"Ended: {END_SHORT[reason].lower()}": h.endings.get(reason, 0) for reason in ENDING},
-            "Conversations": h.conversations,
-            "Queries": h.queries,
-            "Cases": h.items,
-        }
-        for h in rows
-    )
-    draw_table(pd.DataFrame(lines), "care-habits", columns)
-    st.caption("Turns and words are means over cases. Conversations that a provider broke off are left out.")
+    shown.draw(HABITS)
 
 
-def draw_cases(view: View) -> None:
-    """Ask for a model, list its cases, and draw a conversation of the chosen case."""
-    table = items(view)
-    held = [key for key in view.names if (table["seat"] == key).any()]
-    model = choose("Model", held, "care_model", names=view.names)
-    mine = table[table["seat"] == model]
-    mine = mine.set_index(mine["case_key"].astype(str)).drop(columns="case_key")
-    mine = mine.loc[sorted(mine.index, key=natural)]
-    own = pd.DataFrame(
-        {
-            "Case": [case_name(key) for key in mine.index],
-            "Data set": mine["dataset"].astype(object).map(dataset_name),
-            "Specialty": mine["specialty"].astype(object),
-            "After the conversation": mine["conv"],
-            "Whole question": mine["static"],
-            "Empathy": mine["empathy"],
-            "Failed": mine["failed"],
-            "Turns": mine["turns"],
-            "Words a turn": mine["words_per_turn"],
-            "Trials": mine["trials"],
-        }
-    )
-    st.caption(f"{len(own):,} rows. Choose one to read its conversation.")
-    columns: Mapping[str, Any] = dict.fromkeys(("Turns", "Words a turn"), st.column_config.NumberColumn(format="%.1f"))
-    ids = [str(key) for key in own.index]
-    chosen = choose_case(own, "care-cases", "care_case", columns, ids=ids, download="Download as CSV")
-    talks = case_conversations(runs_behind(care_conditions(), model), chosen) if chosen else []
-    if talks:
-        note = f"**{plain(view.names[model])}**"
-        draw_conversation(choose_trial(talks, "care_trial").trial_id, "care", draw_answers_of, note=note)
-
-
-_SECTIONS = {
+_TABS = {
     "Profile": draw_profile,
     "Static and conversation": draw_scatter,
     "Failures": draw_failures,
     "Empathy": draw_empathy,
     "Habits": draw_habits,
-    "Cases": draw_cases,
+    "Cases": lambda shown: draw_cases(shown.selection, shown.options),
 }
 
 
 def draw_care() -> None:
-    """Draw the page, or the published figures and what to do where nothing is stored."""
-    offered = [question for question in RULES if not stored_trials(question).empty]
-    if not offered:
+    """Draw the page, or the published figures and what to do if nothing is stored."""
+    offers = {question: offer for question in RULES if (offer := _offer(question)).models}
+    everything = Selection(frameworks=tuple(staffed()))
+    if not offers:
         care = publisher("care")
         say_how_to_begin(
             f"These are the **published** figures; no conversation of {care.title} is stored yet.",
@@ -194,33 +250,58 @@ def draw_care() -> None:
             instead="Run a doctor on the library, with the reference patient and staff no key is needed: "
             f"`python -m core run --protocol {care.name} --doctor reference/bayes`.",
         )
-        draw_published()
+        shown = Shown(everything, {"by": "all", "published": True})
+        result = shown.draw(PROFILE, titled=False)
+        if result is not None:
+            draw_radar(result, shown)
+        shown.draw(SUMMARY, titled=False)
         return
-    question = offered[0]
-    if len(offered) > 1:
+    question = next(iter(offers))
+    if len(offers) > 1:
         question = choose(
             "Question",
-            offered,
+            list(offers),
             "care_questions",
-            names=QUESTION,
+            names=_QUESTION,
             shape="segments",
             help="With choices an answer has to name exactly one of them; without, the grader judges it.",
         )
-    # conditions say which cases they are on, and figures of several data sets stand beside one another
-    view = ask_view(offers_in(stored_trials(question), [""]), "datasets", "models", "specialties")
-    view = replace(view, questions=(question,))
-    table = trials(view)
-    blank = int((table["conv"] == "empty").sum() + (table["static"] == "empty").sum())
-    if blank:
-        left_out = st.toggle(
-            f"What if the {counted(blank, 'blank answer')} were left out?",
-            key="care_without_blank",
-            bind="query-params",
-            help="The provider reports a normal end and no words. Such an answer is not correct, and after a "
-            "conversation it is an invalid answer, which lowers robustness.",
-        )
-        view = replace(view, without_blank=left_out)
-    if table.empty:
+    # conditions say which cases they are on, and figures of several data sets stand next to one another
+    selection = ask_selection({"": offers[question]}, "datasets", "models", "specialties", base=everything)
+    trials = read(read_care, question, selection)
+    if trials.empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
-    draw_sections(_SECTIONS, "care_tab", view)
+    blank = int((trials["conv"] == "empty").sum() + (trials["static"] == "empty").sum())
+    left_out = bool(blank) and st.toggle(
+        f"What if the {counted(blank, 'blank answer')} were left out?",
+        key="care_without_blank",
+        bind="query-params",
+        help="The provider reports a normal end and no words. Such an answer is not correct, and after a "
+        "conversation it is an invalid answer, which lowers robustness.",
+    )
+    options = {"question_type": question, "blank": "excluded" if left_out else "failed"}
+    draw_sections(_TABS, "care_tab", Shown(selection, options, _rests(trials, selection, question)))
+
+
+def _offer(question: CareQuestion) -> Offer:
+    """Return what the conversations of runs that ask this question can be narrowed by."""
+    arms = {f"{form}:{question}" for form in ("vignette", "multi_turn")}
+    asking = {run.run_id for run in run_casts() if arms & {":".join(arm) for arm in run.arms}}
+    behind = [one for one in conditions(frameworks=tuple(staffed())) if asking.intersection(one.runs)]
+    groups = ask(case_groups_played)
+    played = [groups[data_set] for data_set in {one.newest.data_set for one in behind} if data_set in groups]
+    return Offer(
+        tuple(condition.name for condition in behind),
+        datasets=tuple(sorted({dataset for datasets, _ in played for dataset in datasets})),
+        specialties=in_order(specialty for _, specialties in played for specialty in specialties),
+    )
+
+
+def _rests(trials: pd.DataFrame, selection: Selection, question: CareQuestion) -> str:
+    """Return what the figures of a selection rest on."""
+    sets = ", ".join(map(dataset_name, sorted(trials["dataset"].dropna().unique())))
+    chosen = f"; {', '.join(selection.specialties)}" if selection.specialties else ""
+    rule = RULE_WORDS.get(RULES[question])
+    by = f", choices by {rule}" if rule else ""
+    return f"{len(trials):,} conversations on {trials['case_key'].nunique():,} cases ({sets}{chosen}{by})."

@@ -1,5 +1,8 @@
 """How well histories are taken: what was uncovered, how the dialogue went, how the patient played, case by case."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import pandas as pd
 import streamlit as st
 
@@ -14,32 +17,27 @@ from core.frameworks.consultation.measures.history_taking import (
     stored_items,
     yardstick,
 )
-from core.frameworks.consultation.measures.summary import openings_note
+from core.frameworks.consultation.measures.published import published_rows
+from core.frameworks.consultation.measures.sections import MEASURE
+from core.frameworks.consultation.measures.summary import read_doctors, read_history
 from core.measures.missing import begin_measuring, measuring
 from core.store.database import Store
+from core.store.selection import Selection, case_sets_played
 from core.text.case_items import items_by_rule
-from pages.kit.cached import cached_query
+from pages.kit.cached import ask, cached_query, read
 from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.cases import choose_case, choose_trial, draw_ways_on, forget
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_missing
 from pages.kit.look import badge, plain
 from pages.kit.names import dataset_name, natural
-from pages.kit.notes import draw_view_notes
-from pages.kit.page import draw_sections, say_how_to_begin
-from pages.kit.stored import case_conversations, history_conditions, reading, runs_behind
-from pages.kit.view import View, ask_view, offers_in
-from pages.quality.history.figures import (
-    ask_published,
-    draw_comparison,
-    draw_course,
-    draw_doctors,
-    draw_overview,
-    draw_patients,
-    scoped,
-    stored_history,
-)
-from pages.quality.history.tables import MEASURE, decimal
+from pages.kit.notes import basis, draw_notes, notes_on
+from pages.kit.page import draw_sections as draw_tabs
+from pages.kit.page import say_how_to_begin
+from pages.kit.stored import case_conversations, reading, runs_behind
+from pages.kit.view import Offer, ask_selection, names_on, offers_in
+from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
+from pages.quality.history.tables import decimal, draw_doctors
 
 _TASK = ("multi_turn", "mcq")
 _METRICS = ("patient_recall", "patient_precision", "doctor_recall", "queries", "repetition_1", "honesty", "strictness")
@@ -47,21 +45,22 @@ _LISTED = ("patient_recall", "patient_precision", "doctor_recall", "doctor_turns
 _MADE_BY = {"rules": "by rule, from the vignette", "profile": "by rule, from the profile", "mediq": "MediQ’s facts"}
 
 
-def draw_cases(view: View) -> None:
+def draw_cases(selection: Selection) -> None:
     """Ask for a doctor, list its cases, and draw the conversations of the chosen case."""
-    table = scoped(view)
-    held = [key for key in view.names if (table["model"] == key).any()]
-    doctor = choose("Doctor", held, "history_doctor", names=view.names)
-    mine = table[table["model"] == doctor]
-    mine = mine.iloc[sorted(range(len(mine)), key=lambda i: natural(str(mine["case_key"].iloc[i])))]
+    table = read(read_doctors, selection)
+    names = {model: name for model, name in names_on(selection).items() if (table["model"] == model).any()}
+    doctor = choose("Doctor", list(names), "history_doctor", names=names)
+    draw_notes(notes_on(basis(selection), {doctor: names[doctor]}, compared=False))
+    table = table[table["model"] == doctor]
+    cases = table.iloc[sorted(range(len(table)), key=lambda place: natural(str(table["case_key"].iloc[place])))]
     own = pd.DataFrame(
         {
-            "Case": mine["case_key"],
-            "Data set": mine["dataset"].map(dataset_name),
-            "Specialty": mine["specialty"],
-            "Items": mine["n_items"],
-            **{MEASURE[m][0]: mine[m] for m in _LISTED},
-            "Conversations": mine["conversations"],
+            "Case": cases["case_key"],
+            "Data set": cases["dataset"].map(dataset_name),
+            "Specialty": cases["specialty"],
+            "Items": cases["n_items"],
+            **{MEASURE[m][0]: cases[m] for m in _LISTED},
+            "Conversations": cases["conversations"],
         }
     ).reset_index(drop=True)
     st.caption(f"{len(own):,} cases, means over their conversations. Choose one to read its conversations.")
@@ -73,8 +72,8 @@ def draw_cases(view: View) -> None:
     case_key = choose_case(own, "history-cases", "history_case", columns)
     if case_key is None:
         return
-    st.subheader(plain(f"{view.names[doctor]} · {case_key}"), anchor=False)
-    talks = case_conversations(runs_behind(history_conditions(), doctor), case_key)
+    st.subheader(plain(f"{names[doctor]} · {case_key}"), anchor=False)
+    talks = case_conversations(runs_behind(basis(selection).conditions, doctor), case_key)
     if not talks:
         st.caption("No trial of this case is stored.")
         return
@@ -87,7 +86,7 @@ def draw_cases(view: View) -> None:
     found = reading(talk.trial_id)
     draw_ways_on(talk.trial_id)
     grades = found.grades if found else ()
-    rule = "mcq_strict" if view.rule == "mcq_strict" else "mcq_loose"
+    rule = "mcq_strict" if selection.mcq_rule == "mcq_strict" else "mcq_loose"
     verdict = next((g.verdict for g in grades if (g.format, g.question_type, g.rule) == (*_TASK, rule)), None)
     if verdict:
         st.markdown(f"Task: {badge(verdict)}")
@@ -134,12 +133,31 @@ def draw_cases(view: View) -> None:
             draw_facts_ledger(found.case, found.events, "history_facts")
 
 
-@cached_query(spinner=False)
-def _openings_note() -> str:
-    return openings_note(Store())
+class Stored(NamedTuple):
+    """What there is to look at on each case set, the one with most conversations first, and what is not measured.
+
+    Of ``lost`` conversations the case is not stored, ``missing`` ones are to be measured.
+    """
+
+    offers: dict[str, Offer]
+    lost: int
+    missing: int
 
 
-_SECTIONS = {
+@cached_query("Reading the measures…", entries=1)
+def stored_histories() -> Stored:
+    """Return what there is to look at; conditions by the names that they have on their case set."""
+    tables = {name: read_history(Store(), Selection(case_sets=(name,))) for name in ask(case_sets_played)}
+    order = sorted(tables, key=lambda name: -int(tables[name]["conversations"].sum()))
+    offers = {name: offer for case_set in order for name, offer in offers_in(tables[case_set], [case_set]).items()}
+    unmeasured = pd.concat([table[["dataset", "missing"]] for table in tables.values()])
+    unknown = unmeasured["dataset"].isna()
+    lost = int(unmeasured.loc[unknown, "missing"].sum())
+    missing = int(unmeasured.loc[~unknown, "missing"].sum())
+    return Stored({name: offer for name, offer in offers.items() if offer.models}, lost, missing)
+
+
+_TABS = {
     "Figures": draw_overview,
     "Course of the dialogue": draw_course,
     "Comparison": draw_comparison,
@@ -150,40 +168,35 @@ _SECTIONS = {
 
 def draw_history() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    table = stored_history("usual")
-    if table.empty:
+    stored = stored_histories() if ask(case_sets_played) else Stored({}, 0, 0)
+    if not stored.offers:
         say_how_to_begin(
             "These are the **published** figures; no conversation is stored yet. The release’s conversations are "
             "measured the same way as one’s own.",
             instead="Or run doctors on the library: "
             f"`python -m core run --protocol {publisher('history').name} --doctor reference/oracle-direct`.",
         )
-        draw_doctors([], {}, [], ask_published(), bounds=False)
+        dataset = ask_published()
+        draw_doctors(published_rows(dataset) if dataset else [], {}, (), bounds=False)
         return
     store = Store()
-    unknown = table["dataset"].isna()
-    lost = int(table.loc[unknown, "missing"].sum())
-    if lost:
-        talks = "1 conversation is" if lost == 1 else f"{lost:,} conversations are"
+    if stored.lost:
+        talks = "1 conversation is" if stored.lost == 1 else f"{stored.lost:,} conversations are"
         st.caption(f"{talks} not to be measured because the case is not stored: import the cases first.")
-    if words := _openings_note():
-        st.caption(words)
 
     def start() -> None:
         begin_measuring(store, HISTORY)
 
     draw_missing(
         measuring(store, HISTORY),
-        int(table.loc[~unknown, "missing"].sum()),
+        stored.missing,
         HISTORY,
         start,
         "history",
         explains="what of the case’s items was uncovered, turns, lengths, repetition and the patient’s virtues",
     )
-    sizes = table.groupby("case_set")["conversations"].sum().sort_values(ascending=False)
-    view = ask_view(offers_in(table, sizes.index), "models", "datasets", "specialties", "rule")
-    if scoped(view).empty:
+    selection = ask_selection(stored.offers, "models", "datasets", "specialties", "rule")
+    if read(read_history, replace(selection, mcq_rule="usual")).empty:
         st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
-    draw_view_notes(view.names, view.models)
-    draw_sections(_SECTIONS, "history_tab", view)
+    draw_tabs(_TABS, "history_tab", selection)

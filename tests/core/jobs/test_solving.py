@@ -12,17 +12,12 @@ import pytest
 from core.agents.base import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
-from core.frameworks.consultation.measures.prefixes import (
-    ASKED_AT,
-    PrefixPoint,
-    beginnings,
-    prefix_points,
-    read_prefixes,
-)
+from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings, prefix_rows, read_prefixes
 from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
 from core.jobs.solving import Solving
+from core.measures.base import Row
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import SHIPPED
@@ -105,8 +100,8 @@ def solved(
     return run_job(Solving(**asked), store, registry(*own), Options(1, budget_usd), stop)
 
 
-def points_of(store: Store, **chosen: Any) -> dict[int, PrefixPoint]:
-    return {point.share: point for point in prefix_points(*read_prefixes(store, Selection(**chosen)))}
+def points_of(store: Store, **chosen: Any) -> dict[int, Row]:
+    return {row["per_cent"]: row for row in prefix_rows(*read_prefixes(store, Selection(**chosen)))}
 
 
 def rows_of(store: Store) -> list[tuple[Any, ...]]:
@@ -128,14 +123,14 @@ def test_figures_by_hand(store: Store, solver: FakeProvider) -> None:
     assert (done.by, done.tokens, done.remaining, done.stopped) == ("openai/solver", CALLS * 18, 0, None)
     points = points_of(store)
     # case 1 is right at 100 % only, case 2 from 40 % on
-    assert {share: point.figure.mean for share, point in points.items()} == {
+    assert {share: point.estimate for share, point in points.items()} == {
         0: 0, 20: 0, 40: 0.5, 60: 0.5, 80: 0.5, 100: 1
     }  # fmt: skip
     last = points[100]
-    assert (last.figure.n_cases, last.n_conversations, last.excluded, last.n_missing) == (2, 2, {}, 0)
+    assert (last.n, last["n_conversations"], last.excluded, last["n_missing"]) == (2, 2, {}, 0)
     # 2 of 2: the quantile of Beta(2.5, 0.5) at the tail of Student's t with 8 degrees, 0.010555
-    assert (last.figure.ci_low, last.figure.ci_high) == pytest.approx((0.240132, 1), abs=1e-6)
-    assert (last.model, last.solver.solver, last.solver.question_type) == ("openai/a", "openai/solver", "mcq")
+    assert (last.low, last.high) == pytest.approx((0.240132, 1), abs=1e-6)
+    assert (last["model"], last["solver"], last["question_type"]) == ("openai/a", "openai/solver", "mcq")
 
 
 def test_a_solver_sees_no_more_than_has_passed(store: Store, solver: FakeProvider) -> None:
@@ -154,12 +149,12 @@ def test_what_a_provider_breaks_is_excluded_and_asked_again_alone(store: Store, 
     # case 1 lacks 100 %, case 2 lacks 40 % to 100 %
     assert (done.done, done.failed, done.counts) == (0, 2, {"provider_error": 5})
     points = points_of(store)
-    assert (points[40].figure.mean, points[40].figure.n_cases, points[40].excluded) == (0, 1, {"provider_error": 1})
-    assert (points[100].figure.mean, points[100].n_conversations) == (None, 0), "never wrong"
+    assert (points[40].estimate, points[40].n, points[40].excluded) == (0, 1, {"provider_error": 1})
+    assert (points[100].estimate, points[100]["n_conversations"]) == (None, 0), "never wrong"
     solver.script, before = attentive, len(solver.requests)
     again = solved(store, solver)
     assert (again.done, again.kept, len(solver.requests) - before) == (2, 0, 5)
-    assert points_of(store)[100].figure.mean == 1
+    assert points_of(store)[100].estimate == 1
 
 
 def test_a_refusal_is_excluded_and_final(store: Store, solver: FakeProvider) -> None:
@@ -186,7 +181,7 @@ def test_stopped_anywhere_it_goes_on_and_pays_once(store: Store, solver: FakePro
     rest = solved(store, solver)
     assert first.done + rest.done == 2
     assert len(solver.requests) == first.calls + rest.calls == CALLS
-    assert points_of(store)[40].figure.mean == 0.5
+    assert points_of(store)[40].estimate == 0.5
 
 
 def test_a_lost_database_comes_back_from_the_journals(store: Store, solver: FakeProvider) -> None:
@@ -220,7 +215,7 @@ def test_free_responses_are_graded_and_another_grader_is_given_what_was_said(
 ) -> None:
     done = solved(store, solver, question="frq")
     assert (done.done, done.calls) == (2, CALLS), "the run's own grader judges by rule"
-    assert points_of(store)[40].figure.mean == 0.5
+    assert points_of(store)[40].estimate == 0.5
     assert "A. Eczema" not in str(solver.bodies)
     graded = solved(store, solver, question="frq", grader="openai/grader")
     asked = Counter(body["model"] for body in solver.bodies)
@@ -244,8 +239,10 @@ def test_solvers_questions_and_conditions_are_never_pooled(store: Store, solver:
     solved(store, solver, question=None)
     solved(store, solver, solver="reference", limit=2)
     answers, talks = read_prefixes(store)
-    last = [point for point in prefix_points(answers, talks) if point.share == 100]
-    found = {(p.model, p.solver.solver, p.solver.question_type): (p.n_conversations, p.n_missing) for p in last}
+    last = [row for row in prefix_rows(answers, talks) if row["per_cent"] == 100]
+    found = {
+        (row["model"], row["solver"], row["question_type"]): (row["n_conversations"], row["n_missing"]) for row in last
+    }
     assert {key: n for key, n in found.items() if key[1] == "openai/solver"} == {
         (doctor, "openai/solver", kind): (n, 0)
         for doctor, n in (("openai/a", 2), ("openai/b", 1))
@@ -253,14 +250,14 @@ def test_solvers_questions_and_conditions_are_never_pooled(store: Store, solver:
     }
     by_rule = [counts for (_, name, _), counts in found.items() if name == "reference/solver"]
     assert sum(n for n, _ in by_rule) == 2, "two conversations drawn of three"
-    assert points_of(store, models=["openai/b"])[100].n_conversations == 1
+    assert points_of(store, models=["openai/b"])[100]["n_conversations"] == 1
 
 
 def test_choices_are_read_by_the_rule_that_is_asked_for(store: Store, solver: FakeProvider) -> None:
     solver.script = lambda body: "Eczema or Psoriasis"
     solved(store, solver)
-    assert points_of(store)[0].figure.mean == 1, "the answer occurs in the response"
-    assert points_of(store, mcq_rule="mcq_strict")[0].figure.mean == 0
+    assert points_of(store)[0].estimate == 1, "the answer occurs in the response"
+    assert points_of(store, mcq_rule="mcq_strict")[0].estimate == 0
 
 
 def test_size_and_what_cannot_be_done(store: Store, solver: FakeProvider) -> None:
@@ -283,5 +280,5 @@ def test_an_answer_to_another_content_of_the_case_does_not_count(store: Store, s
     solved(store, solver)
     with store.write() as connection:
         connection.execute("UPDATE prefix_answers SET content_hash = 'older' WHERE trial_id = 'run/1'")
-    assert (points_of(store)[0].n_conversations, points_of(store)[0].n_missing) == (1, 1)
+    assert (points_of(store)[0]["n_conversations"], points_of(store)[0]["n_missing"]) == (1, 1)
     assert (solved(store, solver).done, len(solver.requests)) == (1, CALLS + 3)

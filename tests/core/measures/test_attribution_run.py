@@ -63,6 +63,7 @@ def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout
 
 
 AFTER = Selection(formats=["multi_turn"])
+CHOSEN = Selection(formats=("multi_turn",), mcq_rule="mcq_loose")
 
 
 def fill(store: Store) -> None:
@@ -162,7 +163,7 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracts, "PART", 2)
     measure_missing(filled, LEDGER)
-    chosen, seen, read = Causes(filled.path, ("multi_turn",), "mcq_loose", None), list[tuple[int, int]](), list[slice]()
+    chosen, seen, read = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, made: Callable[..., Any] = WrongAnswers.table) -> Any:
         read.append(part)
@@ -173,7 +174,7 @@ def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monk
     assert chosen.make(lambda *at: seen.append(at), lambda: False, few=True)
     assert seen == [(2, 5), (2, 5), (4, 5), (5, 5)]
     assert read == [slice(0, 2), slice(2, 4), slice(4, 6)], "what was found before the stop is kept"
-    again = Causes(filled.path, ("multi_turn",), "mcq_loose", None)
+    again = Causes(filled.path, CHOSEN, None)
     assert again.make(lambda *at: seen.append(at), lambda: False, few=True)
     assert len(read) == 3, "nothing is worked out twice"
     assert len(seen) == 4
@@ -182,7 +183,7 @@ def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monk
     assert list(again.read(["trial_id"], cause="patient")["trial_id"]) == ["run/3"]
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
-    newer = Causes(filled.path, ("multi_turn",), "mcq_loose", None)
+    newer = Causes(filled.path, CHOSEN, None)
     assert newer.whole != again.whole, "another state of the database is another extract"
     assert newer.make(lambda *at: None, lambda: False, few=False), "in a process of its own"
     assert newer.read().equals(kept)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.endings import chosen_rows, endings, turn_rows
+from core.errors import UsageError
+from core.measures.base import Asked
+from core.measures.endings import endings, reason_rows, report, turn_rows
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import conversation_endings
+from core.store.selection import Selection
 from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
@@ -71,12 +74,25 @@ def test_conversations_are_counted_by_how_they_ended(filled: Store) -> None:
     assert [(r["turns"], r["conversations"], r["share"]) for r in turns] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
 
 
-def test_rows_are_chosen_by_what_is_asked(filled: Store) -> None:
-    table = read(filled)
-    assert list(chosen_rows(table, specialties=["Cardiology"])["case_key"].unique()) == ["ours/2"]
-    assert len(chosen_rows(table, case_sets=["ours"], models=["openai/a"], datasets=["ours"])) == 5
-    assert chosen_rows(table, models=["openai/live"]).empty, "a watched consultation is no campaign"
-    assert endings(chosen_rows(table, case_sets=["other"])) == []
+def test_a_selection_narrows_what_is_read(filled: Store) -> None:
+    def keys(**chosen: list[str]) -> list[str]:
+        with filled.read() as cursor:
+            return sorted(conversation_endings(cursor, Selection(**chosen))["case_key"].unique())
+
+    assert keys(specialties=["Cardiology"]) == ["ours/2"]
+    assert keys(case_sets=["ours"], conditions=["openai/a"], datasets=["ours"]) == ["ours/1", "ours/2", "ours/3"]
+    assert keys(conditions=["openai/live"]) == [], "a watched consultation is no campaign"
+    assert keys(case_sets=["other"]) == []
+
+
+def test_reasons_are_shares_of_conversations(filled: Store) -> None:
+    rows = {row["reason"]: (row["conversations"], row.n, row.estimate) for row in reason_rows(read(filled))}
+    assert rows == {"final_diagnosis": (1, 4, 0.25), "no_question": (2, 4, 0.5), "turn_cap": (1, 4, 0.25)}
+
+
+def test_a_report_of_rules_names_those_that_there_are(filled: Store) -> None:
+    with pytest.raises(UsageError, match="There is no rule none; there are no_diagnosis_excluded"):
+        list(report.rows(Asked(filled), "rules", "none"))
 
 
 def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> None:

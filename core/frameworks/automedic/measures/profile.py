@@ -1,28 +1,26 @@
-"""CARE of each seat: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
+"""CARE of each condition: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question of one seat, each figure of it the mean over its
-trials; all figures are means over items. Intervals (95 %) resample items (``core.stats.smoothed``). What a provider
-broke is in no figure and is counted.
+Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question put to one condition, each figure of it the mean
+over its trials; all figures are means over items. Intervals (95 %) resample items (``core.stats.smoothed``). What a
+provider broke is in no figure and is counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import EndReason
-from core.frameworks.automedic.queries import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
-from core.frameworks.automedic.tags import TagMisuse
+from core.frameworks.automedic.queries import CAUSES, MISUSES, RULES, CareQuestion, trial_rows
+from core.measures.base import Columns, Row, counts_in_words
 from core.stats.bootstrap import RESAMPLES, SEED
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval, pseudo_shape, tail_share
-from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.selection import Selection
 
@@ -30,11 +28,9 @@ BEST_RATING = 5
 
 
 def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
-    """Return ``core.frameworks.automedic.queries.trial_rows`` of a selection, its condition in ``seat`` as well."""
+    """Return ``core.frameworks.automedic.queries.trial_rows`` of a selection."""
     with store.read() as cursor:
-        table = trial_rows(cursor, selection, question_type)
-    names = table["model"].astype(str)
-    return table.assign(seat=pd.Categorical(names, categories=list(dict.fromkeys(names))))
+        return trial_rows(cursor, selection, question_type)
 
 
 def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
@@ -53,9 +49,9 @@ def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each seat and case of ``read_care``'s table, in their order.
+    """Return a row for each condition and case of ``read_care``'s table, in their order.
 
-    Columns: ``seat``, ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
+    Columns: ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
     have the figure (NaN where none has):
     ``conv``, ``static``: 1 where the answer is right and else 0, over answers that count;
     ``per_word``: queries over the words of their messages, in tags and outside, over counted trials;
@@ -65,7 +61,6 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """
     counted, whole = trials["counted"], trials["whole"]
     right = (trials["conv"] == "correct").astype(float)
-    failed = trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()
     per_word = (trials["turns"] / trials["words"].where(trials["words"] > 0)).fillna(0.0)
     figures = pd.DataFrame(
         {
@@ -74,99 +69,225 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
             "per_word": per_word.where(counted),
             "efficiency": (right * per_word).where(counted),
             "empathy": trials["rating"].astype(float) / BEST_RATING,
-            "failed": failed.astype(float).where(counted),
+            "failed": _failed(trials).astype(float).where(counted),
             "turns": trials["turns"].astype(float).where(whole),
             "words_per_turn": (trials["words"] / trials["turns"].where(trials["turns"] > 0)).where(whole),
         }
     )
-    names = ["seat", "case_key"]
+    names = ["model", "case_key"]
     groups = pd.concat([trials[names], figures], axis=1).groupby(names, observed=True, sort=True)
-    told = trials.groupby(names, observed=True, sort=True)[["model", "dataset", "specialty"]].first()
-    return told.assign(trials=groups.size()).join(groups.mean()).reset_index()
+    described = trials.groupby(names, observed=True, sort=True)[["dataset", "specialty"]].first()
+    return described.assign(trials=groups.size()).join(groups.mean()).reset_index()
 
 
 Floats = NDArray[np.float64]
 Part = Literal["accuracy", "efficiency", "empathy", "robustness"]
 PARTS: tuple[Part, ...] = get_args(Part)
-Slice = Literal["dataset", "specialty"]
+PAIRED = ("acc_conv", "acc_static")
+"""Accuracy after the conversation and on the whole question, on the items in which both answers count."""
+UNPAIRED = ("acc_conv_all", "acc_static_all")
+"""The same on every item that has the one answer."""
 PER_CENT = 100
-USED = [
-    "seat", "model", "case_key", "dataset", "specialty", "whole", "counted", "conv", "static",
-    "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid",
+VALUE = Columns("value", n="n_items")
+_SHARE = Columns("share", None, None, n="counted")
+_BARE = Columns("value", None, None, n="items")
+_USED = [
+    "model", "case_key", "dataset", "specialty", "question_type", "whole", "counted", "conv", "static",
+    "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid", "end_reason", "to_staff",
+    "repeated", *(f"misused_{kind}" for kind in MISUSES),
 ]  # fmt: skip
-"""The columns of the trials that items and profiles are made of: fewer are quicker to divide."""
+"""The columns of the trials that figures are made of: fewer are quicker to divide."""
 _CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
 """Pseudo-items right or wrong after the conversation and on the whole question: each pair of answers that there is."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A figure over ``n`` items with its 95 % interval; all ``None`` if no item has it, bounds where nothing varies."""
+def parts(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
+    """Return eight rows for each condition of ``read_care``'s table: the parts, ``PAIRED`` and ``UNPAIRED``.
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
+    ``by_dataset``: for each data set by itself. A row without an item has no estimate; where nothing varies it has no
+    bounds. ``more`` counts the trials whose conversation does not count (``excluded``) and those whose answer to the
+    whole question does not (``excluded_static``), by verdict.
 
-
-@dataclass(frozen=True)
-class CareProfile:
-    """The four parts for one seat, over all its items or those of one group.
-
-    ``accuracy`` is S_A = Acc_conv × ``penalty``, with penalty = min(1, Acc_conv / Acc_static), and 1 where Acc_static
-    is 0, because nothing is lost then. The formula printed in the paper is not known to us: this one is our choice
-    from its description, so both accuracies stand beside it. All three are figured on the items in which both answers
-    count; ``conv_all`` and ``static_all`` take every item that has the one. Both are None-valued where no run asks it.
-    ``efficiency`` is S_C: 100 × the mean of 1 / (mean words a query, those outside tags included) where the answer is
-    right and else 0; a conversation without a query has 0. ``empathy`` is S_E, the mean rating over 5; ``unrated``
-    whole conversations have none. ``robustness`` is S_R = 1 − the share of items that failed in any way.
-
-    ``excluded`` counts trials whose conversation does not count, ``excluded_static`` those whose answer to the whole
-    question does not, by verdict. ``causes`` counts failures by kind and cause; a trial may have one of each kind,
-    ``failed`` trials have any.
+    ``accuracy`` is S_A = Acc_conv × ``penalty`` of ``PAIRED``. The formula printed in the paper is not known to us:
+    this one is our choice from its description, so both accuracies stand next to it. ``efficiency`` is S_C: 100 × the
+    mean of 1 / (mean words a query, those outside tags included) where the answer is right and else 0; a conversation
+    without a query has 0. ``empathy`` is S_E, the mean rating over 5. ``robustness`` is S_R = 1 − the share of items
+    that failed in any way.
     """
-
-    seat: str
-    doctor: str
-    group: str | None
-    accuracy: Estimate
-    efficiency: Estimate
-    empathy: Estimate
-    robustness: Estimate
-    acc_conv: Estimate
-    acc_static: Estimate
-    penalty: float | None
-    conv_all: Estimate
-    static_all: Estimate
-    items: int
-    trials: int
-    unrated: int
-    failed: int
-    excluded: dict[str, int] = field(default_factory=dict)
-    excluded_static: dict[str, int] = field(default_factory=dict)
-    causes: dict[tuple[FailureKind, Cause], int] = field(default_factory=dict)
-
-    def part(self, name: Part) -> Estimate:
-        """Return one of the four."""
-        found: Estimate = getattr(self, name)
-        return found
-
-    @property
-    def kinds(self) -> dict[FailureKind, int]:
-        """How many trials failed in each way."""
-        return {kind: sum(self.causes[kind, cause] for cause in causes) for kind, causes in CAUSES.items()}
+    return [row for label, own, items in _groups(trials, by_dataset) for row in _parts(label, own, items)]
 
 
-def profiles(trials: pd.DataFrame, by: Slice | None = None) -> list[CareProfile]:
-    """Return a profile for each seat of ``read_care``'s table, and each group if asked, by group and seat."""
-    found: list[CareProfile] = []
-    for group, members in slices(trials[USED], by):
-        items = item_rows(members)
-        efficiency = _efficiencies(items)
-        parts = {str(seat): part for seat, part in members.groupby("seat", observed=True, sort=True)}
-        for seat, own in items.groupby("seat", observed=True, sort=True):
-            found.append(_profile(group, parts[str(seat)], own, efficiency[str(seat)]))
-    return found
+def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
+    """Return a row for each condition: its part accuracy, and next to it the other figures of ``parts`` and counts.
+
+    Of the conversations that count (``counted``) so many ``failed`` in any way, and so many in each way; ``unrated``
+    whole conversations have no rating.
+    """
+    rows = []
+    for label, own, items in _groups(trials, by_dataset):
+        figures = {row.label["measure"]: row for row in _parts(label, own, items)}
+        conv, static = (figures[name].estimate for name in PAIRED)
+        failures = _failures(label, own)
+        accuracy = figures["accuracy"]
+        more: dict[str, Any] = {
+            **{name: figures[name].estimate for name in (*PARTS[1:], *PAIRED)},
+            "penalty": None if conv is None or static is None else penalty(conv, static),
+            "n_items": len(items),
+            "trials": len(own),
+            "counted": int(own["counted"].sum()),
+            "unrated": int((own["whole"] & own["rating"].isna()).sum()),
+            "failed": int((own["counted"] & _failed(own)).sum()),
+            **{kind: sum(row.more["trials"] for row in failures if row.label["kind"] == kind) for kind in CAUSES},
+        }
+        bounds = accuracy.low, accuracy.high
+        columns = Columns("accuracy", n="n_pairs", excluded="excluded")
+        excluded = by_verdict(own.loc[~own["counted"], "conv"])
+        rows.append(Row(label, accuracy.estimate, *bounds, accuracy.n, excluded, more, unit="items", columns=columns))
+    return rows
+
+
+def failure_shares(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
+    """Return a row for each condition, kind and cause of failure: its share of the conversations that count.
+
+    ``more`` has how many ``trials`` failed so. A trial may have one failure of each kind.
+    """
+    return [row for label, own, _ in _groups(trials, by_dataset) for row in _failures(label, own)]
+
+
+def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
+    """Return a row for each condition: how it converses, in conversations that came to an end of their own.
+
+    The estimate is the mean number of turns (queries that were answered) of an item. In ``more``: ``words_per_turn``, a
+    mean over items; ``to_staff``, the share of all queries that went to the clinical staff; ``repeated``, that of those
+    asked before in the same conversation; ``None`` where there is nothing to divide by. ``misuses`` counts messages,
+    ``endings`` conversations, ``ratings`` how often each rating from 1 to 5 was given.
+    """
+    rows = []
+    for label, own, items in _groups(trials, by_dataset):
+        whole = own[own["whole"]]
+        sums = {name: int(whole[name].sum()) for name in ("turns", "to_staff", "repeated")}
+        ratings = Counter(int(rating) for rating in whole["rating"].dropna())
+        more = {
+            "conversations": len(whole),
+            "queries": sums["turns"],
+            "words_per_turn": _number(items["words_per_turn"].mean()),
+            **{name: sums[name] / sums["turns"] if sums["turns"] else None for name in ("to_staff", "repeated")},
+            "misuses": {kind: int(whole[f"misused_{kind}"].sum()) for kind in MISUSES},
+            "endings": dict(Counter(whole["end_reason"].astype(str)).most_common()),
+            "ratings": {rating: ratings[rating] for rating in range(1, BEST_RATING + 1)},
+        }
+        n = int(items["turns"].notna().sum())
+        columns = Columns("turns", None, None, n="items")
+        rows.append(Row(label, _number(items["turns"].mean()), n=n, more=more, unit="items", columns=columns))
+    return rows
+
+
+UNREAD = "not read"
+Counted = Literal["endings", "misuses", "ratings"]
+_COUNTED: dict[Counted, tuple[str, str, str]] = {
+    "endings": ("ending", "conversations", "conversations"),
+    "misuses": ("misuse", "queries", "queries"),
+    "ratings": ("rating", "conversations", "conversations"),
+}
+"""What ``habits`` count → the name of its values, the number that they are a share of, and what that counts."""
+
+
+def shares_of(rows: Iterable[Row], counted: Counted) -> Iterator[Row]:
+    """Yield a row for each condition of ``habits`` and value of what is ``counted``, such as each ending: its share.
+
+    Ratings end with the conversations in which none could be read (``UNREAD``).
+    """
+    name, whole, unit = _COUNTED[counted]
+    for row in rows:
+        of = row.more[whole]
+        counts = dict(row.more[counted])
+        if counted == "ratings":
+            counts[UNREAD] = of - sum(counts.values())
+        for value, count in counts.items():
+            label = {**row.label, name: str(value)}
+            share = count / of if of else None
+            columns = Columns("share", None, None, n=whole)
+            yield Row(label, share, n=of, more={"count": count}, unit=unit, columns=columns)
+
+
+QUERY_MEASURES = ("turns", "words_per_turn", "to_staff", "repeated")
+
+
+def query_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the four figures of ``habits`` that are about queries, each in a row of its own."""
+    for row, measure in product(rows, QUERY_MEASURES):
+        yield Row({**row.label, "measure": measure}, row[measure], n=row.n, unit="items", columns=_BARE)
+
+
+def _groups(trials: pd.DataFrame, by_dataset: bool) -> Iterator[tuple[dict[str, str], pd.DataFrame, pd.DataFrame]]:
+    """Yield the label of each condition, of each data set if asked, with its trials and its items."""
+    used = trials[_USED]
+    groups = used.groupby("dataset", observed=True, sort=True) if by_dataset else [("all", used)]
+    for dataset, members in groups:
+        items = dict(list(item_rows(members).groupby("model", observed=True, sort=True)))
+        for model, own in members.groupby("model", observed=True, sort=True):
+            yield {"model": str(model), "dataset": str(dataset)}, own, items[model]
+
+
+def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) -> Iterator[Row]:
+    values = {name: items[name].to_numpy(np.float64) for name in ("conv", "static", "efficiency", "empathy", "failed")}
+    conv, static = values["conv"], values["static"]
+    both = ~np.isnan(conv) & ~np.isnan(static)
+    accuracy = None
+    if both.any():
+        mean_conv, mean_static = float(conv[both].mean()), float(static[both].mean())
+        accuracy = mean_conv * penalty(mean_conv, mean_static)
+    efficiency = values["efficiency"][~np.isnan(values["efficiency"])] * PER_CENT
+    # the most that an item could come to is the value of the shortest queries, were the answer right; of a doctor that
+    # asks nothing this is 0, and its 0 is no estimate
+    most = float(items.loc[items["efficiency"].notna(), "per_word"].max()) * PER_CENT
+    measures = {
+        "accuracy": (accuracy, penalised_interval(conv[both], static[both]), int(both.sum())),
+        "efficiency": _mean(efficiency, high=most),
+        "empathy": _mean(values["empathy"]),
+        "robustness": _mean(1 - values["failed"]),
+        "acc_conv": _mean(conv[both]),
+        "acc_static": _mean(static[both]),
+        "acc_conv_all": _mean(conv),
+        "acc_static_all": _mean(static),
+    }
+    excluded, excluded_static = (
+        counts_in_words(by_verdict(trials.loc[~trials[counted], answer]))
+        for counted, answer in (("counted", "conv"), ("static_counted", "static"))
+    )
+    for measure, (estimate, bounds, n) in measures.items():
+        more = {
+            "rule": RULES[str(trials["question_type"].iat[0])],  # type: ignore[index]
+            "n_without": len(items) - n,
+            "trials": len(trials),
+            "excluded": excluded,
+            "excluded_static": excluded_static,
+        }
+        yield Row({**label, "measure": measure}, estimate, *bounds, n, more=more, unit="items", columns=VALUE)
+
+
+def _failures(label: Mapping[str, str], trials: pd.DataFrame) -> list[Row]:
+    counted = trials[trials["counted"]]
+    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
+    counts = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
+    counts["speaks_for_others"] = int(counted["role_breaking"].sum())
+    n = len(counted)
+    return [
+        Row(
+            {**label, "kind": kind, "cause": cause},
+            counts[cause] / n if n else None,
+            n=n,
+            more={"trials": counts[cause]},
+            unit="conversations",
+            columns=_SHARE,
+        )
+        for kind, causes in CAUSES.items()
+        for cause in causes
+    ]
+
+
+def _failed(trials: pd.DataFrame) -> pd.Series:
+    return trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()
 
 
 def penalty(conv: float, static: float) -> float:
@@ -194,148 +315,15 @@ def penalised_interval(conv: Floats, static: Floats) -> Interval:
     return Interval(float(low) if conv.any() else 0.0, float(high) if conv.min() < 1 else 1.0)
 
 
-def slices(trials: pd.DataFrame, by: Slice | None) -> Iterator[tuple[str | None, pd.DataFrame]]:
-    """Yield the trials of each group with its name; all of them under ``None`` where no split is asked."""
-    if by is None:
-        yield None, trials
-    else:
-        yield from ((str(group), members) for group, members in trials.groupby(by, observed=True, sort=True))
-
-
-def _efficiencies(items: pd.DataFrame) -> dict[str, Estimate]:
-    """Return seat → S_C; the most that an item could come to is the shortest queries' value, were the answer right.
-
-    No interval where a doctor asks nothing, as a bound does: its 0 is no estimate.
-    """
-    efficiencies = {}
-    for seat, own in items.groupby("seat", observed=True):
-        counted = own[own["efficiency"].notna()]
-        values, most = counted["efficiency"].to_numpy(np.float64) * PER_CENT, counted["per_word"].max() * PER_CENT
-        efficiencies[str(seat)] = _estimate(values, mean_interval(values, high=float(most)))
-    return efficiencies
-
-
-def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, efficiency: Estimate) -> CareProfile:
-    values = {name: items[name].to_numpy(dtype=np.float64) for name in ("conv", "static", "empathy", "failed")}
-    conv, static = values["conv"], values["static"]
-    both = ~np.isnan(conv) & ~np.isnan(static)
-    acc_conv, acc_static = _mean(conv[both]), _mean(static[both])
-    counted = trials[trials["counted"]]
-    failed = counted["role_breaking"] | counted["abrupt"].notna() | counted["invalid"].notna()
-    found: Counter[str] = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
-    found["speaks_for_others"] = int(counted["role_breaking"].sum())
-    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
-    return CareProfile(
-        seat=str(items["seat"].iat[0]),
-        doctor=doctor_of(str(items["seat"].iat[0])),
-        group=group,
-        accuracy=_accuracy(conv[both], static[both]),
-        efficiency=efficiency,
-        empathy=_mean(values["empathy"]),
-        robustness=_mean(1 - values["failed"]),
-        acc_conv=acc_conv,
-        acc_static=acc_static,
-        penalty=(
-            None if acc_conv.value is None or acc_static.value is None else penalty(acc_conv.value, acc_static.value)
-        ),
-        conv_all=_mean(conv),
-        static_all=_mean(static),
-        items=len(items),
-        trials=len(trials),
-        unrated=int((trials["whole"] & trials["rating"].isna()).sum()),
-        failed=int(failed.sum()),
-        excluded=_by_verdict(trials.loc[~trials["counted"], "conv"]),
-        excluded_static=_by_verdict(trials.loc[~trials["static_counted"], "static"]),
-        causes={(kind, cause): found[cause] for kind, causes in CAUSES.items() for cause in causes},
-    )
-
-
-def _by_verdict(verdicts: pd.Series) -> dict[str, int]:
+def by_verdict(verdicts: pd.Series) -> dict[str, int]:
+    """Return verdict → how many of these are so, in the order of their names."""
     return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
 
 
-def _accuracy(conv: Floats, static: Floats) -> Estimate:
-    if not conv.size:
-        return Estimate()
-    mean_conv, mean_static = float(conv.mean()), float(static.mean())
-    bounds = penalised_interval(conv, static)
-    return Estimate(mean_conv * penalty(mean_conv, mean_static), bounds.low, bounds.high, conv.size)
-
-
-def _mean(values: Floats) -> Estimate:
-    held = values[~np.isnan(values)]
-    return _estimate(held, mean_interval(held))
-
-
-def _estimate(values: Floats, bounds: Interval) -> Estimate:
-    if not values.size:
-        return Estimate()
-    low, high = (None if np.isnan(bound) else bound for bound in bounds)
-    return Estimate(float(values.mean()), low, high, values.size)
-
-
-_MISUSED = [f"misused_{kind}" for kind in MISUSES]
-_USED = [*USED, "end_reason", "to_staff", "repeated", *_MISUSED]
-
-
-@dataclass(frozen=True)
-class Habits:
-    """One seat's conversations that came to an end of their own, over all or those of one group.
-
-    ``turns`` (queries that were answered) and ``words_per_turn`` are means over items; ``to_staff`` is the share of all
-    queries that went to the clinical staff, ``repeated`` that of those asked before in the same conversation; ``None``
-    where there is nothing to divide by. ``misuses`` counts messages, ``endings`` conversations, ``ratings`` how often
-    each rating from 1 to 5 was given.
-    """
-
-    seat: str
-    doctor: str
-    group: str | None
-    items: int
-    conversations: int
-    queries: int
-    turns: float | None
-    words_per_turn: float | None
-    to_staff: float | None
-    repeated: float | None
-    misuses: dict[TagMisuse, int]
-    endings: dict[EndReason, int]
-    ratings: dict[int, int]
-
-
-def habits_of(trials: pd.DataFrame, by: Slice | None = None) -> list[Habits]:
-    """Return the habits of each seat of ``read_care``'s table, and each group if asked, by group and seat."""
-    found: list[Habits] = []
-    for group, members in slices(trials[_USED], by):
-        items = {str(seat): own for seat, own in item_rows(members).groupby("seat", observed=True)}
-        for seat, own in members.groupby("seat", observed=True, sort=True):
-            found.append(_habits(group, own, items[str(seat)]))
-    return found
-
-
-def _habits(group: str | None, trials: pd.DataFrame, items: pd.DataFrame) -> Habits:
-    whole = trials[trials["whole"]]
-    given = Counter(int(rating) for rating in whole["rating"].dropna())
-    sums = whole[["turns", "to_staff", "repeated", *_MISUSED]].sum()
-    return Habits(
-        seat=str(trials["seat"].iat[0]),
-        doctor=doctor_of(str(trials["seat"].iat[0])),
-        group=group,
-        items=int(items["turns"].notna().sum()),
-        conversations=len(whole),
-        queries=int(sums["turns"]),
-        turns=_number(items["turns"].mean()),
-        words_per_turn=_number(items["words_per_turn"].mean()),
-        to_staff=_share(sums["to_staff"], sums["turns"]),
-        repeated=_share(sums["repeated"], sums["turns"]),
-        misuses={kind: int(sums[name]) for kind, name in zip(MISUSES, _MISUSED, strict=True)},
-        endings=dict(Counter(whole["end_reason"].astype(str)).most_common()),  # type: ignore[arg-type]
-        ratings={rating: given[rating] for rating in range(1, BEST_RATING + 1)},
-    )
-
-
-def _share(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole else None
+def _mean(values: Floats, *, high: float = 1.0) -> tuple[float | None, Interval, int]:
+    """Return the mean of what is no NaN, its interval between 0 and ``high``, and how many values it is of."""
+    known = values[~np.isnan(values)]
+    return (float(known.mean()), mean_interval(known, high=high), known.size) if known.size else (None, NOTHING, 0)
 
 
 def _number(value: float) -> float | None:

@@ -191,6 +191,8 @@ SCALARS = (
     "doctor_turns", "queries", "doctor_words", "patient_words", "repetition_1", "repetition_2", "repetition_l",
     "honesty", "strictness", "colloquialism",
 )  # fmt: skip
+MEASURES = (*SCALARS, "accuracy")
+"""What is reported of each case: the measures of its conversations, and the accuracy of the task's answers."""
 LENGTHS = ("doctor_turns", "queries", "doctor_words", "patient_words")
 """Measures that are no shares between 0 and 1."""
 CURVES = ("patient_recall", "patient_precision", "doctor_recall", "doctor_precision")

@@ -11,19 +11,22 @@ Figures are means over a case's counted answers, then over cases, by condition a
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import product
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from core.agents.base import Dialogue
 from core.agents.mcq import judge_loose, judge_strict
-from core.events import COUNTED, Verdict
+from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
-from core.frameworks.consultation.measures.summary import Figure, figures_of
+from core.frameworks.consultation.measures.summary import figures_of
 from core.frameworks.consultation.queries import Solver, prefix_answers, solvable
-from core.measures.base import Asked, Columns, Row, metric
+from core.measures.base import Asked, Columns, Note, Row, counts_in_words, metric
 from core.measures.paired import CaseBy
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
@@ -43,23 +46,6 @@ def beginnings(dialogue: Dialogue) -> list[Dialogue]:
     if asked and asked[-1] == end - 1 and closes(dialogue[-1].text):
         end = asked.pop()
     return [dialogue[:stop] for stop in (*asked, end)]
-
-
-@dataclass(frozen=True)
-class PrefixPoint:
-    """Accuracy of a solver on one condition's conversations when ``share`` per cent of each has passed.
-
-    ``n_conversations`` have an answer that counts; others are ``excluded`` by the verdict that keeps theirs from
-    counting, and ``n_missing`` were not asked about.
-    """
-
-    model: str
-    solver: Solver
-    share: int
-    figure: Figure
-    n_conversations: int
-    excluded: dict[str, int]
-    n_missing: int
 
 
 def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -91,24 +77,36 @@ def _read_choice(response: str, answer: str, choices: Sequence[str], rule: McqRu
     return judged.verdict
 
 
-def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoint]:
-    """Return the curves of ``read_prefixes``'s tables, in the order of solvers, models and shares."""
-    points = []
+def prefix_rows(answers: pd.DataFrame, talks: pd.DataFrame) -> list[Row]:
+    """Return the curves of ``read_prefixes``'s tables, in the order of solvers, models and shares.
+
+    ``n_conversations`` have an answer that counts; others are ``excluded`` by the verdict that keeps theirs from
+    counting, and ``n_missing`` were not asked about.
+    """
+    rows = []
     for key, of in answers.groupby(list(Solver._fields), sort=True):
         solver = Solver(*key)  # type: ignore[arg-type]
         means = of.groupby(["model", "case_key", "share"])["right"].mean().unstack("share").reindex(columns=ASKED_AT)
         figures = figures_of(means.rename(columns=str).reset_index(), list(map(str, ASKED_AT)))
-        there = talks[talks["choices"] > 0] if solver.question_type == "mcq" else talks
-        for model in sorted(of["model"].unique()):
-            own = of[of["model"] == model]
-            all_of = int(there.loc[there["model"] == model, "conversations"].sum())
-            for share in ASKED_AT:
-                verdicts = own.loc[own["share"] == share, "verdict"]
-                counts = {str(verdict): int(n) for verdict, n in verdicts.value_counts().sort_index().items()}
-                counted = sum(counts.pop(verdict, 0) for verdict in COUNTED)
-                figure, missing = figures[model, str(share)], all_of - len(verdicts)
-                points.append(PrefixPoint(model, solver, share, figure, counted, counts, missing))
-    return points
+        solvable = talks[talks["choices"] > 0] if solver.question_type == "mcq" else talks
+        for model, share in product(sorted(of["model"].unique()), ASKED_AT):
+            conversations = int(solvable.loc[solvable["model"] == model, "conversations"].sum())
+            verdicts = of.loc[(of["model"] == model) & (of["share"] == share), "verdict"]
+            excluded = {str(verdict): int(n) for verdict, n in verdicts.value_counts().sort_index().items()}
+            counted = sum(excluded.pop(verdict, 0) for verdict in COUNTED)
+            rows.append(
+                replace(
+                    figures[model, str(share)],
+                    label={"model": model, **solver._asdict(), "per_cent": share},
+                    excluded=excluded,
+                    more={"n_conversations": counted, "n_missing": conversations - len(verdicts)},
+                    columns=_COLUMNS,
+                )
+            )
+    return rows
+
+
+_COLUMNS = Columns(excluded="excluded")
 
 
 @metric(
@@ -120,26 +118,43 @@ def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoin
     empty="No solver was asked about these conversations: `python -m core job prefixes --solver reference/solver`.",
     page="quality",
 )
-def report(asked: Asked, by: CaseBy = None) -> Iterator[Row]:
+def report(
+    asked: Asked,
+    by: CaseBy = None,
+    question_type: Annotated[QuestionType | None, "Only answers to this question."] = None,
+    solver: Annotated[str | None, "Only answers of this solver."] = None,
+    prompt_hash: Annotated[str | None, "Only answers under the prompt with this hash."] = None,
+    grader: Annotated[str | None, "Only answers that this grader graded; empty for choices."] = None,
+    grader_prompts: Annotated[str | None, "Only answers graded under the prompts with this hash."] = None,
+) -> Iterator[Row]:
     """Report a solver's accuracy against the share of the dialogue that has passed, by condition."""
-    answers, talks = read_prefixes(asked.store, asked.selection)
-    place = ["case_set", by] if by else ["case_set"]
-    for names, found in answers.groupby(place, sort=True):
-        there = talks[(talks[place] == list(names)).all(axis=1)]
-        for point in prefix_points(found, there):
-            yield Row(
-                {
-                    "cases": str(names[0]),
-                    **({by: str(names[1])} if by else {}),
-                    "model": point.model,
-                    **point.solver._asdict(),
-                    "per_cent": point.share,
-                },
-                point.figure.mean,
-                point.figure.ci_low,
-                point.figure.ci_high,
-                point.figure.n_cases,
-                point.excluded,
-                {"n_conversations": point.n_conversations, "n_missing": point.n_missing},
-                columns=Columns(excluded="excluded"),
-            )
+    answers, talks = asked.read(read_prefixes, asked.selection)
+    wanted = {
+        "question_type": question_type,
+        "solver": solver,
+        "prompt_hash": prompt_hash,
+        "grader": grader,
+        "grader_prompts": grader_prompts,
+    }
+    for name, value in wanted.items():
+        answers = answers if value is None else answers[answers[name] == value]
+    places = ["case_set", by] if by else ["case_set"]
+    rows = []
+    for place, members in answers.groupby(places, sort=True):
+        label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
+        for row in prefix_rows(members, talks[(talks[places] == list(place)).all(axis=1)]):
+            rows.append(replace(row, label={**label, **row.label}))
+    yield from rows
+    asked.notes += _notes_on(rows)
+
+
+def _notes_on(rows: Sequence[Row]) -> Iterator[Note]:
+    """Yield a note for each solver: what of its answers is excluded, and how many conversations it was not asked."""
+    by_solver: dict[Solver, list[Row]] = {}
+    for row in rows:
+        by_solver.setdefault(Solver(*(row.label[name] for name in Solver._fields)), []).append(row)
+    for solver, of in by_solver.items():
+        excluded = counts_in_words(sum((Counter(row.excluded) for row in of), Counter()))
+        missing = sum(row.more["n_missing"] for row in of if row.label["per_cent"] == ASKED_AT[-1])
+        words = f"{solver.solver} took no part in the conversations. Excluded answers: {excluded or 'none'}."
+        yield Note("excluded", f"{words} Not asked about: {missing:,} conversations." if missing else words)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-import pandas as pd
+from typing import Final, Literal
 
 from core.datasets import published
 from core.frameworks.base import publisher
-from core.frameworks.consultation.measures.history_taking import LENGTHS
-from core.frameworks.consultation.measures.summary import MEASURES, TASK, measure_rows
-from core.measures.counterparts import Own, Printed
+from core.frameworks.consultation.measures.history_taking import LENGTHS, MEASURES
+from core.measures.base import Row
+from core.measures.counterparts import Printed
 
 PUBLICATION: Final = "Liao et al. 2023: history taking and accuracy (tables 2, 3)"
+HistorySet = Literal["medqa", "qmax", "sample_exam"]
 HISTORY_SETS: Final = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
 """Data sets of Liao et al. → their names."""
 HISTORY_DOCTORS: Final = {
@@ -40,11 +39,13 @@ def printed_histories(dataset: str = "medqa") -> list[Printed]:
     return figures
 
 
-def own_histories(table: pd.DataFrame) -> list[Own]:
-    """Return every measure of history taking of every condition, from a table of ``read_doctors``."""
-    (format_,), (question_type,) = TASK.formats or (), TASK.question_types or ()
+def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
+    """Return what is printed of one of ``HISTORY_SETS``; repetition is printed for all of them together."""
     return [
-        Own(r.model, r.measure, f.mean, f.ci_low, f.ci_high, f.n_cases, format_, question_type)
-        for r in (measure_rows(table, MEASURES) if len(table) else ())
-        if (f := r.figure).mean is not None
+        Row(
+            {"cases": printed.cases, "model": printed.model, "measure": printed.what},
+            printed.value,
+            source=f"Liao et al., table {printed.table}, {printed.cases}",
+        )
+        for printed in printed_histories(dataset)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from core.agents.base import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
 from core.measures.base import Record
-from core.measures.ledger.kept import LEDGER, FactsLedger, kept_facts, talk_rows, topic_rows
+from core.measures.ledger.kept import LEDGER, FactsLedger, fault_rows, kept_facts, talk_rows, topic_rows
 from core.measures.ledger.marks import Ledger, ledger, ledger_facts
 from core.measures.missing import Measured, Parcel, count_missing, measure_missing
 from core.processes import read_by
@@ -178,16 +177,19 @@ def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pyt
     heard: list[int] = []
     measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER))}
-    assert {m: (r.conversations, r.missing, r.broken) for m, r in rows.items()} == {"m1": (1, 1, 0), "m2": (0, 2, 0)}
+        rows = {row["model"]: row for row in talk_rows(talk_sums(cursor, LEDGER))}
+    left_out = {m: (r["n_conversations"], *r.excluded.values()) for m, r in rows.items()}
+    assert left_out == {"m1": (1, 0, 1), "m2": (0, 0, 2)}
+    assert list(rows["m1"].excluded) == ["broken off", "not marked"]
     measure_missing(filled, LEDGER)
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER))}
-    assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
+        sums = talk_sums(cursor, LEDGER)
+    rows = {row["model"]: row for row in talk_rows(sums)}
+    assert {m: (r["n_conversations"], r.excluded["not marked"], r.estimate) for m, r in rows.items()} == {
         "m1": (2, 0, 0.0),
         "m2": (2, 0, 0.0),
     }
-    assert {(r.judged, math.isnan(r.with_invented.value)) for r in rows.values()} == {(0, True)}, "nobody judged"
+    assert {row["fault"] for row in fault_rows(sums, None)} == {"named the diagnosis"}, "nobody judged"
 
 
 def test_the_evidence_of_a_mark_is_the_facts_and_where_they_were_told() -> None:

@@ -9,94 +9,120 @@ import numpy as np
 import pytest
 
 from core.case import Profile
-from core.frameworks.automedic.measures.across import Point, dataset_suitability, fit, fits, normalised, scatter
-from core.frameworks.automedic.measures.profile import CareProfile, Estimate
+from core.frameworks.automedic.measures.across import fit, fits, normalised, points
+from core.frameworks.automedic.measures.profile import VALUE
+from core.frameworks.automedic.measures.suitability import judgements, suitable_row
+from core.measures.base import Row
 from core.models.registry import load_registry
 from core.store.queries.runs import Run
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case, conditions_of
 
-NONE = Estimate()
 
-
-def a_profile(seat: str, dataset: str, **parts: float | None) -> CareProfile:
-    held = {name: NONE if value is None else Estimate(value, value, value, 9) for name, value in parts.items()}
-    empty = dict.fromkeys(
-        ("accuracy", "efficiency", "empathy", "robustness", "acc_conv", "acc_static", "conv_all", "static_all"), NONE
-    )
-    figures: dict[str, Any] = {**empty, **held}
-    counts = dict.fromkeys(("items", "trials"), 9) | dict.fromkeys(("unrated", "failed"), 0)
-    return CareProfile(seat=seat, doctor=seat, group=dataset, penalty=None, **figures, **counts)
+def part_rows(model: str, dataset: str, **parts: float | None) -> list[Row]:
+    """Return the rows of ``parts`` for a condition on a data set, each over nine items."""
+    measures = ("accuracy", "efficiency", "empathy", "robustness", "acc_conv", "acc_static")
+    return [
+        Row({"model": model, "dataset": dataset, "measure": name}, parts.get(name), n=9, columns=VALUE)
+        for name in measures
+    ]
 
 
 def test_each_part_is_scaled_within_a_data_set_then_averaged() -> None:
     """In alpha 0.2, 0.5, 0.8 become 0, 0.5, 1; in beta 0.9 and 0.4 become 1 and 0."""
-    given = [
-        *(a_profile(seat, "alpha", accuracy=value) for seat, value in (("a", 0.2), ("b", 0.5), ("c", 0.8))),
-        *(a_profile(seat, "beta", accuracy=value) for seat, value in (("a", 0.9), ("b", 0.4))),
+    rows = [
+        *(
+            row
+            for model, value in (("a", 0.2), ("b", 0.5), ("c", 0.8))
+            for row in part_rows(model, "alpha", accuracy=value)
+        ),
+        *(row for model, value in (("a", 0.9), ("b", 0.4)) for row in part_rows(model, "beta", accuracy=value)),
     ]
-    found = {one.seat: one for one in normalised(given, {}) if one.part == "accuracy"}
-    assert {seat: one.value for seat, one in found.items()} == pytest.approx({"a": 0.5, "b": 0.25, "c": 1.0})
-    assert found["c"].by_dataset == {"alpha": 1.0, "beta": None}
-    assert (found["a"].n_datasets, found["c"].n_datasets) == (2, 1)
+    scaled = {row.label["model"]: row for row in normalised(rows, {}) if row.label["measure"] == "accuracy"}
+    assert {model: row.estimate for model, row in scaled.items()} == pytest.approx({"a": 0.5, "b": 0.25, "c": 1.0})
+    assert scaled["c"].more == {"alpha": 1.0, "beta": None}
+    assert (scaled["a"].n, scaled["c"].n) == (2, 1)
 
 
-def test_no_scale_where_fewer_than_two_seats_differ() -> None:
-    alone = normalised([a_profile("a", "alpha", accuracy=0.2)], {})
-    assert [one.value for one in alone] == [None] * 4
+def test_no_scale_where_fewer_than_two_conditions_differ() -> None:
+    alone = normalised(part_rows("a", "alpha", accuracy=0.2), {})
+    assert [row.estimate for row in alone] == [None] * 4
     # 0.1 + 0.2 is not 0.3 to the last digit: rounding is no difference
-    given = [
-        a_profile("a", "x", empathy=0.1 + 0.2),
-        a_profile("b", "x", empathy=0.3),
-        a_profile("c", "x", empathy=None),
+    rows = [
+        *part_rows("a", "x", empathy=0.1 + 0.2),
+        *part_rows("b", "x", empathy=0.3),
+        *part_rows("c", "x", empathy=None),
     ]
-    assert {one.value for one in normalised(given, {}) if one.part == "empathy"} == {None}
+    assert {row.estimate for row in normalised(rows, {}) if row.label["measure"] == "empathy"} == {None}
 
 
-def points(*pairs: tuple[float, float], group: str = "g") -> list[Point]:
-    return [Point(f"m{i}", f"m{i}", group, "d", static, conv, 9) for i, (static, conv) in enumerate(pairs)]
+def test_conditions_of_one_name_are_joined_unless_they_met_the_same_data_set() -> None:
+    """a1 and a2 are a under its conditions on alpha and beta; b1 and b2 were both asked alpha."""
+    rows = [
+        *part_rows("a1", "alpha", accuracy=0.2),
+        *part_rows("a2", "beta", accuracy=0.9),
+        *part_rows("b1", "alpha", accuracy=0.8),
+        *part_rows("b2", "alpha", accuracy=0.5),
+        *part_rows("c", "beta", accuracy=0.1),
+    ]
+    joined = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}
+    scaled = {
+        row.label["model"]: row.estimate for row in normalised(rows, joined) if row.label["measure"] == "accuracy"
+    }
+    assert scaled == pytest.approx({"a": (0 + 1) / 2, "b1": 1.0, "b2": 0.5, "c": 0.0})
+
+
+def pairs(*values: tuple[float, float], group: str = "g") -> list[Row]:
+    return [
+        Row({"model": f"m{number}", "group": group, "dataset": "d"}, conv, n=9, more={"static": static})
+        for number, (static, conv) in enumerate(values)
+    ]
 
 
 def test_the_line_through_points_that_lie_on_one() -> None:
-    found = fit(points((0.2, 0.15), (0.4, 0.25), (0.6, 0.35), (0.9, 0.5)))
-    assert (found.slope, found.intercept, found.r, found.n) == (*map(pytest.approx, (0.5, 0.05, 1.0)), 4)
+    line = fit(pairs((0.2, 0.15), (0.4, 0.25), (0.6, 0.35), (0.9, 0.5)))
+    assert (line["slope"], line["intercept"], line.estimate, line.n) == (*map(pytest.approx, (0.5, 0.05, 1.0)), 4)
 
 
 def test_pearsons_r_and_its_interval_by_hand() -> None:
     """Fisher: tanh(atanh r ± 1.959964 / √(n − 3)), r by its definition."""
-    pairs = [(0.3, 0.2), (0.5, 0.5), (0.6, 0.4), (0.7, 0.65), (0.9, 0.6), (0.4, 0.45)]
-    x, y = np.array(pairs).T
+    values = [(0.3, 0.2), (0.5, 0.5), (0.6, 0.4), (0.7, 0.65), (0.9, 0.6), (0.4, 0.45)]
+    x, y = np.array(values).T
     dx, dy = x - x.mean(), y - y.mean()
     r = (dx * dy).sum() / np.sqrt((dx**2).sum() * (dy**2).sum())
     half = 1.959963985 / np.sqrt(6 - 3)
-    found = fit(points(*pairs))
-    assert (found.r, found.low, found.high) == pytest.approx(
+    line = fit(pairs(*values))
+    assert (line.estimate, line.low, line.high) == pytest.approx(
         (r, np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half))
     )
-    assert found.slope == pytest.approx((dx * dy).sum() / (dx**2).sum())
+    assert line["slope"] == pytest.approx((dx * dy).sum() / (dx**2).sum())
 
 
 def test_too_few_points_or_none_that_differ_have_no_line() -> None:
     assert fit([]).n == 0
-    assert fit(points((0.5, 0.5))).slope is None
-    assert (fit(points((0.5, 0.1), (0.5, 0.9))).slope, fit(points((0.5, 0.1), (0.5, 0.9))).r) == (None, None)
-    flat = fit(points((0.1, 0.5), (0.9, 0.5)))
-    assert (flat.slope, flat.intercept, flat.r) == (0.0, 0.5, None)
-    three = fit(points((0.1, 0.2), (0.5, 0.4), (0.9, 0.9)))
-    assert three.r is not None
+    assert fit(pairs((0.5, 0.5)))["slope"] is None
+    upright = fit(pairs((0.5, 0.1), (0.5, 0.9)))
+    assert (upright["slope"], upright.estimate) == (None, None)
+    flat = fit(pairs((0.1, 0.5), (0.9, 0.5)))
+    assert (flat["slope"], flat["intercept"], flat.estimate) == (0.0, 0.5, None)
+    three = fit(pairs((0.1, 0.2), (0.5, 0.4), (0.9, 0.9)))
+    assert three.estimate is not None
     assert (three.low, three.high) == (None, None)
 
 
 def test_each_group_of_models_has_its_own_line() -> None:
-    given = [*points((0.1, 0.1), (0.9, 0.9)), *points((0.1, 0.9), (0.9, 0.1), group="other")]
-    assert {name: found.slope for name, found in fits(given).items()} == pytest.approx({"g": 1.0, "other": -1.0})
+    rows = [*pairs((0.1, 0.1), (0.9, 0.9)), *pairs((0.1, 0.9), (0.9, 0.1), group="other")]
+    slopes = {row.label["group"]: row["slope"] for row in fits(rows)}
+    assert slopes == pytest.approx({"all": 0.0, "g": 1.0, "other": -1.0})
 
 
 def test_a_point_needs_both_accuracies_and_knows_its_group() -> None:
-    whole = a_profile("openai/gpt-4o", "d", acc_conv=0.4, acc_static=0.6)
-    half = a_profile("reference/bayes", "d", acc_conv=0.4)
-    (found,) = scatter([whole, half], load_registry().group)
-    assert (found.static, found.conv, found.n, found.group) == (0.6, 0.4, 9, "proprietary")
+    rows = [
+        *part_rows("openai/gpt-4o", "d", acc_conv=0.4, acc_static=0.6),
+        *part_rows("reference/bayes", "d", acc_static=0.4),
+    ]
+    (point,) = points(rows, load_registry().group)
+    assert (point["static"], point.estimate, point.n, point.label["group"]) == (0.6, 0.4, 9, "proprietary")
 
 
 @pytest.mark.parametrize(
@@ -168,12 +194,11 @@ def test_suitability_takes_a_stored_profile_then_the_cases_own_then_the_rules() 
     rejected = Generated(suitable=False, reason="image_dependent", made_by="openai/m")
     anew = Generated(suitable=True, profile=Profile(), made_by="openai/m")
     stored = {(bare[0].case_key, bare[0].content_hash): rejected, (own.case_key, own.content_hash): anew}
-    found = dataset_suitability("ours", [*bare, own], stored)
-    assert (found.cases, found.unjudged, found.coverage.n, found.coverage.suitable) == (4, 2, 2, 1)
-    assert found.coverage.reasons == {"image_dependent": 1}
-    assert found.made_by == {"openai/m": 2}
+    row = suitable_row("ours", 4, judgements([*bare, own], stored))
+    assert (row["cases"], row["unjudged"], row["judged"], row["suitable"]) == (4, 2, 2, 1)
+    assert (row["reasons"], row["made_by"]) == ("image_dependent=1", "openai/m=2")
 
     rule = Generated(suitable=False, reason="general_knowledge", made_by="rules")
-    judged = dataset_suitability("ours", [*bare, a_case(5)], stored, lambda case: rule)
-    assert (judged.unjudged, judged.made_by) == (0, {"rules": 2, "openai/m": 1, "case": 1})
-    assert judged.coverage.share == 0.25
+    judged = suitable_row("ours", 4, judgements([*bare, a_case(5)], stored, lambda case: rule))
+    assert (judged["unjudged"], judged["made_by"]) == (0, "rules=2 openai/m=1 case=1")
+    assert judged.estimate == 0.25

@@ -12,7 +12,7 @@ from core.errors import UsageError
 from core.frameworks.consultation.measures.summary import (
     CURVED,
     compare_models,
-    curve_points,
+    curve_rows,
     figures_of,
     group_rows,
     item_groups,
@@ -90,22 +90,34 @@ def test_a_measure_is_the_mean_over_cases_and_says_what_it_lacks() -> None:
         ]
     )
 
-    rows = {(r.model, r.measure): r for r in measure_rows(table, ["queries", "repetition_1"])}
+    rows = {(r["model"], r["measure"]): r for r in measure_rows(table, ["queries", "repetition_1"])}
 
     queries = rows["a", "queries"]
-    assert (queries.figure.mean, queries.figure.n_cases) == (4.0, 2)
-    assert (queries.n_conversations, queries.n_without, queries.n_excluded, queries.n_missing) == (8, 0, 2, 1)
+    assert (queries.estimate, queries.n) == (4.0, 2)
+    assert queries.more == {"n_conversations": 8, "n_without": 0, "n_excluded": 2}
+    assert queries.excluded == {"broke_off": 2, "not_measured": 1}
     repetition = rows["a", "repetition_1"]
-    assert (repetition.figure.mean, repetition.figure.n_cases) == (0.5, 1)
-    assert (repetition.n_conversations, repetition.n_without) == (3, 5)
-    assert rows["b", "repetition_1"].figure.mean is None
+    assert (repetition.estimate, repetition.n) == (0.5, 1)
+    assert (repetition["n_conversations"], repetition["n_without"]) == (3, 5)
+    assert (rows["b", "repetition_1"].estimate, rows["b", "repetition_1"].n) == (None, 0)
+
+
+def test_the_accuracy_counts_answers_and_not_conversations() -> None:
+    table = pd.DataFrame(
+        [
+            a_row("a", "1", accuracy=0.5, n_accuracy=2, uncounted=1),
+            a_row("a", "2", accuracy=1.0, n_accuracy=3, uncounted=0, excluded=4),
+        ]
+    )
+    (row,) = measure_rows(table, ["accuracy"])
+    assert (row.estimate, row.n, row["n_conversations"], row.excluded) == (0.75, 2, 5, {"not_counted": 1})
 
 
 def test_an_empty_table_has_no_figures() -> None:
     table = pd.DataFrame([a_row("a", "1")]).iloc[:0]
     assert figures_of(table, ["queries"]) == {}
     assert measure_rows(table, ["queries"]) == []
-    assert curve_points(table) == order_rows(table) == group_rows(table, ["queries"]) == []
+    assert curve_rows(table) == order_rows(table) == group_rows(table, ["queries"]) == []
 
 
 def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
@@ -113,12 +125,16 @@ def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
     rows = [a_row(m, f"c{i}", queries=v) for i, pair in enumerate(values) for m, v in zip("ab", pair, strict=True)]
     table = pd.DataFrame([*rows, a_row("a", "alone", queries=99.0), a_row("b", "c40", queries=NAN)])
 
-    (row,) = compare_models(table, "a", "b", ["queries"])
+    (row,) = compare_models(table, "b", "a", ["queries"])
 
-    assert (row.first, row.second) == pytest.approx((values[:, 0].mean(), values[:, 1].mean()))
-    assert row.difference.n == 40
-    assert row.difference == paired_difference(values[:, 0], values[:, 1], most=None)
-    assert row.p_adjusted == row.difference.p
+    assert (row["before"], row["after"]) == pytest.approx((values[:, 1].mean(), values[:, 0].mean()))
+    expected = paired_difference(values[:, 0], values[:, 1], most=None)
+    assert (row.estimate, row.low, row.high, row["p"]) == (expected.mean, *expected.interval, expected.p)
+    assert (row.n, row["p_holm"]) == (40, expected.p)
+    assert row.comparison is not None
+    assert (row.comparison.first_alone, row.comparison.second_alone) == (0, 1), "the case that a alone has"
+    (back,) = compare_models(table, "a", "b", ["queries"])
+    assert (back.estimate, back.low, back.high) == pytest.approx((-row.estimate, -row.high, -row.low), abs=1e-9)
 
 
 def test_p_values_are_corrected_over_the_measures() -> None:
@@ -130,7 +146,9 @@ def test_p_values_are_corrected_over_the_measures() -> None:
     ]
     compared = compare_models(pd.DataFrame(rows), "a", "b", ["queries", "repetition_1"])
     # two equal p-values: Holm doubles both
-    assert [row.p_adjusted for row in compared] == pytest.approx([min(1, 2 * row.difference.p) for row in compared])
+    assert [row["p_holm"] for row in compared] == pytest.approx([min(1, 2 * row["p"]) for row in compared])
+    compared = compare_models(pd.DataFrame(rows), "a", "b", ["queries", "repetition_1"], "none")
+    assert [row["p_none"] for row in compared] == [row["p"] for row in compared]
 
 
 def test_models_without_a_common_case_cannot_be_compared() -> None:
@@ -146,11 +164,11 @@ def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
             a_row("a", "2", patient_recall_at_0=0.2, patient_recall_at_10=0.7),
         ]
     )
-    points = [point for point in curve_points(table) if point.measure == "patient_recall"]
-    assert [p.share for p in points] == list(range(0, 101, 10))
-    assert points[0].figure.mean == pytest.approx(0.15)
-    assert points[10].figure.mean == pytest.approx(0.5)
-    assert points[5].figure.mean is None
+    points = [point for point in curve_rows(table) if point["measure"] == "patient_recall"]
+    assert [p["per_cent"] for p in points] == list(range(0, 101, 10))
+    assert points[0].estimate == pytest.approx(0.15)
+    assert points[10].estimate == pytest.approx(0.5)
+    assert points[5].estimate is None
 
 
 def test_topics_come_in_the_order_in_which_they_are_told() -> None:
@@ -162,9 +180,9 @@ def test_topics_come_in_the_order_in_which_they_are_told() -> None:
         ]
     )
     rows = order_rows(table)
-    assert [r.topic for r in rows] == ["medication", "onset", "imaging"]
-    assert [r.position.mean for r in rows] == [pytest.approx(0.2), pytest.approx(0.6), None]
-    assert [r.told.mean for r in rows] == [0.5, 1.0, 0.0]
+    assert [r["topic"] for r in rows] == ["medication", "onset", "imaging"]
+    assert [r.estimate for r in rows] == [pytest.approx(0.2), pytest.approx(0.6), None]
+    assert [r["told_mean"] for r in rows] == [0.5, 1.0, 0.0]
 
 
 def test_cases_fall_into_three_equal_groups_by_their_items() -> None:
@@ -172,10 +190,13 @@ def test_cases_fall_into_three_equal_groups_by_their_items() -> None:
     table = pd.DataFrame([a_row(m, c, n_items=n, queries=float(n)) for c, n in counts.items() for m in "ab"])
     # ranked: c2 c3 c6 (4), c5 (6), c1 (9), c7 (10), c4 (12); cut after 7·1//3 = 2 and 7·2//3 = 4
     groups = item_groups(table)
-    assert [g.cases for g in groups] == [("c2", "c3"), ("c6", "c5"), ("c1", "c7", "c4")]
-    assert [(g.least, g.most) for g in groups] == [(4, 4), (4, 6), (9, 12)]
-    means = {(r.group.number, r.model): r.figure.mean for r in group_rows(table, ["queries"])}
-    assert means == {(0, "a"): 4, (0, "b"): 4, (1, "a"): 5, (1, "b"): 5, (2, "a"): 31 / 3, (2, "b"): 31 / 3}
+    assert groups == [
+        ({"group": 1, "least_items": 4, "most_items": 4}, ["c2", "c3"]),
+        ({"group": 2, "least_items": 4, "most_items": 6}, ["c6", "c5"]),
+        ({"group": 3, "least_items": 9, "most_items": 12}, ["c1", "c7", "c4"]),
+    ]
+    means = {(r["group"], r["model"]): r.estimate for r in group_rows(table, ["queries"])}
+    assert means == {(1, "a"): 4, (1, "b"): 4, (2, "a"): 5, (2, "b"): 5, (3, "a"): 31 / 3, (3, "b"): 31 / 3}
 
 
 def test_answers_are_counted_in_thirds_of_what_was_uncovered() -> None:
@@ -189,12 +210,12 @@ def test_answers_are_counted_in_thirds_of_what_was_uncovered() -> None:
             for n, (recall, right) in enumerate(talks)
         ]
     )
-    rows = {(row.model, row.third): row for row in uncovered_rows(table)}
-    assert set(rows) == {("a", 0), ("a", 1), ("a", 2), ("b", 2)}
-    least, middle, most = (rows["a", third] for third in range(3))
-    assert (least.n, least.right, least.least, least.most) == (2, 1, 0.1, 0.2)
-    assert (middle.n, middle.right, middle.cases) == (2, 1, 2), "those of the same recall are together"
+    rows = {(row["model"], row["third"]): row for row in uncovered_rows(table)}
+    assert set(rows) == {("a", 1), ("a", 2), ("a", 3), ("b", 3)}
+    least, middle, most = (rows["a", third] for third in (1, 2, 3))
+    assert (least.n, least["n_right"], least["recall_from"], least["recall_to"]) == (2, 1, 0.1, 0.2)
+    assert (middle.n, middle["n_wrong"], middle["n_cases"]) == (2, 1, 2), "those of the same recall are together"
     # bounds of a third are those of all conversations
-    assert (most.n, most.right, most.least, most.most) == (1, 1, 0.8, 0.9)
-    assert most.interval == pytest.approx(beta_bounds(1, 1), rel=1e-4)
+    assert (most.n, most["n_right"], most["recall_from"], most["recall_to"]) == (1, 1, 0.8, 0.9)
+    assert (most.low, most.high) == pytest.approx(beta_bounds(1, 1), rel=1e-4)
     assert uncovered_rows(table.iloc[:0]) == []

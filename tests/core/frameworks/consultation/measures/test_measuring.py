@@ -64,12 +64,12 @@ def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
     save_items(store, the_case(1), COUGH_ITEMS)
     measure_missing(store, HISTORY, Selection(models=["openai/a"]))
 
-    rows = {r.measure: r for r in measure_rows(read_history(store))}
+    rows = {r["measure"]: r for r in measure_rows(read_history(store))}
 
     # two conversations a case, the same ones in both cases: 2 and 1 turns of the doctor; the hasty one asks nothing
-    assert rows["doctor_turns"].figure.mean == 1.5
-    assert (rows["doctor_words"].figure.mean, rows["doctor_words"].n_conversations) == (5, 2)
-    assert (rows["repetition_1"].n_conversations, rows["repetition_1"].n_without) == (0, 4)
+    assert rows["doctor_turns"].estimate == 1.5
+    assert (rows["doctor_words"].estimate, rows["doctor_words"]["n_conversations"]) == (5, 2)
+    assert (rows["repetition_1"]["n_conversations"], rows["repetition_1"]["n_without"]) == (0, 4)
     table = read_history(store).set_index("case_key")
     # values: 40 year old man cough for two week; "cough": 4 of 8 (counted in test_measures); "hasty": none
     assert table.loc["ours/1", "patient_recall"] == pytest.approx((4 / 8 + 0) / 2)

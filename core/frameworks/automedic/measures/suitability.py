@@ -1,0 +1,131 @@
+"""Suitability of data sets: which cases pass the filter and can be played as consultations, and what profiles hold.
+
+Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from core.case import Case
+from core.datasets.select import cases_of, datasets
+from core.measures.base import Asked, Columns, Positional, Row, Section, counts_in_words, metric
+from core.stats.intervals import wilson
+from core.store.queries.profiles import newest_profiles
+from core.text.profile_rules import profile_by_rule
+from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
+
+
+def judgements(
+    cases: Sequence[Case], stored: Mapping[CaseId, Generated], by_rule: Callable[[Case], Generated] | None = None
+) -> list[Generated]:
+    """Return the generator's word on those cases that have one: stored, else come with the case, else ``by_rule``."""
+    words = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
+    if by_rule is not None:
+        words = [word or by_rule(case) for word, case in zip(words, cases, strict=True)]
+    return [word for word in words if word is not None]
+
+
+def suitable_row(dataset: str, cases: int, words: Sequence[Generated]) -> Row:
+    """Return the share of suitable cases among those that were judged, with Wilson's interval and who judged them."""
+    counts = coverage(words)
+    return Row(
+        {
+            "dataset": dataset,
+            "cases": cases,
+            "unjudged": cases - counts.n,
+            "judged": counts.n,
+            "suitable": counts.suitable,
+        },
+        counts.share,
+        *counts.interval,
+        counts.n,
+        more={
+            "reasons": counts_in_words(dict(counts.reasons)),
+            "made_by": counts_in_words(dict(Counter(word.made_by for word in words).most_common())),
+        },
+        columns=Columns("share", n=None),
+    )
+
+
+def reason_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
+    """Yield for each reason, the most frequent first, the share of judged cases that are not suitable for it."""
+    for reason in sorted(counts.reasons, key=lambda reason: -counts.reasons[reason]):
+        cases = counts.reasons[reason]
+        yield Row(
+            {"dataset": dataset, "reason": reason},
+            cases / counts.n,
+            *wilson(cases, counts.n),
+            counts.n,
+            more={"cases": cases},
+            unit="judged cases",
+            columns=Columns("share", n="n_judged"),
+        )
+
+
+def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
+    """Yield for each field of a profile the share of suitable cases whose source says it, with Wilson's interval."""
+    for shares in counts.fields:
+        yield Row(
+            {"dataset": dataset, "field": shares.field},
+            shares.share("present") if shares.n else None,
+            *wilson(shares.present, shares.n),
+            shares.n,
+            more={state: shares.share(state) if shares.n else None for state in ("imputed", "absent")},
+            unit="suitable cases",
+            columns=Columns("present", n="n_suitable"),
+        )
+
+
+@metric(
+    "suitability",
+    empty="None of these cases has a profile: make some with `python -m core job profiles DATASET`, or add --by-rule.",
+    page="data",
+)
+def report_suitability(
+    asked: Asked,
+    dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
+    by_rule: Annotated[bool, "Judge by rule the cases that have no profile."] = False,
+    part: Annotated[
+        Literal["reasons", "each_reason", "fields"],
+        "Share of suitable cases and reasons in one row, a row for each reason, or fields.",
+    ] = "reasons",
+) -> Iterator[Row]:
+    """Report how many cases of a data set can be played as consultations, and which fields their profiles fill."""
+    with asked.store.read() as cursor:
+        stored = {case_id: profile.generated for case_id, profile in newest_profiles(cursor).items()}
+    for name in dataset or datasets():
+        cases = cases_of(name)
+        words = judgements(cases, stored, profile_by_rule if by_rule else None)
+        if words and part == "reasons":
+            yield suitable_row(name, len(cases), words)
+        elif words:
+            yield from (reason_rows if part == "each_reason" else field_rows)(name, coverage(words))
+
+
+REASONS = Section(
+    "Why cases are not suitable",
+    report_suitability,
+    {"part": "each_reason"},
+    kind="reasons",
+    series="reason",
+    axis="Share of the cases that were looked at",
+    columns=("reason", "cases", "share", "ci_low", "ci_high", "meaning"),
+    folded=True,
+    page="data",
+)
+FIELDS = Section(
+    "What the profiles say",
+    report_suitability,
+    {"part": "fields"},
+    kind="fields",
+    series="field",
+    axis="Share of the suitable cases",
+    columns=("field", "present", "imputed", "absent", "n_suitable"),
+    heads={"present": "Present", "n_suitable": "Suitable cases"},
+    folded=True,
+    page="data",
+)
+SECTIONS = (REASONS, FIELDS)

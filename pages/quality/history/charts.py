@@ -1,0 +1,129 @@
+"""Figures of history taking that only it has."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from core.figures.marks import Mark, dots
+from core.figures.report import chart_of
+from core.figures.scatter import Spot, scatter
+from core.figures.shares import Segment, stacked
+from core.figures.style import GREY, Axis
+from core.frameworks.consultation.measures.history_taking import LENGTHS
+from core.frameworks.consultation.measures.sections import GROUPS, THIRDS
+from core.measures.base import Row
+from pages.kit.names import model_colours
+from pages.kit.section import Chart
+
+Names = Mapping[str, str]
+_SHARE = (-0.02, 1.02)
+
+
+def reached(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Draw accuracy against patient recall; a condition without a conversation to measure is a line."""
+    figures = {(row.label["model"], row.label["cases"], row.label["measure"]): row for row in rows}
+    spots, sets = list[Spot](), dict[str, str]()
+    for (model, cases, measure), accuracy in figures.items():
+        recall = figures.get((model, cases, "patient_recall"))
+        if measure != "accuracy" or recall is None or accuracy.estimate is None:
+            continue
+        y, x = accuracy.estimate, recall.estimate
+        if accuracy.source:
+            sets[cases] = cases
+            spots.append(Spot(cases, y, x, label=names[model], published=True))
+        elif x is not None or not any(recall.excluded.values()):
+            bounds = (recall.low, recall.high), (accuracy.low, accuracy.high)
+            spots.append(Spot(model, y, x, *bounds, words=f"{accuracy.n:,} cases"))
+    models = _models(rows, names)
+    colours = {**model_colours(models), **dict.fromkeys(sets, GREY)}
+    across, up = Axis("Patient recall: what was uncovered"), Axis("Accuracy of the task", (0, 1.03), ".1f")
+    return scatter(spots, {**models, **sets}, colours, across, up, height=430, dark=dark)
+
+
+def thirds(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Draw right and wrong answers as parts of each third of a doctor's conversations."""
+    order = list(_models(rows, names))
+    rows = sorted(rows, key=lambda row: (order.index(row.label["model"]), row.label["third"]))
+    labels = [f"{names[row.label['model']]}<br>{THIRDS[row.label['third']]}, n = {row.n:,}" for row in rows]
+    words = [
+        f"recall {row.label['recall_from']:.2f}–{row.label['recall_to']:.2f}, {row.more['n_cases']:,} cases"
+        for row in rows
+    ]
+    segments = [
+        Segment(
+            f"Answer {answer}",
+            colour,
+            "white",
+            [row.more[f"n_{answer}"] / (row.n or 1) for row in rows],
+            [row.more[f"n_{answer}"] for row in rows],
+            words=words,
+        )
+        for answer, colour in (("right", "#0072B2"), ("wrong", "#B35806"))
+    ]
+    return stacked(labels, segments, "Share of the conversations of this third", "conversations", dark=dark)
+
+
+def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Draw where in the dialogue each topic is first told, and in which share of the conversations."""
+    positions: dict[str, list[float]] = {}
+    for row in rows:
+        if row.estimate is not None:
+            positions.setdefault(row.label["topic"], []).append(row.estimate)
+    topics = sorted(positions, key=lambda topic: sum(positions[topic]) / len(positions[topic]))
+    marks = []
+    for row in rows:
+        place, model, told = names[row.label["topic"]], row.label["model"], row.more
+        first = Mark(place, row.estimate, row.low, row.high, model, "first", f"{row.n:,} cases")
+        marks += [
+            first,
+            Mark(
+                place,
+                told["told_mean"],
+                told["told_ci_low"],
+                told["told_ci_high"],
+                model,
+                "told",
+                f"{told['told_n_cases']:,} cases",
+            ),
+        ]
+    panels = {"first": "First told, as share of the dialogue", "told": "Told in the conversations"}
+    axis, models = Axis("Share", _SHARE, ".0%", None, ".1%"), _models(rows, names)
+    places = [names[topic] for topic in topics]
+    return dots(marks, models, model_colours(models), axis, places=places, panels=panels, legend=True, dark=dark)
+
+
+def groups_of(measure: str, sizes: Mapping[int, int]) -> Chart:
+    """Return what draws one measure in groups of cases, of which there are ``sizes`` by number."""
+
+    def draw(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+        labels = {row.label["group"]: _group_words(row.label, sizes) for row in rows}
+        marks = [
+            Mark(
+                labels[row.label["group"]], row.estimate, row.low, row.high, row.label["model"], "", f"{row.n:,} cases"
+            )
+            for row in rows
+            if row.label["measure"] == measure
+        ]
+        models = _models(rows, names)
+        axis, places = Axis(names[measure]), [labels[number] for number in sorted(labels)]
+        return dots(marks, models, model_colours(models), axis, places=places, legend=True, dark=dark)
+
+    return draw
+
+
+def _group_words(label: Mapping[str, int], sizes: Mapping[int, int]) -> str:
+    number, least, most = label["group"], label["least_items"], label["most_items"]
+    items = f"{least}" if least == most else f"{least}–{most}"
+    return f"{GROUPS[number]}: {items} items<br>n = {sizes[number]:,} cases"
+
+
+def shares(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+    """Draw the differences of what lies between 0 and 1, on more than one case: lengths have no place on that axis."""
+    between = [row for row in rows if row.label["measure"] not in LENGTHS and (row.n or 0) > 1]
+    return chart_of(between or rows, kind="dots", place="measure", axis="Difference", names=names, dark=dark)
+
+
+def _models(rows: Iterable[Row], names: Names) -> dict[str, str]:
+    """Return condition → its name, of those in rows, in the order of names."""
+    models = {row.label["model"] for row in rows if not row.source}
+    return {model: name for model, name in names.items() if model in models}
