@@ -293,7 +293,7 @@ FITS = _section(
     "fit",
     kind="table",
     words={"all": "All models"},
-    heads={"group": "Models", "n": "Marks"},
+    heads={"group": "Models", "n": "Marks", "r": "r"},
     help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which takes the marks as "
     "independent: marks of one model or data set are not, so it is rather too narrow. Published for all models and "
     f"data sets of the paper ({PAPER}): r = {published_r():.4f}.",
