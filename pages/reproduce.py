@@ -142,8 +142,9 @@ def draw_beside() -> None:
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     publication = choose("Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=left)
     dataset: HistorySet = "medqa"
+    sets: tuple[HistorySet, ...] = ("medqa", "qmax", "sample_exam")
     if publication == "history":
-        dataset = choose("Printed of", list(HISTORY_SETS), "reproduce_printed", names=HISTORY_SETS, where=right)
+        dataset = choose("Printed of", sets, "reproduce_printed", names=HISTORY_SETS, where=right)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
     if publication == "history":

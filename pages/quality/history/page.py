@@ -35,7 +35,7 @@ from pages.kit.notes import basis, draw_notes, notes_on
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin
 from pages.kit.stored import case_conversations, reading, runs_behind
-from pages.kit.view import Offer, ask_selection, names_on, offers_in
+from pages.kit.view import Offer, ask_selection, names_on, offer_in
 from pages.quality.history.figures import ask_published, draw_comparison, draw_course, draw_overview, draw_patients
 from pages.quality.history.tables import decimal, draw_doctors
 
@@ -149,7 +149,7 @@ def stored_histories() -> Stored:
     """Return what there is to look at; conditions by the names that they have on their case set."""
     tables = {name: read_history(Store(), Selection(case_sets=(name,))) for name in ask(case_sets_played)}
     order = sorted(tables, key=lambda name: -int(tables[name]["conversations"].sum()))
-    offers = {name: offers_in(tables[name], [name])[name] for name in order if len(tables[name])}
+    offers = {name: offer_in(tables[name]) for name in order if len(tables[name])}
     lost = sum(int(table.loc[table["dataset"].isna(), "missing"].sum()) for table in tables.values())
     missing = sum(int(table["missing"].sum()) for table in tables.values()) - lost
     return Stored(offers, lost, missing)
