@@ -1,4 +1,4 @@
-"""The filters of pages: a ``Selection`` that stands in the address, of which a page names the parts that it asks for."""
+"""The filters of pages: a ``Selection`` that stands in the address; a page names the parts that it asks for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
