@@ -163,6 +163,25 @@ def drawing_functions() -> Iterator[tuple[str, CodeType, dict[str, Any]]]:
             yield f"{file.relative_to(ROOT)}:{call.lineno}", found[-1], vars(module)
 
 
+def section_charts() -> Iterator[tuple[str, CodeType, dict[str, Any]]]:
+    """Yield place, code and module's names of every function that draws a section's rows with their names."""
+    for file in sorted((ROOT / "pages").rglob("*.py")):
+        source = file.read_text()
+        charts = {
+            (node.name, node.lineno)
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef)
+            and node.returns is not None
+            and ast.unparse(node.returns) == "go.Figure"
+            and [argument.arg for argument in node.args.args][::2] == ["rows", "dark"]
+        }
+        if charts:
+            module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+            for code in codes_in(compile(source, str(file), "exec")):
+                if (code.co_name, code.co_firstlineno) in charts:
+                    yield f"{file.relative_to(ROOT)}:{code.co_firstlineno}", code, vars(module)
+
+
 def codes_in(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
@@ -185,11 +204,12 @@ def read_by(code: CodeType, names: dict[str, Any], way: str, seen: set[int]) -> 
                 yield from read_by(value.__code__, value.__globals__, f"{way} > {step.argval}", seen)
 
 
-DRAWING = list(drawing_functions())
+DRAWING = [*drawing_functions(), *section_charts()]
 
 
 def test_the_pages_functions_that_draw_are_found() -> None:
-    assert len(DRAWING) > 35
+    assert len(DRAWING) > 25
+    assert any(code.co_name == "reached" for _, code, _ in DRAWING), "a chart of a section"
 
 
 @pytest.mark.parametrize(("place", "code", "names"), DRAWING, ids=[place for place, _, _ in DRAWING])
