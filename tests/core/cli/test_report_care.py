@@ -94,6 +94,26 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
 
 
 @pytest.mark.usefixtures("six")
+def test_what_the_page_shows_is_a_part_of_the_report(capsys: Captured) -> None:
+    """The six items, and the published figures beneath them if they are asked for."""
+    profile = rows(capsys, "--part", "profile", "--published", "--by", "all")
+    own, printed = profile[:4], profile[4:]
+    assert [row["measure"] for row in own] == ["accuracy", "efficiency", "empathy", "robustness"]
+    assert {row["model"] for row in own} == {"openai/a"}
+    assert {row["value"] for row in printed if row["model"] == "Claude Sonnet 4"} >= {"0.4699", "0.9333"}
+    (summary,) = rows(capsys, "--part", "summary", "--by", "all")
+    assert (summary["penalty"], summary["failed"], summary["counted"]) == ("0.75", "4", "6")
+    assert (summary["role_breaking"], summary["abrupt_termination"], summary["invalid_answer"]) == ("2", "3", "1")
+    accuracies = {row["measure"]: row["n_items"] for row in rows(capsys, "--part", "accuracies")}
+    assert accuracies == {"acc_conv": "6", "acc_static": "6", "acc_conv_all": "6", "acc_static_all": "7"}
+    endings = {row["ending"]: row["count"] for row in rows(capsys, "--part", "endings")}
+    assert endings == {"end_tag": "4", "turn_cap": "1", "no_tag": "1"}
+    assert len(rows(capsys, "--part", "items")) == 7
+    assert main(["report", "care", "--part", "profile"]) == 0
+    assert "Excluded, and not counted as wrong: openai/a: 1 provider error." in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("six")
 def test_a_live_run_is_reported_where_it_is_named(capsys: Captured) -> None:
     assert len(rows(capsys)) == 6
     with Store().write() as connection:

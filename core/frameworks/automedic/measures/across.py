@@ -54,7 +54,7 @@ def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
         (model, dataset): name if alike[name := joined_name[model], dataset] == 1 else model
         for model, dataset in {_place(row) for row in rows}
     }
-    found = []
+    scaled_rows = []
     for part in PARTS:
         scaled: dict[str, dict[str, float]] = {}
         for dataset in datasets:
@@ -65,8 +65,8 @@ def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
             values = [value for value in by_dataset.values() if value is not None]
             mean = float(np.mean(values)) if values else None
             label = {"model": name, "measure": part}
-            found.append(Row(label, mean, n=len(values), more=by_dataset, unit="data sets", columns=_NORMALISED))
-    return found
+            scaled_rows.append(Row(label, mean, n=len(values), more=by_dataset, unit="data sets", columns=_NORMALISED))
+    return scaled_rows
 
 
 def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
