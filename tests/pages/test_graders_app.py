@@ -80,6 +80,15 @@ def test_accuracy_by_grader_and_by_panel(store: Store, open_page: Open) -> None:
     assert set(table(app, "Judged by").query("Model == 'openai/a'")["Answers"]) == {3, 4}
 
 
+def test_the_filters_are_those_of_every_tab(store: Store, open_page: Open) -> None:
+    app = open_page("graders", graders_tab="Accuracy by grader", models="openai/b")
+    assert trouble(app) == []
+    assert set(table(app, "Judged by")["Model"]) == {"openai/b"}
+    app = open_page("graders", graders_tab="Differences", models="openai/b")
+    assert trouble(app) == []
+    assert "differ on none of the answers" in words(app)
+
+
 def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -> None:
     app = open_page("graders", graders_tab="Differences", graders_answer="t001|multi_turn:frq")
     assert trouble(app) == []

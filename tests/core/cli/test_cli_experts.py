@@ -96,11 +96,27 @@ def test_no_model_is_named_beside_a_grader_while_a_review_is_blinded(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a_review(store)
-    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
-    assert "secret" not in capsys.readouterr().out
+    for part in ("grader", "contradictions"):
+        assert main(["report", "experts", "--part", part, "--format", "csv"]) == 0
+        said = capsys.readouterr()
+        assert "judged" in said.out
+        assert "secret" not in said.out + said.err
     unblind(store, "First", "Ada", "a test")
-    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
-    assert "secret" in capsys.readouterr().out
+    for part in ("grader", "contradictions"):
+        assert main(["report", "experts", "--part", part, "--format", "csv"]) == 0
+        assert "secret" in capsys.readouterr().out
+
+
+def test_imported_annotations_are_reported_like_a_review(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("item,annotator,question,value\ntalk:t00,Ada,medical_terms,yes\ntalk:t01,Ada,medical_terms,no\n")
+    assert main(["experts", "import", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["report", "experts", "--imported", "--format", "csv"]) == 0
+    (row,) = rows(capsys.readouterr().out)
+    assert (row["model"], row["yes"], row["n"], float(row["share"])) == (MODELS[0], "1", "2", 0.5)
 
 
 def test_an_expert_answers_vignettes_in_workbooks(

@@ -64,6 +64,16 @@ def test_differences_and_flips(judged: Store, capsys: pytest.CaptureFixture[str]
     assert "exists already" in capsys.readouterr().err
 
 
+def test_rows_of_some_graders_and_who_judged_what(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = {row["grader"]: row["answers"] for row in report(capsys, "--part", "judged")}
+    assert answers == {OWN: "11", OTHER: "5", THIRD: "4"}
+    assert {row["graders"] for row in report(capsys, "--graders", f"{THIRD},{OWN}")} == {f"{OWN}, {THIRD}"}
+    for part, column in (("accuracy", "judge"), ("flips", "grader"), ("judged", "grader")):
+        assert {row[column] for row in report(capsys, "--part", part, "--graders", OTHER)} == {OTHER}, part
+    assert main(["report", "graders", "--graders", "openai/x"]) == 2
+    assert "No grader 'openai/x'" in capsys.readouterr().err
+
+
 def test_no_row_pools_models_data_sets_or_versions_of_a_graders_prompts(
     judged: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
