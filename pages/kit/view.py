@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -17,7 +16,6 @@ from core.measures.comparison import DifferenceInterval
 from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import SEPARATOR
-from core.store.queries.answers import CaseScore
 from core.store.queries.cases import kinds_asked_for
 from core.store.selection import McqRule, Selection, case_groups_played, case_sets_played
 from pages.kit.cached import ask, cached_query
@@ -77,72 +75,6 @@ class Statistics(NamedTuple):
     rule: McqRule
 
 
-@dataclass(frozen=True)
-class View:
-    """What is looked at, and under which statistics. An empty part is no restriction, an empty case set all of them."""
-
-    case_set: str
-    models: tuple[str, ...] = ()
-    """Conditions by name."""
-    formats: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    specialties: tuple[str, ...] = ()
-    asks_for: tuple[AsksFor, ...] = ()
-    rule: McqRule = "usual"
-    interval: DifferenceInterval = "smoothed"
-    correction: Correction = "holm"
-    pooled: bool = False
-    """Whether a doctor's conditions are put together on purpose."""
-    shared_cases: bool = False
-    """Whether figures of several conditions stand on the cases that all of ``models`` were asked."""
-    without_blank: bool = False
-    """Whether blank answers are left out; they count as not correct."""
-    names: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
-    """Condition → its name as this page shows it, of all on offer."""
-
-    def has(
-        self,
-        model: str | None = None,
-        case_key: str | None = None,
-        dataset: str | None = None,
-        specialty: str | None = None,
-        format: str | None = None,
-        question_type: str | None = None,
-    ) -> bool:
-        """Say whether something is looked at; what is not given does not matter, except where it is asked for."""
-        return (
-            (case_key is None or not self.case_set or case_key.partition("/")[0] == self.case_set)
-            and (not self.models or model in self.models)
-            and (not self.datasets or dataset in self.datasets)
-            and (not self.specialties or specialty in self.specialties)
-            and (format is None or not self.formats or format in self.formats)
-            and (question_type is None or not self.questions or question_type in self.questions)
-        )
-
-    def in_words(self) -> str:
-        """Return the cases and what they and their answers are narrowed by, for a caption."""
-        parts = (
-            [dataset_name(self.case_set)],
-            [self.names.get(model, model) for model in self.models],
-            [FORMAT.get(one, one) for one in self.formats],  # type: ignore[call-overload]
-            [QUESTION_TYPE.get(one, one) for one in self.questions],  # type: ignore[call-overload]
-            map(dataset_name, self.datasets),
-            self.specialties,
-        )
-        return "; ".join(filter(None, map(", ".join, parts)))
-
-    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of a table with model, case_key, dataset and specialty that are looked at."""
-        kept = np.ones(len(table), dtype=bool)
-        if self.case_set:
-            kept &= table["case_key"].astype(str).str.startswith(f"{self.case_set}/").to_numpy(dtype=bool)
-        for name, wanted in (("model", self.models), ("dataset", self.datasets), ("specialty", self.specialties)):
-            if wanted:
-                kept &= table[name].isin(wanted).to_numpy(dtype=bool)
-        return table[kept]
-
-
 @cached_query(spinner=False)
 def offered(
     frameworks: Sequence[str] | None = None, *, published: bool = False, pooled: bool = False
@@ -194,24 +126,6 @@ def union(offers: Iterable[Offer]) -> Offer:
         every("asks_for"),
         any(offer.several_conditions for offer in known),
     )
-
-
-def offers_of(scores: Iterable[CaseScore]) -> dict[str, Offer]:
-    """Return case set → what its scores can be narrowed by; the case set with most cases comes first."""
-    by_set: dict[str, list[CaseScore]] = {}
-    for score in scores:
-        by_set.setdefault(score.case_key.partition("/")[0], []).append(score)
-    found: dict[str, Offer] = {}
-    for name, rows in sorted(by_set.items(), key=lambda held: -len({row.case_key for row in held[1]})):
-        formats, questions = {row.format for row in rows}, {row.question_type for row in rows}
-        found[name] = Offer(
-            tuple(dict.fromkeys(row.model for row in rows if row.model)),
-            tuple(f for f in FORMATS if f in formats),
-            tuple(q for q in QUESTION_TYPES if q in questions),
-            tuple(sorted({row.dataset for row in rows if row.dataset})),
-            in_order({row.specialty for row in rows if row.specialty}),
-        )
-    return found
 
 
 def offers_in(table: pd.DataFrame, case_sets: Iterable[str]) -> dict[str, Offer]:
@@ -298,25 +212,6 @@ def in_words(selection: Selection) -> str:
         selection.specialties or (),
     )
     return "; ".join(filter(None, map(", ".join, parts)))
-
-
-def ask_view(offers: Mapping[str, Offer], *parts: Part) -> View:
-    """Ask for the case set, and for the named parts of the view in their order; raises no error on an empty offer.
-
-    An offer under "" is of all case sets, which conditions tell apart by their names: none is asked for.
-    """
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        case_set = _ask_case_set(offers)
-        offer = offers[case_set]
-        names = unique_names(offer.models, case_set or None)
-        chosen: dict[str, Any] = {}
-        for part in parts:
-            if part == "statistics":
-                chosen |= _ask_statistics()
-            elif part in _TRAVELLING or part in ("rule", "pooled") or len(offer.asks_for) > 1:
-                chosen[part] = _ask_part(part, offer, names)
-    _say_unknown()
-    return View(case_set, **chosen, names=names)
 
 
 def _ask_case_set(offers: Mapping[str, Offer]) -> str:

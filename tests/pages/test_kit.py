@@ -12,7 +12,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.cached import cached_query
 from pages.kit.navigation import PAGES, RENAMED, page_file
-from pages.kit.view import View, offers_in
+from pages.kit.view import offers_in
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
 ASKED: list[tuple[object, ...]] = []
@@ -89,7 +89,7 @@ def test_a_name_on_a_pill_is_no_picture_and_no_link() -> None:
     assert len(app.get("button_group")) == 2
 
 
-def test_a_view_keeps_what_it_was_asked_for() -> None:
+def test_a_case_set_offers_what_its_rows_hold() -> None:
     table = pd.DataFrame(
         [
             ("a", "ours/1", "first", "Dermatology"),
@@ -101,11 +101,6 @@ def test_a_view_keeps_what_it_was_asked_for() -> None:
     offers = offers_in(table, ["ours", "theirs"])
     assert (offers["ours"].models, offers["theirs"].models) == (("a", "b"), ("b",))
     assert offers["ours"].specialties == ("Dermatology", "Neurology")
-    assert list(View("ours").rows(table)["case_key"]) == ["ours/1", "ours/2"]
-    assert list(View("ours", models=("b",)).rows(table)["case_key"]) == ["ours/2"]
-    assert list(View("ours", specialties=("Dermatology",)).rows(table)["case_key"]) == ["ours/1"]
-    assert View("ours", formats=("vignette",)).has("a", format="vignette")
-    assert not View("ours", formats=("vignette",)).has("a", format="multi_turn")
 
 
 def test_every_page_has_its_script_and_every_former_name_a_new_one() -> None:
