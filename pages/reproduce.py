@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -133,6 +133,7 @@ def _draw_remarks(result: Reproduction, number: int | None = None) -> None:
 
 _Publication = Literal["paper", "preprint", "history"]
 _PUBLICATIONS: dict[_Publication, str] = {**dict(PUBLICATIONS.items()), "history": PUBLICATION}
+_SETS: tuple[HistorySet, ...] = get_args(HistorySet)
 _SERIES = {"published": "Published", "same": "Ours, the same model", "other": "Ours, another model"}
 _COLOURS = {"published": GREY, "same": RISE, "other": "#E69F00"}
 
@@ -142,9 +143,8 @@ def draw_beside() -> None:
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     publication = choose("Publication", list(_PUBLICATIONS), "reproduce_published", names=_PUBLICATIONS, where=left)
     dataset: HistorySet = "medqa"
-    sets: tuple[HistorySet, ...] = ("medqa", "qmax", "sample_exam")
     if publication == "history":
-        dataset = choose("Printed of", sets, "reproduce_printed", names=HISTORY_SETS, where=right)
+        dataset = choose("Printed of", _SETS, "reproduce_printed", names=HISTORY_SETS, where=right)
     offers = offered()
     selection = ask_selection(offers, "models", "datasets", "specialties") if offers else Selection()
     if publication == "history":
