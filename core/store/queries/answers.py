@@ -279,11 +279,11 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
 
 
 def _table(rows: duckdb.DuckDBPyRelation) -> pd.DataFrame:
-    found = rows.to_arrow_table()
-    names = [name for name in found.column_names if name in _NAMES]
+    columns = rows.to_arrow_table()
+    names = [name for name in columns.column_names if name in _NAMES]
     for name in names:  # a text for each row would take most of the time and of the memory
-        found = found.set_column(found.column_names.index(name), name, found[name].dictionary_encode())
-    table: pd.DataFrame = found.to_pandas()
+        columns = columns.set_column(columns.column_names.index(name), name, columns[name].dictionary_encode())
+    table: pd.DataFrame = columns.to_pandas()
     return table.assign(
         **{name: table[name].cat.reorder_categories(sorted(table[name].cat.categories)) for name in names}
     )
@@ -363,12 +363,12 @@ def wrong_answers(
     select(cursor, chosen)
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
     parameters = chosen.parameters(_WRONG) | {"wrong": [*wrong, *FAILED]}
-    found = []
+    answers = []
     for row in records(cursor.execute(_WRONG, parameters)):
         case = (row.pop("case_key"), row.pop("content_hash"))
         called = tuple((pair["rule"], pair["grader"]) for pair in row.pop("called_correct") or ())
-        found.append(WrongAnswer(**row, case=case, called_correct=called))
-    return found
+        answers.append(WrongAnswer(**row, case=case, called_correct=called))
+    return answers
 
 
 _WRONG = f"""

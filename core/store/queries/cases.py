@@ -46,14 +46,14 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
         SELECT {CASE_COLUMNS} FROM cases
         WHERE case_key = $case_key AND ($content_hash::VARCHAR IS NULL OR content_hash = $content_hash)
         ORDER BY added_at DESC, rowid DESC LIMIT 1"""
-    found = records(cursor.execute(sql, {"case_key": case_key, "content_hash": content_hash}))
-    return case_from(found[0]) if found else None
+    rows = records(cursor.execute(sql, {"case_key": case_key, "content_hash": content_hash}))
+    return case_from(rows[0]) if rows else None
 
 
 def contents(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
     """Return the content hashes that are held of a case."""
-    found = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
-    return {content for (content,) in found}
+    rows = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
+    return {content for (content,) in rows}
 
 
 def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list[Case]:
@@ -115,13 +115,13 @@ def case_from(row: dict[str, Any]) -> Case:
 
 def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict[CaseKey, Case]:
     """Return the cases as the trials held them; those that the database does not hold are left out."""
-    wanted = sorted(set(keys), key=str)
-    rows = records(cursor.execute(_OF_KEYS, {"keys": sorted({key for key, _ in wanted})}))
-    held: dict[CaseKey, Case] = {}
+    unique = sorted(set(keys), key=str)
+    rows = records(cursor.execute(_OF_KEYS, {"keys": sorted({key for key, _ in unique})}))
+    cases: dict[CaseKey, Case] = {}
     for row in rows:  # the newest of a key comes last, and stands for the trials that name no content
         content_hash = row.pop("content_hash")
-        held[row["case_key"], content_hash] = held[row["case_key"], None] = case_from(row)
-    return {key: held[key] for key in wanted if key in held}
+        cases[row["case_key"], content_hash] = cases[row["case_key"], None] = case_from(row)
+    return {key: cases[key] for key in unique if key in cases}
 
 
 _OF_KEYS = f"""
@@ -134,15 +134,15 @@ def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseK
 
     Raises ``AnamnesisError`` where a case is not stored.
     """
-    found = {(row["case_key"], row.pop("held")): case_from(row) for row in records(cursor.execute(_OF_RUN, [run_id]))}
-    held = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
-    missing = [key for key in held if key not in found]
+    cases = {(row["case_key"], row.pop("held")): case_from(row) for row in records(cursor.execute(_OF_RUN, [run_id]))}
+    played = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    missing = [key for key in played if key not in cases]
     if missing:
         raise AnamnesisError(
             f"{len(missing)} cases of run {run_id} are not stored, {missing[0][0]} the first, so their answers cannot "
             "be graded: import their data set."
         )
-    return found
+    return cases
 
 
 _OF_RUN = f"""

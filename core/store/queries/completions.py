@@ -46,7 +46,7 @@ def completions(
     They are sorted by model, prompt and data set, the most similar first.
     """
     sql = f"""
-        SELECT {", ".join(one.name for one in fields(StoredCompletion))} FROM completions
+        SELECT {", ".join(column.name for column in fields(StoredCompletion))} FROM completions
         WHERE ($models::VARCHAR[] IS NULL OR list_contains($models, model))
             AND ($case_sets::VARCHAR[] IS NULL OR list_contains($case_sets, split_part(case_key, '/', 1)))
         QUALIFY row_number() OVER (

@@ -39,10 +39,10 @@ def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
 
 def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, tuple[Probed, ...]]:
     """Return trial → its probes in the order of turns; trials without one are left out."""
-    found: dict[str, list[Probed]] = {}
+    by_trial: dict[str, list[Probed]] = {}
     for trial_id, turn, ranked in cursor.execute(_PROBES, {"trials": list(trial_ids)}).fetchall():
-        found.setdefault(trial_id, []).append(Probed.model_construct(turn=turn, differential=tuple(ranked)))
-    return {trial_id: tuple(probes) for trial_id, probes in found.items()}
+        by_trial.setdefault(trial_id, []).append(Probed.model_construct(turn=turn, differential=tuple(ranked)))
+    return {trial_id: tuple(probes) for trial_id, probes in by_trial.items()}
 
 
 _PROBES = """

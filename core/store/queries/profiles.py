@@ -51,8 +51,8 @@ def newest_profiles(
     """Return the profiles that count, of some cases or all."""
     keys = None if case_keys is None else list(case_keys)
     sql = f"{_STORED} WHERE ($keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)) {_NEWEST}"
-    found = [_stored(row) for row in records(cursor.execute(sql, {"keys": keys}))]
-    return {(one.case_key, one.content_hash): one for one in found}
+    profiles = [_stored(row) for row in records(cursor.execute(sql, {"keys": keys}))]
+    return {(profile.case_key, profile.content_hash): profile for profile in profiles}
 
 
 def newest_versions(cursor: duckdb.DuckDBPyConnection) -> dict[CaseId, tuple[int, float]]:

@@ -71,8 +71,8 @@ def quarantined(cursor: duckdb.DuckDBPyConnection) -> list[ReleaseFile]:
 
 def document(cursor: duckdb.DuckDBPyConnection, path: str) -> bytes | None:
     """Return a kept document of the release by its path (``results/expert_annotations/…``), or ``None``."""
-    found = cursor.execute("SELECT content FROM release_documents WHERE path = ?", [path]).fetchall()
-    return bytes(found[0][0]) if found else None
+    rows = cursor.execute("SELECT content FROM release_documents WHERE path = ?", [path]).fetchall()
+    return bytes(rows[0][0]) if rows else None
 
 
 def documents(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -133,9 +133,9 @@ def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRu
 
 def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Write into a run which prompts its stored conversations were held under."""
-    found = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
+    rows = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
     (settings,) = connection.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
-    prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in found}
+    prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in rows}
     described = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
     joined = "+".join(sorted(prompts))  # of several prompts all, so that no page takes them for one
     connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [described, joined, run_id])
@@ -206,8 +206,11 @@ def released_runs(cursor: duckdb.DuckDBPyConnection, case_set: str) -> list[Rele
     asked = {"counting": list(COUNTED), "case_set": case_set}
     for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, asked).fetchall():
         counts.setdefault(run_id, {})[(format_, question_type), key] = (pair[0], pair[1])
-    found = [ReleasedRun(run_id, model, held, counts.get(run_id, {})) for (run_id, model), held in cases.items()]
-    return sorted(found, key=lambda run: len(run.cases))
+    runs = [
+        ReleasedRun(run_id, model, cases_of_run, counts.get(run_id, {}))
+        for (run_id, model), cases_of_run in cases.items()
+    ]
+    return sorted(runs, key=lambda run: len(run.cases))
 
 
 class Overlooked(NamedTuple):
@@ -269,8 +272,10 @@ class ReleasePrompts:
         """Return the template of a trial, or ``None`` where it cannot be told which it was."""
         if len(set(self.templates)) == 1 and number in self.trials:
             return self.templates[0]
-        told = dict(zip(self.trials, self.templates, strict=False)) if len(self.trials) == len(self.templates) else {}
-        return told.get(number)
+        by_number = (
+            dict(zip(self.trials, self.templates, strict=False)) if len(self.trials) == len(self.templates) else {}
+        )
+        return by_number.get(number)
 
 
 def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str) -> ReleasePrompts | None:

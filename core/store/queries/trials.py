@@ -216,8 +216,8 @@ def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dic
 
 def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
     """Return the trials of a run that are stored, those that broke off among them."""
-    found = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
-    return {trial_id for (trial_id,) in found}
+    rows = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    return {trial_id for (trial_id,) in rows}
 
 
 def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event]:
@@ -225,10 +225,10 @@ def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event
 
     Grades that were given later are not part of it: see ``grade_history``.
     """
-    found = cursor.execute("SELECT events FROM trials WHERE trial_id = ?", [trial_id]).fetchall()
-    if not found:
+    rows = cursor.execute("SELECT events FROM trials WHERE trial_id = ?", [trial_id]).fetchall()
+    if not rows:
         return []
-    if found[0][0] == FROM_TABLES:
+    if rows[0][0] == FROM_TABLES:
         trial = records(cursor.execute("SELECT * FROM trials WHERE trial_id = ?", [trial_id]))[0]
         fields = {name: trial[name] for name in ("trial_id", "case_key", "trial", "seed")}
         events: list[Event] = [Started(at=trial["finished_at"], **fields), *utterances_of(cursor, trial_id)]
@@ -248,7 +248,7 @@ def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event
             answer = Answered(**row)
             events += [answer, *first_grades.get((answer.format, answer.question_type), [])]
         return [*events, Finished(at=trial["finished_at"])]
-    return stream_events(found[0][0], {call.call_id: call for call in calls_of(cursor, trial_id)})
+    return stream_events(rows[0][0], {call.call_id: call for call in calls_of(cursor, trial_id)})
 
 
 _ANSWERS = """
@@ -294,9 +294,9 @@ def trials_about(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str |
     sql = """
         SELECT trial_id FROM trials WHERE run_id = $run_id AND case_key = coalesce($case_key,
             (SELECT arg_min(case_key, position) FROM run_cases WHERE run_id = $run_id))"""
-    found = cursor.execute(sql, {"run_id": run_id, "case_key": case_key}).fetchall()
-    held = stored_trials(cursor, [trial_id for (trial_id,) in found])
-    return sorted(held.values(), key=lambda one: one.trial)
+    rows = cursor.execute(sql, {"run_id": run_id, "case_key": case_key}).fetchall()
+    trials = stored_trials(cursor, [trial_id for (trial_id,) in rows])
+    return sorted(trials.values(), key=lambda trial: trial.trial)
 
 
 _STORED = """
@@ -318,8 +318,8 @@ def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool =
     for row in listed.fetchall():
         trial = dict(zip(names, row, strict=True))
         events = trial_events(cursor, trial["trial_id"])
-        kept = [e.model_dump(mode="json") for e in events if calls or not isinstance(e, Called)]
-        yield {**trial, "events": kept}
+        shown = [e.model_dump(mode="json") for e in events if calls or not isinstance(e, Called)]
+        yield {**trial, "events": shown}
 
 
 _TRIALS = """

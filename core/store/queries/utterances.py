@@ -21,10 +21,10 @@ def utterances_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Utte
 
 def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
     """Return trial → its messages in their order; trials without a conversation are left out."""
-    found: dict[str, list[Turn]] = {}
+    messages: dict[str, list[Turn]] = {}
     for trial_id, role, text in cursor.execute(_DIALOGUES, {"trials": list(trial_ids)}).fetchall():
-        found.setdefault(trial_id, []).append(Turn(role, text))
-    return {trial_id: tuple(turns) for trial_id, turns in found.items()}
+        messages.setdefault(trial_id, []).append(Turn(role, text))
+    return {trial_id: tuple(turns) for trial_id, turns in messages.items()}
 
 
 _DIALOGUES = """
@@ -36,24 +36,24 @@ def first_matches(
     cursor: duckdb.DuckDBPyConnection, trials: Sequence[str], text: str, speaker: Speaker | None = None
 ) -> dict[str, str]:
     """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
-    wanted = Selection(trials=trials, text=text, speaker=speaker)
+    selection = Selection(trials=trials, text=text, speaker=speaker)
     sql = f"""
         SELECT trial_id, arg_min(text, position) FROM utterances
-        WHERE list_contains($trials, trial_id) AND {SAID.format(words=wanted.words)} GROUP BY trial_id"""
-    return dict(cursor.execute(sql, wanted.parameters(sql)).fetchall())
+        WHERE list_contains($trials, trial_id) AND {SAID.format(words=selection.words)} GROUP BY trial_id"""
+    return dict(cursor.execute(sql, selection.parameters(sql)).fetchall())
 
 
 def conversations_on(
     cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, list[str]]]:
     """Return (model, case) → trial → the texts of its messages, for the pairs asked for, in the order of trials."""
-    wanted = set(pairs)
-    models, keys = list({model for model, _ in wanted}), list({key for _, key in wanted})
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    requested = set(pairs)
+    models, keys = list({model for model, _ in requested}), list({key for _, key in requested})
+    texts_of: dict[tuple[str, str], dict[str, list[str]]] = {}
     for model, case_key, trial_id, texts in cursor.execute(_TALKS, [models, keys, list(CAMPAIGNS)]).fetchall():
-        if (model, case_key) in wanted:
-            found.setdefault((model, case_key), {})[trial_id] = texts
-    return found
+        if (model, case_key) in requested:
+            texts_of.setdefault((model, case_key), {})[trial_id] = texts
+    return texts_of
 
 
 _TALKS = """
