@@ -8,7 +8,7 @@ what only it knows (``Asked.note``).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,7 @@ def result_of(
     asked.name = name
     rows = tuple(metric.rows(asked, **(options or {})))
     behind = (asked.basis or asked.selection).of_conversations
-    basis = asked.read(read_basis, behind) if rows and metric.noted else Basis((), ())
+    basis = read_basis(asked.read, behind) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
     shown = names if asked.shown is None else set(asked.shown)
     published = any(row.source for row in rows if isinstance(row, Row))
@@ -108,12 +108,25 @@ class Basis:
     traits: Mapping[str, CaseTraits] = field(default_factory=dict)
 
 
-def read_basis(store: Store, selection: Selection | None = None) -> Basis:
-    """Read the conditions of a selection, with their planned and stored trials and their cases."""
+def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
+    """Read the conditions of a selection, with their planned and stored trials and their cases.
+
+    ``read`` calls a query of the store with its arguments, such as ``Asked.read``. Cases are read for whole data sets,
+    so that they are not read again for another part of one.
+    """
+    found, stored = read(_read_conditions, selection)
+    return Basis(found, stored, read(_read_traits, tuple(sorted({one.data_set for one in stored if one.cases}))))
+
+
+def _read_conditions(store: Store, selection: Selection) -> tuple[list[Condition], list[Extent]]:
     found = conditions(store, selection)
     with store.read() as cursor:
-        stored = extents(cursor, found, selection)
-        return Basis(found, stored, case_traits(cursor, {extent.data_set for extent in stored if extent.cases}))
+        return found, extents(cursor, found, selection)
+
+
+def _read_traits(store: Store, data_sets: tuple[str, ...]) -> Mapping[str, CaseTraits]:
+    with store.read() as cursor:
+        return case_traits(cursor, data_sets)
 
 
 def notes_of(

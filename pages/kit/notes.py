@@ -29,7 +29,7 @@ _VISIBLE = ("excluded", "part")
 
 def basis(selection: Selection) -> Basis:
     """Return what stands behind the conditions of a selection, also behind those that it does not choose."""
-    return read(read_basis, selection.of_conversations)
+    return read_basis(read, selection.of_conversations)
 
 
 def notes_on(

@@ -199,9 +199,8 @@ def test_personas_are_named_and_one_on_other_cases_does_not_spoil_the_rest(open_
     store = Store()
     elsewhere = a_case(1, case_key="theirs/1")
     trial = a_trial([answered(), graded("correct")], trial_id="s/1", run_id="stoic", case_key="theirs/1")
-    header = a_header(
-        "stoic", [elsewhere], doctor="openai/a", settings={"max_messages": 30, "persona": "stoic"}, created_at=400.0
-    )
+    stoic = {"max_messages": 30, "persona": "stoic"}
+    header = a_header("stoic", [elsewhere], case_set="theirs", doctor="openai/a", settings=stoic, created_at=400.0)
     write_journal(store.journals, "stoic", header, trial)
     fold(store)
     app = open_page("compare", cmp_what="Patient personas")
