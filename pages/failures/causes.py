@@ -26,6 +26,7 @@ from pages.kit.figures import draw_what_stands_behind
 from pages.kit.jobs import draw_work
 from pages.kit.look import VERDICT, arm, in_callback, plain
 from pages.kit.names import model_colours
+from pages.kit.notes import draw_view_notes
 from pages.kit.section import draw_result
 from pages.kit.stored import events_of, stored_case
 from pages.kit.tables import draw_table
@@ -117,9 +118,11 @@ def draw_causes(selection: Selection) -> None:
     extract, work = attributing(selection, judge)
     words = ("Looking for causes", "Reading the answers…", "trials", "Find the causes")
     if not draw_extract(work, "failures", *words, attributing, selection, judge):
+        draw_view_notes(names_on(selection), selection.conditions or (), selection)
         return
     found = causes(extract, selection)
     if found.answers.empty:
+        draw_view_notes(names_on(selection), selection.conditions or (), selection)
         st.info(
             "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
             "not marked yet are left out.",

@@ -19,7 +19,6 @@ from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_missing
 from pages.kit.names import model_colours
-from pages.kit.notes import draw_view_notes
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.section import draw_result
 from pages.kit.view import ask_selection, in_words, names_on, offered
@@ -127,7 +126,6 @@ def draw_failures() -> None:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    draw_view_notes(names_on(selection), selection.conditions or (), selection)
     draw_missing(
         marking(),
         count_unmarked(),

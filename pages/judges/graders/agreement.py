@@ -45,7 +45,10 @@ _BREAK_AT = 18
 
 def draw_agreement(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
     """Draw how far graders agree on the answers of one model, or how to get a second one."""
-    models = list(dict.fromkeys(count.model for count in read(read_judged, None, selection).counts))
+    graders_of: dict[str, set[int]] = {}
+    for count in read(read_judged, None, selection).counts:
+        graders_of.setdefault(count.model, set()).update(n for n, verdict in enumerate(count.verdicts) if verdict)
+    models = sorted(graders_of, key=lambda model: -len(graders_of[model]))  # first one of which graders can be compared
     if len(models) > 1:
         words = unique_names(models, selection.case_sets[0] if selection.case_sets else None)
         model = choose("On the answers of", models, "graders_of", names=words)
