@@ -85,7 +85,8 @@ def _command(metric: Metric) -> Any:
 
     def command(**given: Any) -> int:
         store = folded_store()
-        asked = Asked(store, _selection(store, given), counting, short=given["format_"] == "table")
+        filters = {name: given[name] for name in taken}
+        asked = Asked(store, _selection(store, filters), counting, short=given["format_"] == "table")
         out, figure = given["out"], given["figure"]
         undrawn: AnamnesisError | None = None
         with new_file(figure) if figure else nullcontext() as drawn:

@@ -60,7 +60,7 @@ def report(capsys: Captured, *given: str) -> list[dict[str, Any]]:
 def test_how_conversations_ended(capsys: Captured) -> None:
     (row,) = report(capsys, "endings")
     assert (row["without_diagnosis_share"], row["conversations"], row["n_cases"]) == (0.5, 2, 2)
-    assert row["reasons"] == "final_diagnosis=1 no_question=1"
+    assert row["reasons"] == {"final_diagnosis": 1, "no_question": 1}
     assert [(r["turns"], r["conversations"], r["share"]) for r in report(capsys, "endings", "--part", "turns")] == [
         (1, 1, 0.5),
         (2, 1, 0.5),
