@@ -134,7 +134,11 @@ def shown_as(who: Who) -> str:
 def basis_of(sides: Sequence[Who], selection: Selection) -> Basis:
     """Return what stands behind sides, each under the name of ``shown_as``."""
     behind = [replace(condition_of(who), name=shown_as(who)) for who in sides]
-    return Basis(behind, [_extent_of(who, selection) for who in sides], ask(case_traits, selection.case_sets or ()))
+    return Basis(
+        behind,
+        [_extent_of(who, selection.of_conversations) for who in sides],
+        ask(case_traits, selection.case_sets or ()),
+    )
 
 
 @cached_query(entries=64)

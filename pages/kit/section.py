@@ -14,7 +14,6 @@ from core.figures.report import caption_of, chart_of, panels_of
 from core.measures.base import DIFFERENCES, Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
-from core.measures.registry import metrics
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.conditions import Condition
 from core.store.database import Store
@@ -139,18 +138,19 @@ def section_result(section: Section, selection: Selection, options: Mapping[str,
 
     Raises ``AnamnesisError`` if the metric cannot be computed with these options.
     """
-    return _result(section.metric.name, selection, tuple(sorted((options or section.options).items())))
+    chosen = tuple(sorted((options or section.options).items()))
+    return _result(section.metric.name, selection, chosen, section.metric)
 
 
 @cached_query("Computing…", entries=64)
-def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...]) -> Result:
+def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...], _metric: Metric) -> Result:
     names = names_on(selection)
     asked = Asked(Store(), selection, query=read)
 
     def name_of(model: str) -> str:
         return names.get(model) or model_name(model)
 
-    return result_of(metrics()[name], asked, dict(options), name=name_of, data_set_name=dataset_name)
+    return result_of(_metric, asked, dict(options), name=name_of, data_set_name=dataset_name)
 
 
 def words_of(result: Result, selection: Selection) -> dict[str, str]:

@@ -170,7 +170,8 @@ def talk_rows(sums: pd.DataFrame) -> list[Row]:
     """Return for each model that has a conversation how often its patient named the diagnosis, by rule.
 
     From ``core.store.queries.scores_of_ledgers.talk_sums``. The estimate is the share (0 to 1) of a case's marked
-    conversations, then the mean over cases; NaN if none is marked. What broke off and what is not marked yet is excluded.
+    conversations, then the mean over cases; NaN if none is marked. What broke off and what is not marked yet is
+    excluded.
     """
     means = _means_of_shares(sums, "marked", ("with_leaked",))
     return [
@@ -204,7 +205,8 @@ def fault_rows(sums: pd.DataFrame, judged: pd.DataFrame | None, judge: str = "")
 
     The estimate is the share (0 to 1) of a case's conversations with the fault, then the mean over cases:
     ``invented`` and ``withheld`` of those that a model judged, from
-    ``core.store.queries.fact_judgements.judged_sums`` (``None`` if nobody judged), ``named the diagnosis`` of all marked ones, by rule. ``by`` says who judged.
+    ``core.store.queries.fact_judgements.judged_sums`` (``None`` if nobody judged), ``named the diagnosis`` of all
+    marked ones, by rule. ``by`` says who judged.
     """
     means = {} if judged is None else _means_of_shares(judged, "judged", [f"with_{fault}" for fault in _JUDGED])
     counts = {} if judged is None else {str(m): of for m, of in judged[judged["judged"] > 0].groupby("model")}
