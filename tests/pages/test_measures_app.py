@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import core.frameworks
 import core.measures
+from core.paths import ROOT
+from core.words import FORMAT
 from tests.support.pages import trouble, words
 from tests.support.stores import campaign, copy_of
 
@@ -74,6 +80,38 @@ def test_a_metric_of_an_extension_has_a_figure_a_table_options_and_filters(exten
     assert set(shares(app)) == {("openai/a", "Vignette"), ("openai/b", "Vignette")}
     narrowed = open_page("measures", measure="Right at all", models="openai/a")
     assert {model for model, _ in shares(narrowed)} == {"openai/a"}
+
+
+def test_the_command_its_file_and_its_picture_have_what_the_page_has(
+    extended: Path, open_page: Open, tmp_path: Path
+) -> None:
+    """Nothing but the metric and its section is written for any of them."""
+    on_page = shares(open_page("measures", measure="Right at all"))
+    file, picture = tmp_path / "rows.csv", tmp_path / "bars.html"
+    for options in (("--format", "csv", "--out", str(file)), ("--figure", str(picture))):
+        command = [sys.executable, "-m", "core", "report", "share_right", *options]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    in_file = {(row["model"], FORMAT[row["format"]]): float(row["mean"]) for row in rows}  # type: ignore[index]
+    assert in_file == pytest.approx(on_page, abs=1e-5)
+    drawn = picture.read_text(encoding="utf-8")
+    assert "openai" in drawn
+    assert "Multi-turn" in drawn
+
+
+def test_a_framework_of_an_extension_brings_its_section(
+    extended: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = extended.parent / "extensions" / "frameworks" / "triage_with_section"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(core.frameworks, "__path__", [*core.frameworks.__path__, str(folder.parent)])
+    (folder / "__init__.py").write_text("from core.frameworks.craftmd import FRAMEWORK\n")
+    text = SHARE_RIGHT.replace("share_right", "share_triaged").replace("Right at all", "Triaged right")
+    (folder / "measures.py").write_text(text)
+    app = open_page("measures", measure="Triaged right")
+    assert not trouble(app)
+    assert shares(app)["openai/b", "Multi-turn"] == pytest.approx(2 / 3)
 
 
 def test_every_metric_without_a_page_is_drawn_without_a_fault(extended: Path, open_page: Open) -> None:
