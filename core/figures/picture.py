@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ _PIXELS = 960
 """Width at which a figure of ``WIDTH_MM`` is laid out for print, narrower ones in proportion: type keeps its size."""
 _BROWSER = "BROWSER_PATH"
 """Where the library that draws looks for a browser first."""
+_ANSWERS_WITHIN_S = 60.0
+"""A figure takes a second or two; a browser that hangs at its start never answers."""
 
 
 _LINK = re.compile(r"(?:<|\\u003c)a", re.IGNORECASE)
@@ -59,12 +62,36 @@ def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM, name:
         raise AnamnesisError(no_browser(".html"))
     os.environ[_BROWSER] = browser
     scale = WIDTH_MM / 25.4 * DOTS_PER_INCH / _PIXELS if suffix == ".png" else 1
+    size = {"width": width, "height": height, "scale": scale}
     try:
-        drawn: bytes = figure.to_image(format=suffix.removeprefix("."), width=width, height=height, scale=scale)
+        try:
+            return _drawn(figure, suffix.removeprefix("."), size)
+        except TimeoutError:  # a browser that hung at its start; another one seldom does
+            return _drawn(figure, suffix.removeprefix("."), size)
     except (RuntimeError, ValueError, OSError) as error:
         why = str(error).strip().splitlines()[0]
         raise AnamnesisError(f"The figure could not be drawn ({why}): take .html instead.") from error
-    return drawn
+
+
+def _drawn(figure: go.Figure, kind: str, size: dict[str, float]) -> bytes:
+    """Draw a figure in a browser. Raises ``TimeoutError`` if the browser does not answer in time."""
+    answers: list[bytes | Exception] = []
+
+    def draw() -> None:
+        try:
+            answers.append(figure.to_image(format=kind, **size))
+        except Exception as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=draw, daemon=True)
+    thread.start()
+    thread.join(_ANSWERS_WITHIN_S)
+    if not answers:
+        raise TimeoutError(f"the browser did not answer in {_ANSWERS_WITHIN_S:.0f} seconds")
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def without_links(figure: go.Figure) -> go.Figure:

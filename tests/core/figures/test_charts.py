@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import AnamnesisError, UsageError
+from core.figures import picture
 from core.figures.marks import Mark, bars, dots
 from core.figures.narrow import under_one_another
 from core.figures.picture import check_name, picture_of, without_links
@@ -240,3 +242,22 @@ def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
     assert [title.text for title in narrow.layout.annotations] == list(titles.values())
     assert figure.layout.xaxis.domain != (0, 1)
     assert under_one_another(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None
+
+
+def test_a_browser_that_hangs_is_asked_again_and_then_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer never comes, the second does; where neither comes, a sentence says so."""
+    figure = bars([Mark("A", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS)
+    hangs = [True, False]
+
+    def to_image(*_: object, **__: object) -> bytes:
+        if hangs.pop(0):
+            threading.Event().wait(5)
+        return b"drawn"
+
+    monkeypatch.setattr(picture, "find_browser", lambda: "/browser")
+    monkeypatch.setattr(picture, "_ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(type(figure), "to_image", to_image)
+    assert picture_of(figure, ".svg") == b"drawn"
+    hangs[:] = [True, True]
+    with pytest.raises(AnamnesisError, match="did not answer"):
+        picture_of(figure, ".svg")
