@@ -62,7 +62,6 @@ def draw_section(
     name: str = "",
     empty: str = "",
     titled: bool = True,
-    noted: bool = True,
 ) -> Result | None:
     """Draw a section on the trials of a selection, and return what is shown; ``None`` if there is nothing to show.
 
@@ -70,7 +69,7 @@ def draw_section(
     metric. ``charts`` are the page's own, by the section's ``kind``. ``on_row`` is called with the row of the mark or
     the line that was clicked; without it the conversations of the row's condition are opened. ``names`` are further
     values of labels in words. ``name`` is the key of the figure and the name of its files. ``empty`` is said instead of
-    the metric's own words if there are no rows. ``noted``: not if another section of the page has the same notes.
+    the metric's own words if there are no rows.
     """
     metric = section.metric
     if titled:
@@ -91,7 +90,7 @@ def draw_section(
     behind = {condition.name: condition for condition in basis(selection).conditions}
     draw_result(
         section,
-        result if noted else replace(result, notes=()),
+        result,
         {**words_of(result, selection), **(names or {})},
         behind=behind,
         charts=charts,

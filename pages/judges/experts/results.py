@@ -57,11 +57,10 @@ def draw_figures(source: str, options: Mapping[str, Any]) -> Result | None:
         names=unique_names(row.label["model"] for row in shares.figures),
         name=f"experts-pairs-{source}",
         empty="Only one model was judged, or no case of two.",
-        noted=False,
     )
     twice = {name: value for name, value in options.items() if name != "published"}
     if any(row.n for row in section_result(AGREEMENT, _EVERYTHING, {**AGREEMENT.options, **twice}).figures):
-        draw_section(AGREEMENT, _EVERYTHING, options=twice, name=f"experts-agreement-{source}", noted=False)
+        draw_section(AGREEMENT, _EVERYTHING, options=twice, name=f"experts-agreement-{source}")
     else:
         st.caption("No item was judged by two.")
     return shares

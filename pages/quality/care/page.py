@@ -88,12 +88,12 @@ class Shown:
     options: Mapping[str, Any]
     rests: str = ""
 
-    def draw(self, section: Section, *, noted: bool = False, **drawn: Any) -> Result | None:
+    def draw(self, section: Section, **drawn: Any) -> Result | None:
         """Draw a section; ``drawn`` are arguments of ``draw_section``."""
         options = {**self.options, **drawn.pop("options", {})}
         section = replace(section, caption=" ".join(filter(None, [self.rests, section.caption])))
         name = f"care_{section.options['part']}"
-        return draw_section(section, self.selection, options=options, name=name, noted=noted, **drawn)
+        return draw_section(section, self.selection, options=options, name=name, **drawn)
 
     def result(self, section: Section) -> Result:
         """Return what a section shows."""
@@ -119,7 +119,7 @@ def draw_profile(shown: Shown) -> None:
         draw_normalised(shown)
         return
     options = {"by": how, "published": published}
-    result = shown.draw(PROFILE, options=options, noted=True, titled=False)
+    result = shown.draw(PROFILE, options=options, titled=False)
     if result is None:
         return
     if how == "all":
@@ -152,7 +152,7 @@ def draw_normalised(shown: Shown) -> None:
         st.info("There is no scale: normalising needs two models with different figures on the same data set.")
         return
     heads = {**NORMALISED.heads, **{name: dataset_name(name) for name in rows[0].more}}
-    shown.draw(replace(NORMALISED, heads=heads), noted=True, titled=False)
+    shown.draw(replace(NORMALISED, heads=heads), titled=False)
 
 
 def draw_scatter(shown: Shown) -> None:
@@ -173,7 +173,7 @@ def draw_scatter(shown: Shown) -> None:
         == "group"
     )
     fits = [row for row in shown.result(FITS).figures if by_group == (row.label["group"] != "all")]
-    shown.draw(POINTS, noted=True, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
+    shown.draw(POINTS, charts={"scatter": partial(scatter_chart, fits=fits, by_group=by_group)})
     shown.draw(FITS)
 
 
@@ -197,7 +197,7 @@ def draw_failures(shown: Shown) -> None:
         forget("care_failure")
 
     chart = partial(shares_chart, part="cause", looks=_CAUSES, axis=KINDS.axis, count="trials", whole=False)
-    shown.draw(KINDS, noted=True, titled=False, charts={"shares": chart}, on_row=take)
+    shown.draw(KINDS, titled=False, charts={"shares": chart}, on_row=take)
     shown.draw(FAILED)
     draw_failed(shown.selection, shown.options)
 
@@ -206,7 +206,7 @@ def draw_empathy(shown: Shown) -> None:
     """Draw the distribution of the ratings, the wording that was asked, and the ratings one by one."""
     if any(row["count"] for row in shown.result(RATINGS).figures if row.label["rating"] != UNREAD):
         chart = partial(shares_chart, part="rating", looks=_RATINGS, axis=RATINGS.axis)
-        shown.draw(RATINGS, noted=True, titled=False, charts={"shares": chart})
+        shown.draw(RATINGS, titled=False, charts={"shares": chart})
     draw_ratings(shown.selection, shown.options)
 
 
@@ -216,7 +216,7 @@ def draw_habits(shown: Shown) -> None:
     if not any(row["conversations"] for row in rows):
         st.info("No conversation here came to an end of its own.")
         return
-    shown.draw(QUERIES, noted=True, titled=False)
+    shown.draw(QUERIES, titled=False)
     chart = partial(shares_chart, part="ending", looks=_ENDINGS, axis=ENDINGS.axis)
     shown.draw(ENDINGS, charts={"shares": chart})
     if any(row["count"] for row in shown.result(MISUSES).figures):
