@@ -359,7 +359,7 @@ class Section:
     ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place`` and
     ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses;
     ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
-    head of its column; ``caption`` is what else a figure rests on.
+    head of its column; ``caption`` is what else a figure rests on, ``compared`` what the rows' comparisons are with.
 
     ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
     opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
@@ -377,6 +377,7 @@ class Section:
     figure: str = ""
     axis: str = ""
     caption: str = ""
+    compared: str = ""
     heads: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ FIGURES = Section(
     figure="question_type",
     axis="Accuracy",
     caption="Accuracy: mean over a case’s counted trials, then over cases.",
+    compared="each format against the same model’s vignette",
     folded=True,
 )
 STATIC = replace(

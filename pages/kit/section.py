@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
-from core.measures.base import DIFFERENCES, Asked, Measure, Metric, Positional, Result, Row, Section
+from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
 from core.measures.missing import begin_measuring, count_missing, measuring
 from core.measures.notes import result_of
 from core.stats.corrections import LABELS, format_p, stars
@@ -122,7 +122,7 @@ def draw_result(
     draw_notes(result.notes, section.metric.page)
     if section.kind != "table":
         _draw_charts(section, result, names, (charts or {}).get(section.kind), on_row, name, titled=titled)
-        _say_what_stars_mean(result, correction)
+        _say_what_stars_mean(section, result, correction)
     _draw_table(section, result, names, behind or {}, on_row, name)
 
 
@@ -247,14 +247,13 @@ def _draw_charts(
             _draw_chart(shown, rows, title, names, own_chart, on_row, place, titled=own_title)
 
 
-def _say_what_stars_mean(result: Result, correction: str) -> None:
-    compared = sum(row.comparison is not None and row.columns.estimate not in DIFFERENCES for row in result.figures)
-    if compared:
+def _say_what_stars_mean(section: Section, result: Result, correction: str) -> None:
+    compared = sum(row.comparison is not None for row in result.figures)
+    if section.compared and compared:
         pairs = f"{compared} pair{'s' * (compared > 1)}"
         st.caption(
-            f"Stars (on bars, and in the table): each format against the same model’s vignette, paired by case "
-            f"(sign-flip test), p corrected by {LABELS[correction]} over the {pairs} shown; {STARS}. "  # type: ignore[index]
-            "Published figures carry none."
+            f"Stars (on bars, and in the table): {section.compared}, paired by case (sign-flip test), p corrected by "
+            f"{LABELS[correction]} over the {pairs} shown; {STARS}. Published figures carry none."  # type: ignore[index]
         )
 
 
