@@ -74,6 +74,9 @@ def test_the_same_command_is_refused_with_the_name_of_the_run_that_goes_on(db: P
 def test_a_second_copy_is_played_if_it_is_asked_for(db: Path, doctor: FakeProvider) -> None:
     first = spawn(db, *arguments(doctor))
     wait_until(lambda: len(doctor.requests) >= 2)
+    (run_id,) = run_ids(db)
+    begun_at = read_header(journal_path(run_id)).created_at
+    wait_until(lambda: time.time() >= int(begun_at) + 1)  # the name of a run holds the second in which it began
     second = core(db, *arguments(doctor, "--again"))
     assert (second.returncode, finish(first).returncode) == (0, 0), second.stderr
     assert [len(raw_trials(run_id)) for run_id in run_ids(db)] == [CASES, CASES]
