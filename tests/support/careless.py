@@ -312,13 +312,13 @@ def _text_of(page: Page) -> str:
     import streamlit as st
     from streamlit.testing.v1 import AppTest
 
-    from pages.kit.navigation import MOVED
+    from pages.kit.navigation import PARTS
     from tests.support.pages import visit, words
 
     st.cache_data.clear()
     st.cache_resource.clear()
     app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
-    name, part = MOVED.get(page.name, (page.name, {}))
+    name, part = PARTS.get(page.name, (page.name, {}))
     for key, value in {**part, **page.query}.items():
         app.query_params[key] = value
     visit(app, name).run()
