@@ -46,7 +46,7 @@ def answer(page: Page, answers: dict[int, str], count: int, done: int = 0) -> No
 @pytest.fixture
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("experts")
+        yield visitors.open("judges?judges_part=Experts")
 
 
 @pytest.mark.soak
