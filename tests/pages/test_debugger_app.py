@@ -122,13 +122,13 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     assert "No answer was recognised" in words(app)
     assert button(app, RUN).disabled
     answer.set_value("Gout").run()
-    assert "none of the choices" in words(app)
+    assert "none of the options" in words(app)
     assert button(app, RUN).disabled
     (answer,) = [box for box in app.text_input if box.label == "Right answer"]
     answer.set_value("A").run()
     assert not button(app, RUN).disabled
     (title,) = [box for box in app.text_input if box.label == "Title"]
-    assert title.placeholder == "31-year-old man, chest pain"
+    assert title.placeholder == "A 31-year-old man has had chest pain for two days"
     (question,) = [box for box in app.text_input if box.label == "Question"]
     assert question.value == "What is the diagnosis?"
     assert "**Age and sex**" in words(app)
