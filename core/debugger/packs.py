@@ -12,13 +12,13 @@ import orjson
 from jinja2 import meta
 
 from core import access
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
 from core.errors import UsageError
 from core.frameworks.base import Framework, framework
 from core.prompts import Prompt, check_pack_name, load_pack, own_packs_folder, read_prompt
-from core.sandbox import ENVIRONMENT
+from core.prompts.sandbox import ENVIRONMENT
 
 _OF_RELEASE = " specializing in {specialty}"
 

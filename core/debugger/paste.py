@@ -14,12 +14,14 @@ from textwrap import shorten
 
 from pydantic import ValidationError
 
-from core.case import FINAL_QUESTION, Case, read_demographics, sentences
+from core.case import FINAL_QUESTION, Case
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.format import RowError
 from core.datasets.readers.formats.plain import right_option
 from core.datasets.readers.item import split_item
 from core.errors import AnamnesisError, UsageError
+from core.text.demographics import read_demographics
+from core.text.sections import sentences
 
 DATASET = "pasted"
 LONGEST_TITLE = 80

@@ -8,7 +8,7 @@ import pickle
 import traceback
 from typing import Any, Protocol, cast
 
-from core.agents.memory import Over
+from core.asking.memory import Over
 from core.errors import AnamnesisError, UsageError
 
 

@@ -25,7 +25,7 @@ from itertools import chain
 from typing import Any, cast
 
 from core import __version__, paths
-from core.agents.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
+from core.asking.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Called, CallRecord, Event
 from core.frameworks.base import Campaign, Trial

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from core import access
+from core.asking.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
@@ -37,8 +38,8 @@ from core.models.keys import hold
 from core.models.register import own_names
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
-from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places
+from core.text.demographics import age_and_sex
 from core.text.profiles import Prepared
 from core.words import arm_explained
 from pages.kit.cached import cached_query
@@ -96,7 +97,7 @@ def case_label(case: Case) -> str:
     if case.dataset in (PASTED, EDITED):  # a title says who it is
         parts = (case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else "")
     else:
-        parts = (case.specialty, case.age_and_sex().replace(" years old,", "-year-old"), name)
+        parts = (case.specialty, age_and_sex(case).replace(" years old,", "-year-old"), name)
     return " · ".join(filter(None, parts))
 
 

@@ -18,9 +18,9 @@ from core.datasets.library import library
 from core.debugger.paste import case_of, read_pasted
 from core.debugger.stored import set_apart
 from core.errors import UsageError
-from core.sections import sections_of
 from core.store.database import Store
 from core.store.queries.cases import add_cases
+from core.text.sections import sections_of
 
 STORY = "A 40-year-old man has scaly plaques on his elbows. He takes lithium and denies fever."
 ASKED = "What is the most likely diagnosis?"
