@@ -11,7 +11,7 @@ import orjson
 from jinja2 import meta
 
 from core import access
-from core.agents.parts import AFTER_CONVERSATION, parts_of
+from core.asking.parts import AFTER_CONVERSATION, parts_of
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
 from core.debugger.templates import escaped, literal_template, template_of
@@ -19,7 +19,8 @@ from core.errors import UsageError
 from core.events import Called
 from core.frameworks.base import Framework, framework, pack_of
 from core.prompts import check_pack_name, load_pack, own_packs_folder, read_prompt
-from core.sandbox import ENVIRONMENT
+from core.prompts.sandbox import ENVIRONMENT
+from core.text.questions import question_kind
 
 _OF_RELEASE = " specializing in {specialty}"
 
@@ -93,7 +94,7 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
             prompt = base.prompts.get(part.prompt or "")
             if prompt is None or prompt.name in used:
                 continue
-            values = prompt.taken({"asks_for": trial.case.asks_for, **part.values})
+            values = prompt.taken({"asks_for": question_kind(trial.case), **part.values})
             try:
                 used[prompt.name] = template_of(part.content, prompt, values)
             except UsageError:

@@ -11,10 +11,13 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from core.case import FINAL_QUESTION, SPECIALTIES, Case, read_demographics, sentences, split_question
+from core.case import FINAL_QUESTION, SPECIALTIES, Case
 from core.debugger.paste_layouts import Pasted, cut_answer, find_choices, meant, read_row
 from core.errors import UsageError
 from core.text.case_items import complaint_of
+from core.text.demographics import age_and_sex, patient_demographics, read_demographics
+from core.text.questions import split_question
+from core.text.sections import sentences
 
 DATASET = "pasted"
 LONGEST_TITLE = 80
@@ -152,10 +155,10 @@ def title_of(case: Case) -> str:
     named = case.case_key.partition("/")[2]
     if named and not _UNNAMED.fullmatch(named):
         return named
-    age, _, sex = case.age_and_sex().rpartition(", ")
+    age, _, sex = age_and_sex(case).rpartition(", ")
     if not age and sex.endswith(" old"):
         age, sex = sex, ""
-    young = (case.demographics()[0] or _GROWN) < _GROWN
+    young = (patient_demographics(case)[0] or _GROWN) < _GROWN
     person = {"female": "girl" if young else "woman", "male": "boy" if young else "man"}.get(sex, "")
     who = " ".join(part for part in (_OLD.sub(r"-\1-old", age), person) if part)
     complaint = complaint_of(case.model_copy(update={"vignette": case.vignette[:_READ], "profile": None}))

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from core.case import split_question
 from core.datasets.readers import FORMATS
 from core.datasets.readers.item import known_specialty
+from core.text.questions import split_question
 
 _LETTERS = "ABCDEFGHIJ"
 _MOST = len(_LETTERS)

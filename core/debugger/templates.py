@@ -15,7 +15,7 @@ from typing import Any, Literal
 from core.debugger.diff import word_diff
 from core.errors import UsageError
 from core.prompts import Prompt
-from core.sandbox import ENVIRONMENT, rendered
+from core.prompts.sandbox import ENVIRONMENT, rendered
 
 _SHOWN = 60
 """Characters of a value that an error message shows."""

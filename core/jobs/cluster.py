@@ -32,7 +32,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.agents.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
+from core.asking.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial

@@ -19,7 +19,7 @@ from core.frameworks.base import ALL_ARMS, Campaign, framework, paper_arms, read
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
-from core.sections import sections_of
+from core.text.sections import sections_of
 from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose

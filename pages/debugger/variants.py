@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.case import Case
 from core.debugger.diff import Op, Piece, message_diff, word_diff
 from core.debugger.packs import pack_from_trial, save_pack

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from core import access
+from core.asking.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
@@ -38,8 +39,8 @@ from core.models.keys import hold
 from core.models.register import own_names
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
-from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places
+from core.text.demographics import age_and_sex
 from core.text.profiles import Prepared
 from core.words import arm_explained
 from pages.kit.cached import cached_query
@@ -97,7 +98,7 @@ def case_label(case: Case) -> str:
         mark = "edited" if case.dataset == EDITED else ""
         parts = (case.specialty.replace("Other", ""), pasted_title(case), mark)
     else:
-        who = case.age_and_sex().replace(" years old,", "-year-old")
+        who = age_and_sex(case).replace(" years old,", "-year-old")
         parts = (case.specialty, who, case.case_key.partition("/")[2])
     return " · ".join(filter(None, parts))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import Cell, matrix, start_bench

@@ -12,7 +12,7 @@ import pytest
 from core.case import Case
 from core.datasets.library import library
 from core.debugger.paste import case_of, read_pasted
-from core.sections import sections_of
+from core.text.sections import sections_of
 
 
 def letter(case: Case) -> str:
