@@ -50,6 +50,7 @@ _START_WITHIN_S = 30.0
 """How long the driver waits for all workers; those that start later join the others."""
 _CALLS_AT_ONCE = 100_000
 """The most calls of an actor's methods that may wait at once."""
+_RETRY_S = 1.0
 _RESTARTS = 20
 _ATTEMPTS = 3
 """How many workers may be lost with a trial: after that, the trial itself may be what ends them."""
@@ -169,26 +170,20 @@ class Played:
 class Worker:
     """Plays trials of one run; an actor."""
 
-    def __init__(self, mailbox: Any, number: int, header: RunHeader, registry: Registry, version: str) -> None:
+    def __init__(self, mailbox: Any, number: int) -> None:
         self._mailbox, self._number = mailbox, number
-        self._header, self._registry, self._version = header, registry, version
-        self._replies = _RemoteReplies(header.run_id, self._send)
         self._player: Play | None = None
-        self._trials: dict[str, Trial] = {}
 
-    async def open(self) -> None:
-        """Open the cast if it is not; raise ``UsageError`` if a key, a prompt or a picture is missing on this node."""
+    async def open(self, header: RunHeader, registry: Registry, version: str) -> None:
+        """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node."""
+        if version != __version__:
+            raise UsageError(f"{socket.gethostname()} has Anamnesis {__version__}, not {version}: bring them together.")
         REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
-        if self._player is not None:
-            return
-        if self._version != __version__:
-            raise UsageError(
-                f"{socket.gethostname()} has Anamnesis {__version__}, not {self._version}: bring them together."
-            )
-        campaign = campaign_of(self._header)
-        check_pictures(campaign, self._registry)
-        self._trials = {trial.trial_id: trial for trial in trials_of(self._header)}
-        self._player = player_of(campaign, self._registry, branch=branch_of(self._header))
+        campaign = campaign_of(header)
+        check_pictures(campaign, registry)
+        self._replies = _RemoteReplies(header.run_id, self._send)
+        self._trials = {trial.trial_id: trial for trial in trials_of(header)}
+        self._player = player_of(campaign, registry, branch=branch_of(header))
 
     async def play(
         self,
@@ -196,14 +191,15 @@ class Worker:
         known: dict[str, list[Remembered]],
         graded: Sequence[tuple[str, CallRecord]],
         left_usd: float | None,
-    ) -> Played:
-        """Play a trial with its ``known`` replies.
+    ) -> Played | None:
+        """Play a trial with its ``known`` replies; return ``None`` if Ray has restarted the worker since it was opened.
 
         ``graded`` are replies that graders gave to other workers since the last trial that was played here;
         ``left_usd`` is what is left of the budget, if there is one.
         """
-        await self.open()
-        assert self._player is not None
+        if self._player is None:
+            return None
+        REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
         self._replies.left_usd = left_usd
         memory = self._replies.memory
         for key, call in graded:
@@ -239,8 +235,8 @@ class _Hired:
 class Driver:
     """Gives trials to the workers, and answers their requests."""
 
-    def __init__(self, ray: Any, mailbox: Any, actors: Sequence[Any]) -> None:
-        self._ray, self._mailbox = ray, mailbox
+    def __init__(self, ray: Any, header: RunHeader, registry: Registry, mailbox: Any, actors: Sequence[Any]) -> None:
+        self._ray, self._header, self._registry, self._mailbox = ray, header, registry, mailbox
         self._all = [_Hired(actor) for actor in actors]
         self._ready: list[_Hired] = []
         self._starting = 0
@@ -318,10 +314,9 @@ class Driver:
         self._units[unit.unit_id] = unit
         unit.asked.clear()
         try:
-            return cast(Played, await worker.actor.play.remote(trial_id, unit.known, graded, unit.replies.left()))
+            played: Played | None = await worker.actor.play.remote(trial_id, unit.known, graded, unit.replies.left())
         except self._ray.exceptions.RayActorError:
-            await self._restart(worker)
-            return None
+            played = None
         except self._ray.exceptions.RayTaskError as error:
             raise _cause(error) from None
         finally:
@@ -329,6 +324,9 @@ class Driver:
             del self._units[unit.unit_id]
             for key in [key for key in self._affording if key[0] == unit.unit_id]:
                 unit.replies.free(self._affording.pop(key))
+        if played is None:
+            await self._restart(worker)
+        return played
 
     async def _worker_for(self, case: str) -> _Hired:
         """Return the worker that plays a case, or the least busy one if that one is lost or has far more to do."""
@@ -349,8 +347,12 @@ class Driver:
         """Open a worker's cast, as soon as Ray has started it."""
         self._starting += 1
         try:
-            await worker.actor.open.options(max_task_retries=-1).remote()
-            self._ready.append(worker)
+            while worker not in self._ready:
+                try:
+                    await worker.actor.open.remote(self._header, self._registry, __version__)
+                    self._ready.append(worker)
+                except self._ray.exceptions.ActorUnavailableError:  # Ray is restarting it
+                    await asyncio.sleep(_RETRY_S)
         except self._ray.exceptions.RayTaskError as error:
             raise _cause(error) from None
         finally:
@@ -363,7 +365,7 @@ class Driver:
         if worker not in self._ready:
             return
         self._ready.remove(worker)
-        log.warning("A worker is lost: %d trials are played again from their replies.", len(worker.trials))
+        log.warning("A worker is lost: its trials are played again from their replies.")
         self._ray.kill(worker.actor, no_restart=False)  # it may only be out of reach, and go on asking
         self._run(self._start(worker)).add_done_callback(_log_failure)
         worker.graded = 0
@@ -532,7 +534,7 @@ def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
         max_concurrency=_CALLS_AT_ONCE,
         scheduling_strategy="SPREAD",
     )
-    return Driver(ray, mailbox, [worker.remote(mailbox, n, header, registry, __version__) for n in range(size)])
+    return Driver(ray, header, registry, mailbox, [worker.remote(mailbox, number) for number in range(size)])
 
 
 def served_here(campaign: Campaign, registry: Registry) -> str:

@@ -11,7 +11,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from core import __version__
 from core.jobs.cluster import Driver, Mailbox, Worker
 from core.jobs.run import Play, Players
 from core.journal import RunHeader
@@ -20,6 +19,10 @@ from core.models.registry import Registry
 
 class RayActorError(Exception):
     """The actor is lost."""
+
+
+class ActorUnavailableError(RayActorError):
+    """The actor is being restarted."""
 
 
 class RayTaskError(Exception):
@@ -37,8 +40,8 @@ class Actor:
         self._make = make
         self.object = make()
         self.calls: set[asyncio.Task[Any]] = set()
-        self._alive = asyncio.Event()
-        self._alive.set()
+        self.registries: list[Registry] = []
+        self.alive = True
 
     def __getattr__(self, name: str) -> Any:
         def remote(*arguments: Any) -> asyncio.Future[Any]:
@@ -48,15 +51,15 @@ class Actor:
             task.add_done_callback(self.calls.discard)
             return asyncio.shield(task)  # who gives up waiting does not end the call
 
-        return SimpleNamespace(remote=remote, options=lambda **_: SimpleNamespace(remote=remote))
+        return SimpleNamespace(remote=remote)
 
     async def _call(self, name: str, arguments: bytes) -> Any:
-        if name == "open":  # as Ray does with max_task_retries
-            await self._alive.wait()
         try:
-            if not self._alive.is_set():
+            if not self.alive:
                 raise RayActorError
-            return pickle.loads(pickle.dumps(await getattr(self.object, name)(*pickle.loads(arguments))))
+            sent = pickle.loads(arguments)
+            self.registries += [one for one in sent if isinstance(one, Registry)]
+            return pickle.loads(pickle.dumps(await getattr(self.object, name)(*sent)))
         except asyncio.CancelledError:
             raise RayActorError from None
         except RayActorError:
@@ -65,14 +68,14 @@ class Actor:
             raise RayTaskError(error) from None
 
     def end(self) -> None:
-        self._alive.clear()
+        self.alive = False
         for task in self.calls:
             task.cancel()
 
     def restart(self) -> None:
         self.end()
         self.object = self._make()
-        self._alive.set()
+        self.alive = True
 
 
 def kill(actor: Actor, no_restart: bool = True) -> None:
@@ -81,7 +84,10 @@ def kill(actor: Actor, no_restart: bool = True) -> None:
 
 
 FAKE_RAY = SimpleNamespace(
-    kill=kill, exceptions=SimpleNamespace(RayActorError=RayActorError, RayTaskError=RayTaskError)
+    kill=kill,
+    exceptions=SimpleNamespace(
+        ActorUnavailableError=ActorUnavailableError, RayActorError=RayActorError, RayTaskError=RayTaskError
+    ),
 )
 
 
@@ -90,23 +96,18 @@ def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
 
     @asynccontextmanager
     async def players(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
-        mailbox, opened = Actor(Mailbox), list[Registry]()
+        mailbox = Actor(Mailbox)
 
-        def worker(number: int) -> Worker:
-            sent_header, sent_registry = pickle.loads(pickle.dumps((header, registry)))
-            opened.append(sent_registry)
-            return Worker(mailbox, number, sent_header, sent_registry, __version__)
-
-        made = [Actor(partial(worker, number)) for number in range(size)]
+        made = [Actor(partial(Worker, mailbox, number)) for number in range(size)]
         if actors is not None:
             actors.extend(made)
-        driver = Driver(FAKE_RAY, mailbox, made)
+        driver = Driver(FAKE_RAY, header, registry, mailbox, made)
         try:
             await driver.start()
             yield driver.play
         finally:
             await driver.stop()
-            for one in opened:
-                await one.aclose()
+            for sent in (one for actor in made for one in actor.registries):
+                await sent.aclose()
 
     return players

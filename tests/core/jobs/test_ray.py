@@ -99,7 +99,7 @@ def test_what_keeps_a_cluster_from_beginning_is_said(
     with pytest.raises(UsageError, match="The cluster has no GPU, and each worker needs one: hf/some/model is served"):
         carry_out(local, registry(), Options(1), on_ray(None))
     elsewhere = begun(plan(1, base_url="https://models.example.org/v1"))
-    with pytest.raises(UsageError, match="On a node of the cluster.*The key for openai/doctor is missing"):
+    with pytest.raises(UsageError, match=r"On a node of the cluster.*The key for openai/doctor is missing"):
         carry_out(elsewhere, registry(), Options(1), on_ray(None))
 
 
