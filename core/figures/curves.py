@@ -45,11 +45,11 @@ def curves(
     """
     figure = go.Figure()
     for series, name in names.items():
-        curve = sorted((point for point in points if point.series == series), key=lambda point: point.at)
-        if not curve:
+        line = sorted((point for point in points if point.series == series), key=lambda point: point.at)
+        if not line:
             continue
-        x = [point.at for point in curve]
-        banded = [point for point in curve if point.low is not None and point.high is not None]
+        x = [point.at for point in line]
+        banded = [point for point in line if point.low is not None and point.high is not None]
         if banded:
             ends = [point.at for point in banded]
             figure.add_scatter(
@@ -66,7 +66,7 @@ def curves(
             )
         figure.add_scatter(
             x=x,
-            y=[point.estimate for point in curve],
+            y=[point.estimate for point in line],
             mode="lines" if steps else "lines+markers",
             name=name,
             legendgroup=series,
@@ -74,9 +74,7 @@ def curves(
             fill="tozeroy" if steps else None,
             fillcolor=faded(colours[series]) if steps else None,
             marker={"size": 7, "symbol": "diamond"} if series == strong else {"size": 5},
-            customdata=[
-                [_hover_text(point, name, along, axis), *(point.data or (series, point.at))] for point in curve
-            ],
+            customdata=[[_hover_text(point, name, along, axis), *(point.data or (series, point.at))] for point in line],
             hovertemplate="%{customdata[0]}<extra></extra>",
         )
     figure.update_layout(

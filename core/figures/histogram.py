@@ -21,7 +21,7 @@ def histogram(
 ) -> go.Figure:
     """Return bars of the shares of each series' ``counts`` in bins of equal width from 0 to 1.
 
-    ``title`` is that of the horizontal axis, ``unit`` is what is counted; ``mark`` is a number on the axis and its label.
+    ``title`` is that of the horizontal axis, ``unit`` is what is counted; ``mark`` a number on the axis with a label.
     """
     figure = go.Figure()
     for series, bin_counts in counts.items():

@@ -236,9 +236,7 @@ def _in_panels(
     layout |= {"font": {"size": 13}, "legend": LEGEND}
     if not titles:  # much faster than subplots
         return go.Figure([trace for _, trace in traces], {**layout, "height": height, "xaxis": xaxis, "yaxis": yaxis})
-    across = (
-        2 if len(titles) in (2, 4) else min(_ACROSS, len(titles))
-    )  # with three, most of the second row would be empty
+    across = 2 if len(titles) in (2, 4) else min(_ACROSS, len(titles))  # three would leave most of a row empty
     down = -(-len(titles) // across)
     total = down * height + (down - 1) * between
     figure = make_subplots(

@@ -21,7 +21,7 @@ COLUMN_MM = 88.0
 """Width of one column."""
 DOTS_PER_INCH = 300
 _PIXELS = 960
-"""Layout width of a figure of ``WIDTH_MM``; narrower figures have fewer pixels, so that the font size stays the same."""
+"""Layout width of a figure of ``WIDTH_MM``; narrower figures have fewer pixels, so that the font size is the same."""
 _BROWSER = "BROWSER_PATH"
 """The environment variable with the browser that Plotly's image export uses."""
 _ANSWERS_WITHIN_S = 60.0

@@ -52,7 +52,7 @@ def reliability(
                 "size": [_LEAST + (_MOST - _LEAST) * (mark.n / most) ** 0.5 for mark in marks],
             },
             error_y=whiskers(((mark.right, mark.low, mark.high) for mark in marks), colours[series]),
-            customdata=[f"{one.low:.1%} – {one.high:.1%})<br>{one.words}" for mark in marks],
+            customdata=[f"{mark.low:.1%} – {mark.high:.1%})<br>{mark.words}" for mark in marks],
             hovertemplate="%{fullData.name}<br>believed %{x:.1%}, right %{y:.1%} (%{customdata}<extra></extra>",
         )
     across, up = (

@@ -147,7 +147,7 @@ def panels_of(rows: Sequence[Row], *, series: str = "", place: str = "", panel: 
 def _layout(
     rows: Sequence[Row], series: str, place: str, panel: str
 ) -> tuple[list[Row], dict[str, int], str, str, list[str]]:
-    """Return the rows to draw, the number of values of each part of labels, and the parts for colours, places, panels."""
+    """Return the rows to draw, the number of values of each part of labels, and the parts for colour, place, panels."""
     drawn = [row for row in rows if row.estimate is not None]
     if not drawn:
         raise UsageError("There is no estimate to draw: use the table instead.")
@@ -290,5 +290,5 @@ def _caption(rows: Sequence[Row], drawn: Sequence[Row], varying: Sequence[str]) 
             excluded[reason] = excluded.get(reason, 0) + number
     left_out = f"Excluded: {counts_in_words(excluded)}" if any(excluded.values()) else ""
     label = " · ".join(filter(None, same))
-    first = ", ".join(filter(None, [label, f"{n} {known[0].unit}" if n else "", interval]))
+    first = ", ".join(filter(None, [label, f"{n} {drawn[0].unit}" if n else "", interval]))
     return ". ".join(filter(None, [first, left_out])) + "."

@@ -2,8 +2,8 @@
 
 ``t_interval`` is the classical interval of normal theory; ``wilson`` is that of a share of independent items such as
 cases, and works when all items are equal. A resample of n cases varies less than a new sample, by (n − 1)/n, and
-ignores the t distribution: plain percentiles are too narrow and plain p-values too small below some 50 cases. Expanded ones are
-corrected (Hesterberg, The American Statistician 69 (2015), 371–386).
+ignores the t distribution: plain percentiles are too narrow and plain p-values too small below some 50 cases. Expanded
+ones are corrected (Hesterberg, The American Statistician 69 (2015), 371–386).
 """
 
 from __future__ import annotations
