@@ -1,6 +1,6 @@
 """The facts ledger by a language model: a splitter of vignettes, and a judge that marks a conversation.
 
-Both ask for JSON (``core.agents.ask``) and check it. What a model writes is data: a fact whose words the vignette does
+Both ask for JSON (``core.asking.ask``) and check it. What a model writes is data: a fact whose words the vignette does
 not hold is rejected and counted, a mark for an unknown fact or turn, or on words that nobody said, is unreadable.
 """
 
@@ -13,10 +13,10 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from core.agents.ask import Asked, Request, ask, quotation, read_json, unreadable
-from core.agents.base import Dialogue
-from core.agents.calls import ModelAgent
-from core.agents.parts import instruction_part
+from core.asking.ask import Asked, Request, ask, quotation, read_json, unreadable
+from core.asking.calls import ModelAgent
+from core.asking.parts import instruction_part
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.events import Called, Token
 from core.text.claims import in_vignette

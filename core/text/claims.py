@@ -19,7 +19,7 @@ from core.knowledge.base import knowledge
 from core.text.findings import understanding
 from core.text.negation import NEGATORS, is_content, stem_of, tokens_of, words_in
 from core.text.quantities import Quantity, quantities_in
-from core.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
+from core.text.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
 
 _TERMS: tuple[tuple[str, str, str], ...] = (
     ("dysmenorrh", r"dysmenorrh\w+", "menses pain"),

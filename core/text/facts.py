@@ -19,13 +19,15 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from core.case import Case, Fact, read_demographics, sentences
+from core.case import Case, Fact
+from core.text.demographics import read_demographics
 from core.text.findings import understanding
 from core.text.negation import DENIAL, DENIAL_WORDS, FIRST_DENIAL, INNER_DENIAL
 from core.text.persons import first_person
 from core.text.rouge import words_of
+from core.text.sections import sentences
 from core.text.topics import SECTIONS, SHOWN, Topic, shown_topic, topic_by_words, topic_of_key
-from core.vocabulary import DENIES, PERSON, relatives
+from core.text.vocabulary import DENIES, PERSON, relatives
 
 _ID_LENGTH = 40
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 from core.case import Case
 from core.text.claims import Claim, Reading, read
+from core.text.demographics import patient_demographics
 from core.text.facts import AtomicFact, facts_of
 from core.text.persons import YOUTH
 from core.text.quantities import Quantity
 from core.text.topics import Topic, is_open, topics_asked
-from core.vocabulary import below, people, relatives, view
+from core.text.vocabulary import below, people, relatives, view
 
 _LABELS = frozenset(
     "allergi medication surgery diseas histori famili ill ill diagnos drink work home known vital sign rate".split()
@@ -123,7 +124,7 @@ def pool_of(case: Case, override: tuple[AtomicFact, ...] | None = None) -> Pool:
     facts = facts_of(case, override)
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
-    age = case.demographics()[0]
+    age = patient_demographics(case)[0]
     return Pool(known, case.speaker == "caregiver" or (age is not None and age < YOUTH))
 
 

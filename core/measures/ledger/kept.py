@@ -15,8 +15,8 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from core.agents.base import Dialogue
 from core.agents.ledger_models import Mark
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.errors import UsageError
 from core.measures.base import MEAN, Asked, Columns, Evidence, Measure, NameOf, Record, Row, Score, Section, metric

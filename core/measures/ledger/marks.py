@@ -20,8 +20,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.agents.base import Turn
 from core.agents.ledger_models import Judged, Mark
+from core.asking.scene import Turn
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes

@@ -18,13 +18,13 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from core.case import sentences
 from core.text.claims import Claim, Reading, read
 from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady
 from core.text.negation import NO, UNKNOWN, YES
 from core.text.quantities import Quantity, any_agrees, said_age
+from core.text.sections import sentences
 from core.text.topics import topics_asked
-from core.vocabulary import Words, cues
+from core.text.vocabulary import Words, cues
 
 Polarity = Literal["yes", "no", "unknown"]
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.agents.base import Turn
 from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, SplitFacts
+from core.asking.scene import Turn
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case
 from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
 from core.figures.curves import Point, curves

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from core.agents.ask import MAX_ASKS, json_in
-from core.agents.base import CallFailed
 from core.agents.ledger_models import FactJudge, FactSplitter, Judged, SplitFacts
+from core.asking.ask import MAX_ASKS, json_in
+from core.asking.scene import CallFailed
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from core.agents.base import Turn
 from core.agents.ledger_models import FactJudge, Judged
-from core.agents.parts import Part, placed, sent_messages
+from core.asking.parts import Part, placed, sent_messages
+from core.asking.scene import Turn
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Turn
 from core.agents.ledger_models import JudgedPatient, PatientVerdict
+from core.asking.scene import Turn
 from core.case import Case
 from core.events import Probed
 from core.measures.attribution import Evidence, OnVignette, attribute

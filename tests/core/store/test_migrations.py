@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from core import __version__
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.errors import AnamnesisError
 from core.events import Assessed, Started
 from core.frameworks.consultation.queries import newest_items

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case
 from core.datasets.select import cases_of
 

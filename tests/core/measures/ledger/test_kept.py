@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import processes
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
 from core.measures.base import Record
