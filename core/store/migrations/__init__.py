@@ -15,7 +15,6 @@ import duckdb
 from core import __version__
 from core.errors import AnamnesisError
 from core.store.tallies import count_anew
-from core.text.questions import asked_for
 
 MIGRATIONS: dict[str, str] = {
     path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("[0-9]*.sql"))
