@@ -278,9 +278,9 @@ def _without(text: str, name: str) -> str:
     return re.sub(rf"(?m)^\[models\.[\"']?{re.escape(name)}[\"']?\].*\n", "", tomlkit.dumps(file))
 
 
-def _take_comments_at_end(table: Any) -> list[Comment | Whitespace]:
+def _take_comments_at_end(table: Any) -> list[Item]:
     """Take the comments and blank lines off that follow the last value of a table and of the tables in it."""
-    comments: list[Comment | Whitespace] = []
+    comments: list[Item] = []
     if isinstance(table, Table):
         body = table.value.body
         while body and isinstance(body[-1][1], Comment | Whitespace):
@@ -292,8 +292,9 @@ def _take_comments_at_end(table: Any) -> list[Comment | Whitespace]:
 
 def _item(value: Any) -> Item:
     """Return a value as TOML on one line."""
-    if not isinstance(value, Mapping):
-        return tomlkit.item(value)
-    table = tomlkit.inline_table()
-    table.update(value)
-    return table
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table
+    item: Item = tomlkit.item(value)
+    return item
