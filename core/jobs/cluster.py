@@ -170,14 +170,17 @@ class Played:
 class Worker:
     """Plays trials of one run; an actor."""
 
-    def __init__(self, mailbox: Any, number: int) -> None:
-        self._mailbox, self._number = mailbox, number
+    def __init__(self) -> None:
         self._player: Play | None = None
 
-    async def open(self, header: RunHeader, registry: Registry, version: str) -> None:
-        """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node."""
+    async def open(self, mailbox: Any, number: int, header: RunHeader, registry: Registry, version: str) -> None:
+        """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node.
+
+        ``number`` tells the driver which of its workers sends a request.
+        """
         if version != __version__:
             raise UsageError(f"{socket.gethostname()} has Anamnesis {__version__}, not {version}: bring them together.")
+        self._mailbox, self._number = mailbox, number
         REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
         campaign = campaign_of(header)
         check_pictures(campaign, registry)
@@ -349,7 +352,8 @@ class Driver:
         try:
             while worker not in self._ready:
                 try:
-                    await worker.actor.open.remote(self._header, self._registry, __version__)
+                    number = self._all.index(worker)
+                    await worker.actor.open.remote(self._mailbox, number, self._header, self._registry, __version__)
                     self._ready.append(worker)
                 except self._ray.exceptions.ActorUnavailableError:  # Ray is restarting it
                     await asyncio.sleep(_RETRY_S)
@@ -450,7 +454,7 @@ def _asked(unit: Unit, key: str, number: int) -> Asked:
 
 def _cause(error: Any) -> Exception:
     """Return our own error that a worker raised, or Ray's, which says where a fault of ours is."""
-    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error  # type: ignore[no-any-return]
+    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error
 
 
 def _log_failure(start: asyncio.Task[None]) -> None:
@@ -534,7 +538,7 @@ def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
         max_concurrency=_CALLS_AT_ONCE,
         scheduling_strategy="SPREAD",
     )
-    return Driver(ray, header, registry, mailbox, [worker.remote(mailbox, number) for number in range(size)])
+    return Driver(ray, header, registry, mailbox, [worker.remote() for _ in range(size)])
 
 
 def served_here(campaign: Campaign, registry: Registry) -> str:
