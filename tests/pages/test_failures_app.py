@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import work
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
+from core.jobs import background
 from core.measures.ledger.kept import LEDGER, FactsLedger
 from core.measures.missing import measure_missing
 from core.store.database import Store
@@ -96,7 +96,7 @@ def store_wrong_answers(store: Store) -> None:
 @pytest.fixture
 def filled(database: Path) -> Iterator[Store]:
     yield copy_of(store_wrong_answers, database.parent)
-    for known in list(work._KNOWN.values()):
+    for known in list(background._jobs.values()):
         known.join(20)
 
 
@@ -108,7 +108,7 @@ def store_marked(store: Store) -> None:
 @pytest.fixture
 def marked(database: Path) -> Iterator[Store]:
     yield copy_of(store_marked, database.parent)
-    for known in list(work._KNOWN.values()):
+    for known in list(background._jobs.values()):
         known.join(20)
 
 

@@ -20,7 +20,7 @@ from core.frameworks.consultation.measures.history_taking import (
 from core.frameworks.consultation.measures.published import published_rows
 from core.frameworks.consultation.measures.sections import MEASURE
 from core.frameworks.consultation.measures.summary import read_doctors, read_history
-from core.measures.missing import begin_measuring, measuring
+from core.jobs.background import begin_measuring, measuring
 from core.store.database import Store
 from core.store.selection import Selection, case_sets_played
 from core.text.case_items import items_by_rule
