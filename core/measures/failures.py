@@ -299,11 +299,13 @@ def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
     unjudged = int((counted["cause"] == "not_judged").sum())
     if judge is None and not unjudged:
         return []
-    by = f"{judge.model} (prompts {judge.prompt_hash})" if judge else "nobody"
-    words = f"What became of the facts: judged by {by} for {counted['judged'].sum():,} wrong answers."
+    words = "What became of the facts: "
+    if judge is not None:
+        judged = int(counted["judged"].sum())
+        words += f"judged by {judge.model} (prompts {judge.prompt_hash}) for {judged:,} wrong answers. "
     if unjudged:
-        words += f" Not judged: {unjudged:,} answers. A model judges them: `python -m core job facts --model M`."
-    return [Note("metric", words)]
+        words += f"Not judged: {unjudged:,} wrong answers. A model judges them: `python -m core job facts --model M`."
+    return [Note("metric", words.strip())]
 
 
 def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:

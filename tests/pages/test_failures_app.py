@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from core.measures.ledger.kept import LEDGER, FactsLedger
 from streamlit.testing.v1 import AppTest
 
 from core import work
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
-from core.measures.ledger.kept import LEDGER, FactsLedger
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
