@@ -85,7 +85,7 @@ class SentPart(_Event):
 
     The words are characters ``start`` to ``end`` of message number ``message``. ``role`` is the one that the part was
     written for, which a model without system messages is sent as another. ``prompt`` was filled in with ``values``, of
-    which words that stand in the part are kept as their place in it (``core.agents.parts``); ``source`` and
+    which words that stand in the part are kept as their place in it (``core.asking.parts``); ``source`` and
     ``source_hash`` are its file and the hash of that. ``turn`` is the dialogue's message.
     """
 

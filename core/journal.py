@@ -120,7 +120,7 @@ class ReplyLine(_Line):
     """One call of a model, written as soon as its reply was there, or as it failed.
 
     ``trial_id`` is where the call is listed: a trial, or a job that is about none. ``unit`` is the piece of work that
-    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.agents.memory``),
+    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.asking.memory``),
     ``number`` how many times it had been asked in this unit before, and ``place`` how many calls the unit had made.
     """
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from core.asking.persona import label as persona_label
+from core.asking.persona import parse_persona
 from core.case import Case
 from core.datasets.library import DATASET, demonstration, library
 from core.events import Answered, Assessed, Called, Graded
@@ -24,8 +26,6 @@ from core.frameworks.casting import CastNames
 from core.live.session import Session
 from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
 from core.models.register import own_names
-from core.persona import label as persona_label
-from core.persona import parse_persona
 from core.store.queries.trials import Conversation, conversations
 from core.store.selection import Selection
 from core.words import arm_explained

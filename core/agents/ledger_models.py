@@ -13,13 +13,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from core.agents.ask import Asked, Request, ask, read_json, unreadable
-from core.agents.calls import ModelAgent
-from core.agents.parts import instruction_part
+from core.asking.ask import Asked, Request, ask, read_json, unreadable
+from core.asking.calls import ModelAgent
+from core.asking.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token
-from core.text.claims import in_vignette
-from core.text.facts import AtomicFact, with_ids
+from core.text.facts import AtomicFact, in_vignette, with_ids
 from core.text.topics import TOPICS, Topic
 
 FactMark = Literal["asked", "volunteered", "withheld", "never_asked"]

@@ -1,6 +1,6 @@
 """Profiles by a language model (Oh et al., profile generator): a filter first, then the profile, each checked.
 
-Both replies are JSON (``core.agents.ask``); where none can be used, ``ProfilingError`` says so. A provider's failure is
+Both replies are JSON (``core.asking.ask``); where none can be used, ``ProfilingError`` says so. A provider's failure is
 ``CallFailed``, and no word on the case.
 
 The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
-from core.agents.calls import ModelAgent
-from core.agents.parts import instruction_part
+from core.asking.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.asking.calls import ModelAgent
+from core.asking.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
 from core.errors import ProfilingError
 from core.events import Called, Token

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from core import access
-from core.agents.memory import Remembered, replies_in
-from core.case import Case, read_demographics
+from core.asking.memory import Remembered, replies_in
+from core.case import Case
 from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
 from core.errors import UsageError
@@ -46,6 +46,7 @@ from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold, following
 from core.store.lease import DatabaseBusyError
+from core.text.demographics import read_demographics
 from core.work import Work
 
 CALLS_AT_ONCE = 16

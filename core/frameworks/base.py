@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from core.agents.base import Dialogue
-from core.agents.parts import Rules, check_picture_prompt
+from core.asking.parts import Rules, check_picture_prompt
+from core.asking.scene import Dialogue
 from core.case import Case, distinct_choices
 from core.errors import UsageError
 from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES, Event, Format, Parent, QuestionType, Started

@@ -21,11 +21,11 @@ from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import core.jobs
-from core.agents.ask import Asked, Request, ask, unreadable
-from core.agents.base import CallFailed
-from core.agents.calls import Voice
-from core.agents.memory import Memory, Unit
-from core.agents.parts import Part as PromptPart
+from core.asking.ask import Asked, Request, ask, unreadable
+from core.asking.calls import Voice
+from core.asking.memory import Memory, Unit
+from core.asking.parts import Part as PromptPart
+from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Event
 from core.frameworks.casting import is_model

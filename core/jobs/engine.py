@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access, work
-from core.agents.memory import Memory, Over, Remembered, Replies, Unit
+from core.asking.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial

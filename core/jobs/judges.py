@@ -19,10 +19,10 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from core.agents.ask import Request, quotation, read_json
-from core.agents.base import Dialogue
 from core.agents.ledger_models import FactMark, PatientVerdict
-from core.agents.parts import instruction_part
+from core.asking.ask import Request, quotation, read_json
+from core.asking.parts import instruction_part
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.measures.patients.rules import replies_of
 from core.prompts import PromptPack, load_pack

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import orjson
 
-from core.agents.ask import Request
-from core.agents.base import Dialogue
 from core.agents.ledger_models import PatientVerdict
+from core.asking.ask import Request
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError
 from core.jobs.ask_job import Answer, Item, Outcome, Plan, Reply, RequestJob, Seat, journal_of

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from core import __version__, access, paths
-from core.agents.base import Turn
-from core.agents.parts import check_picture_prompt
+from core.asking.parts import check_picture_prompt
+from core.asking.scene import Turn
 from core.case import Case, case_set_hash, data_set_of
 from core.errors import AnamnesisError, UsageError
 from core.events import ASKED_TYPES, FORMATS, GRADED_TYPES

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
-from core.agents.calls import Voice
 from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
+from core.asking.calls import Voice
 from core.case import Case
 from core.errors import ProfilingError
 from core.frameworks.base import frameworks

@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import access, paths, work
-from core.agents.memory import Replies, Took, Unit
+from core.asking.memory import Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable

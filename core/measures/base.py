@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 import core.measures
-from core.agents.base import Dialogue
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.paths import extensions
 from core.stats.differences import PairedCounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.persona import label, parse_persona
+from core.asking.persona import label, parse_persona
 from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
 from core.store.queries.runs import Run
 

@@ -17,13 +17,13 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from core.asking.persona import label, parse_persona
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Rule
 from core.frameworks.base import framework, frameworks, seats_at_work, tested_seat, title_of
 from core.frameworks.casting import is_model
 from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings, without_credentials
-from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.store.queries.runs import Run
 from core.store.review_records import order_in_words, order_of_0_4

@@ -28,6 +28,7 @@ from core.events import (
 )
 from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
 from core.store.tables import SCHEMAS, Row
+from core.text.questions import question_kind
 
 E = TypeVar("E")
 CHILDREN = ("utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings")
@@ -56,7 +57,7 @@ def case_row(case: Case, added_at: float) -> Row:
     profile = None if case.profile is None else case.profile.model_dump_json()
     images = _json([image.model_dump(mode="json") for image in case.images]) if case.images else None
     lists = {name: list(getattr(case, name)) for name in ("choices", "synonyms", "supertypes", "subtypes")}
-    return _row("cases", case, profile=profile, images=images, added_at=added_at, **lists)
+    return _row("cases", case, profile=profile, images=images, added_at=added_at, asks_for=question_kind(case), **lists)
 
 
 def trial_row(line: TrialLine) -> Row:

@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 import duckdb
 
+from core.case import AsksFor
 from core.events import EndReason, Format, QuestionType, Rule, Speaker
 from core.frameworks.base import frameworks, seat_of
-from core.questions import AsksFor
 from core.store.conditions import (
     JUDGED,
     Condition,

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.case import Fact, sentences
+from core.case import Fact
 from core.text.findings import Understanding
 from core.text.negation import is_content, is_negated, stem_of, tokens_of, words_in
 from core.text.patient_terms import telling
+from core.text.sections import sentences
 from core.text.topics import Topic, topic_of_key
-from core.vocabulary import view
+from core.text.vocabulary import view
 
 _TOPICS = (
     "age", "sex", "negatives", "family history", "drugs", "allergies", "medication", "surgery", "vaccinations",

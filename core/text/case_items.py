@@ -25,9 +25,10 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from rapidfuzz import fuzz, process
 
-from core.case import Case, ItemList, ListedItem, sentences
+from core.case import Case, ItemList, ListedItem
 from core.errors import UsageError
 from core.knowledge.base import knowledge
+from core.text.demographics import patient_demographics
 from core.text.extraction import known_names
 from core.text.facts import GROUPING_RULES, NO_NOUN, PHRASES, complaint_noun, facts_of, grouped_facts, join_values
 from core.text.findings import understanding
@@ -36,8 +37,9 @@ from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import Speaking, first_person, speaking_of
 from core.text.profile_rules import vignette_profile
 from core.text.rouge import words_of
+from core.text.sections import sentences
 from core.text.topics import Topic, topic_by_words
-from core.vocabulary import verbs
+from core.text.vocabulary import verbs
 from core.words import fault_of
 
 BY_RULE = {maker: f"{maker}-{GROUPING_RULES}" for maker in ("profile", "rules")}
@@ -93,7 +95,7 @@ class ItemizedCase:
             facts = [(fact.topic, _ended(fact.lay)) for fact in facts_of(self.case)]
             lays = (" ".join(lay for topic, lay in facts if topic == item.topic) for item in self.items)
         else:
-            sex = self.case.demographics()[1]
+            sex = patient_demographics(self.case)[1]
             lays = (_ended(first_person(item.value, sex)) for item in self.items)
         return tuple(SpokenItem(item.key, lay) for item, lay in zip(self.items, lays, strict=True))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from core.knowledge.base import knowledge
 from core.text.negation import NEGATORS, is_content, stem_of, tokens_of, words_in
 from core.text.quantities import without_quantities
-from core.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
+from core.text.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
 
 _TERMS: tuple[tuple[str, str, str], ...] = (
     ("dysmenorrh", r"dysmenorrh\w+", "menses pain"),

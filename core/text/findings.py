@@ -17,9 +17,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from core.case import Sex, read_demographics, sentences
+from core.case import Sex
 from core.knowledge.base import Finding, Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
+from core.text.demographics import read_demographics
 from core.text.negation import (
     AFTERWARDS_ABSENT,
     NEGATORS,
@@ -35,7 +36,8 @@ from core.text.negation import (
     words_in,
 )
 from core.text.quantities import Quantity, read_measures, said_age
-from core.vocabulary import DAYS, Words, cues
+from core.text.sections import sentences
+from core.text.vocabulary import DAYS, Words, cues
 
 _MAX_GAP = 1
 _AFTERWARDS_REACH = 3

@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.case import Case, Fact, Profile, sentences
+from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.knowledge.base import normalise_name
-from core.sections import divided
 from core.text.claims import clinical_concepts, in_vignette, read
 from core.text.negation import stem_of, words_in
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_rules import demographics_of, says_how_long
 from core.text.profiles import Generated, presence
+from core.text.sections import divided, sentences
 from core.text.topics import Topic, topic_of_key
 
 Part = Literal["demographics", "basic", "optional"]

@@ -21,15 +21,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.case import Case, Fact, Profile, Section
-from core.sections import divided
+from core.text.demographics import age_and_sex, patient_demographics
 from core.text.facts import NO_NOUN, complaint_noun, told_pieces
 from core.text.negation import PLAIN_DENIAL, is_negated
 from core.text.patient_terms import in_lay_words
 from core.text.persons import Speaking, speaking_of
 from core.text.profiles import Generated, presence
+from core.text.sections import divided
 from core.text.suitability import speaks_of_picture, suitability
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.vocabulary import AGED, Words, below, cues, people, relatives, verbs, view
+from core.text.vocabulary import AGED, Words, below, cues, people, relatives, verbs, view
 
 RULES = "4"
 """Version of these rules."""
@@ -77,10 +78,10 @@ def vignette_profile(case: Case, speaking: Speaking) -> Profile:
 
 def demographics_of(case: Case, speaking: Speaking, who: str = "") -> Iterator[Fact]:
     """Yield age and sex as far as they are known, and what else ``who`` says ("38-year-old homeless man")."""
-    age, sex = case.demographics()
+    age, sex = patient_demographics(case)
     if age is not None:
         literal = _AGE_WORDS.search(case.vignette)
-        in_words = case.model_copy(update={"age": age, "sex": sex or "female"}).age_and_sex().partition(",")[0]
+        in_words = age_and_sex(case.model_copy(update={"age": age, "sex": sex or "female"})).partition(",")[0]
         said = _spelt_out(literal[0]) if literal else in_words
         yield Fact(key="age", value=literal[0] if literal else in_words, lay=speaking.person(said)[0])
     if sex is not None:

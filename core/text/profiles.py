@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from core.case import Case, Fact, Profile, Section
 from core.stats.intervals import Interval, wilson
 from core.text.topics import Topic, topic_of_key
-from core.vocabulary import Words, cues
+from core.text.vocabulary import Words, cues
 
 Reason = Literal["research_setting", "abstract_concept", "general_knowledge", "image_dependent", "details_in_choices"]
 REASONS: tuple[Reason, ...] = get_args(Reason)

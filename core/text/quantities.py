@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
+from core.text.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
 
 _NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}
 _TENS = alternatives([word for word, value in NUMBERS.items() if value >= 20])

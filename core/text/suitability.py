@@ -11,10 +11,11 @@ import re
 import statistics
 from dataclasses import dataclass
 
-from core.case import Case, sentences
+from core.case import Case
 from core.text.profiles import Reason
+from core.text.sections import sentences
 from core.text.topics import shown_topic
-from core.vocabulary import AGED, DENIES, PERSON, relatives
+from core.text.vocabulary import AGED, DENIES, PERSON, relatives
 
 _I = re.IGNORECASE
 _AGED = re.compile(

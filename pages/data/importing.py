@@ -20,6 +20,7 @@ from core.datasets.readers.formats.plain import FIRST, guessed, is_told
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, kept
+from core.text.demographics import age_and_sex
 from core.work import Progress, Stop, Work, begin, forget, work_at
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
@@ -316,7 +317,7 @@ def preview_table(reading: Reading) -> pd.DataFrame:
             {
                 "Case": case.case_key.partition("/")[2],
                 "Specialty": case.specialty,
-                "Patient": case.age_and_sex(),
+                "Patient": age_and_sex(case),
                 "Vignette": _short(case.vignette),
                 "Question": _short(case.question),
                 "Choices": "; ".join(case.choices),

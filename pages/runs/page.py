@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.csv
 import streamlit as st
 
+from core.asking.persona import PLAIN, label, parse_persona
 from core.events import QuestionType
 from core.export.run_report import report_of
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
@@ -27,7 +28,6 @@ from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Result, Row, Section
-from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.answers import results

@@ -43,7 +43,6 @@ from core.jobs.solving import Solving
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
-from core.measures.experts.reviewing import comment, plan_review, record, state_of, unblind, withdraw
 from core.measures.experts.workbooks import export_annotations
 from core.measures.missing import begin_measuring
 from core.measures.registry import measures
@@ -54,6 +53,7 @@ from core.models.register import Entry, add, keep, remove
 from core.models.registry import load_registry
 from core.models.spec import is_private
 from core.prompts import load_pack
+from core.reviews.reviewing import comment, plan_review, record, state_of, unblind, withdraw
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.fact_sets import save_facts

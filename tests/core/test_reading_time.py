@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from core.agents.ask import json_in, quotation, read_json
-from core.agents.base import Turn
 from core.agents.grader import _WITHIN, named_in_list, read_extracted, read_name, read_yes_no
 from core.agents.mcq import judge_strict
 from core.agents.probe import BeliefReply, read_belief
 from core.agents.profiler import _read_profile
 from core.agents.sections_model import read_split
+from core.asking.ask import json_in, quotation, read_json
+from core.asking.scene import Turn
 from core.frameworks.automedic.roles import read_rating
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.jobs.judges import facts_in, terms_in

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case
 from core.frameworks.consultation.measures.history_taking import HISTORY, HistoryTaking
 from core.measures import missing

@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.agents.base import Dialogue, Material, Question, Saying, Scene, at_once
+from core.agents.base import at_once
+from core.asking.scene import Dialogue, Material, Question, Saying, Scene
 from core.knowledge.bayes import Array, Evidence, disease_model
 from core.text.findings import understanding
 

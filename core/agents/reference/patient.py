@@ -15,10 +15,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.agents.base import Dialogue, Held, Saying, Scene, at_once
+from core.agents.base import at_once
 from core.agents.reference.persona_rules import FORGOTTEN, Manner, is_evasion, manner_of
+from core.asking.persona import PLAIN
+from core.asking.scene import Dialogue, Held, Saying, Scene
 from core.case import Case, Fact
-from core.persona import PLAIN
 from core.text.asked_facts import (
     Asked,
     about_family,
@@ -33,7 +34,7 @@ from core.text.findings import understanding
 from core.text.patient_terms import is_sayable
 from core.text.persons import lowered, speaking_of
 from core.text.profile_rules import vignette_profile
-from core.vocabulary import Words, cues
+from core.text.vocabulary import Words, cues
 
 _DO_NOT_KNOW = (
     "I'm not sure about that.",

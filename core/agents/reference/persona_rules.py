@@ -22,12 +22,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.agents.base import Held
-from core.case import Sex, read_demographics
-from core.persona import Persona, caregiver_speaks
+from core.asking.persona import Persona, caregiver_speaks
+from core.asking.scene import Held
+from core.case import Sex
+from core.text.demographics import read_demographics
 from core.text.negation import denies_something
 from core.text.persons import first_person, third_person
-from core.vocabulary import DAYS, NUMBERS, alternatives, relatives
+from core.text.vocabulary import DAYS, NUMBERS, alternatives, relatives
 
 HELD_BACK = 0.5
 """Probability that a distrustful patient evades a fact when first asked for it."""

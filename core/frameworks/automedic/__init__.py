@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.agents.base import CallFailed, Dialogue, Grader, Material, Question, Saying, Scene, Turn
+from core.agents.base import Grader
+from core.asking.scene import CallFailed, Dialogue, Material, Question, Saying, Scene, Turn
 from core.case import Case, Profile
 from core.events import Assessed, Called, Event, Failed, Finished, Token, Waiting
 from core.frameworks.answering import answered, graded, profile_words, tokens_of

@@ -24,20 +24,23 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, Turn, at_once
+from core.agents.base import at_once
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
-from core.case import Fact, Section, read_demographics, sentences
+from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene, Turn
+from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, Query, queries_of
 from core.knowledge.base import ASKABLE, Finding, Kind
 from core.knowledge.bayes import Array, Evidence, disease_model
 from core.text.asked_facts import by_topic
+from core.text.demographics import read_demographics
 from core.text.findings import understanding
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import is_technical, words
+from core.text.sections import sentences
 from core.text.topics import topics_asked
-from core.vocabulary import below, cues
+from core.text.vocabulary import below, cues
 
 SURE = 0.95
 """Posterior of the leading disease at which the doctor stops asking, once it has asked for every kind of result."""

@@ -14,11 +14,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from core.agents.ask import Asked, Request, ask
-from core.agents.base import Agent, Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
-from core.agents.calls import ModelAgent, Voice, call
-from core.agents.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
+from core.agents.base import Agent
 from core.agents.player import Human
+from core.asking.ask import Asked, Request, ask
+from core.asking.calls import ModelAgent, Voice, call
+from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
+from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
 from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags

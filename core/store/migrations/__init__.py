@@ -14,8 +14,8 @@ import duckdb
 
 from core import __version__
 from core.errors import AnamnesisError
-from core.questions import asked_for
 from core.store.tallies import count_anew
+from core.text.questions import asked_for
 
 _HERE = Path(__file__).parent
 MIGRATIONS: dict[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_HERE.glob("[0-9]*.sql"))}

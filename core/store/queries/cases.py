@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
-from core.case import Case
+from core.case import AsksFor, Case
 from core.errors import AnamnesisError
-from core.questions import AsksFor
 from core.store.rows import case_row
 from core.store.tables import insert, records
+from core.text.questions import stated_kind
 
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""
@@ -110,7 +110,9 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
 def case_from(row: dict[str, Any]) -> Case:
     """Return the case of a row with ``CASE_COLUMNS``."""
     profile = None if row["profile"] is None else orjson.loads(row["profile"])
-    return Case.model_validate({**row, "profile": profile, "images": orjson.loads(row["images"] or "[]")})
+    images = orjson.loads(row["images"] or "[]")
+    asks_for = stated_kind(row["question"], row["asks_for"])
+    return Case.model_validate({**row, "profile": profile, "images": images, "asks_for": asks_for})
 
 
 def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict[CaseKey, Case]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from core.case import AsksFor
 from core.events import (
     Answered,
     Called,
@@ -23,7 +24,6 @@ from core.events import (
     Summarised,
     Verdict,
 )
-from core.questions import AsksFor
 from core.store.queries.calls import calls_of
 from core.store.queries.grades import grade_history
 from core.store.queries.releases import FROM_TABLES

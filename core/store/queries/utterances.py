@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from core.agents.base import Dialogue, Turn
+from core.asking.scene import Dialogue, Turn
 from core.events import Speaker, Utterance
 from core.store.queries.runs import CAMPAIGNS
 from core.store.selection import SAID, Selection

@@ -13,7 +13,7 @@ import duckdb
 import orjson
 
 from core import access
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
 from core.journal import RowLine

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.events import Utterance
 from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
+from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Fact
 from core.frameworks.automedic.reference import BROAD, OPENING, ReferenceTagDoctor, worded
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.agents.ask import MAX_ASKS
-from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
+from core.asking.ask import MAX_ASKS
+from core.asking.scene import CallFailed, Material, Question, Said, Scene, Turn
 from core.errors import ProviderError
 from core.events import Called
 from core.frameworks.automedic.roles import (

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from core.agents.ask import MAX_ASKS, json_in
-from core.agents.base import CallFailed
 from core.agents.ledger_models import FactSplitter, SplitFacts
+from core.asking.ask import MAX_ASKS, json_in
+from core.asking.scene import CallFailed
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
 from core.prompts import load_pack
-from core.text.claims import in_vignette
+from core.text.facts import in_vignette
 from tests.core.agents.acting import Script
 
 PACK = load_pack("craftmd", ("facts",))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.agents.base import Dialogue, Held, Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.reference import persona_rules
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
@@ -22,9 +22,11 @@ from core.agents.reference.persona_rules import (
     plain_words,
     played_down,
 )
-from core.case import Case, Fact, read_demographics
+from core.asking.persona import PLAIN, parse_persona
+from core.asking.scene import Dialogue, Held, Scene, Turn
+from core.case import Case, Fact
 from core.datasets.library import library
-from core.persona import PLAIN, parse_persona
+from core.text.demographics import read_demographics
 from core.text.findings import understanding
 from tests.core.agents.acting import GREETING, case_with, consult, hear
 from tests.core.agents.test_reference_patient import UNSURE

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.agents.ask import MAX_ASKS
-from core.agents.base import CallFailed
-from core.agents.calls import Voice
 from core.agents.profiler import PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
+from core.asking.ask import MAX_ASKS
+from core.asking.calls import Voice
+from core.asking.scene import CallFailed
 from core.case import Case
 from core.errors import ProfilingError
 from core.events import Called

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from core.agents.ledger_models import FactSplitter, SplitFacts
-from core.agents.parts import Part, placed, sent_messages
+from core.asking.parts import Part, placed, sent_messages
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial

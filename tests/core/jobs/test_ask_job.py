@@ -30,8 +30,8 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
-from core.agents.ask import Request
-from core.agents.parts import instruction_part
+from core.asking.ask import Request
+from core.asking.parts import instruction_part
 from core.case import Case
 from core.jobs.ask_job import Answer, OfCases, Plan, RequestJob, journal_of
 from core.journal import RowLine

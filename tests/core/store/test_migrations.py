@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from core import __version__
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.errors import AnamnesisError
 from core.frameworks.consultation.queries import newest_items
 from core.journal import TrialLine, trial_id

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from core.case import ASKS_FOR
 from core.events import Called, CallRecord
-from core.questions import ASKS_FOR
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations, annotations_of
@@ -20,6 +20,7 @@ from core.store.queries.runs import run, runs
 from core.store.queries.trials import conversations, count_conversations, transcripts, trial_events
 from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
+from core.text.questions import question_kind
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
 from tests.core.store.old import made_by_steps
 from tests.support.stores import copy_of
@@ -206,7 +207,7 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
             kind: [score.case_key for score in case_scores(cursor, Selection(asks_for=[kind], formats=["vignette"]))]
             for kind in ASKS_FOR
         }
-        assert [c.asks_for for c in cases(cursor)] == ["diagnosis", "treatment", "test"]
+        assert [question_kind(case) for case in cases(cursor)] == ["diagnosis", "treatment", "test"]
         assert cases(cursor) == listed
     assert {kind: keys for kind, keys in found.items() if keys} == {
         "diagnosis": ["ours/1"],

@@ -11,7 +11,6 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.measures.experts.adjudication import decide, imported_judgements
-from core.measures.experts.reviewing import unblind
 from core.measures.experts.workbooks import (
     FILES,
     HIDDEN,
@@ -22,6 +21,7 @@ from core.measures.experts.workbooks import (
     import_release_annotations,
     matching_item,
 )
+from core.reviews.reviewing import unblind
 from core.store.database import Store
 from core.store.queries.annotations import annotations_of
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.experts.adjudication import against_grader, agreement, decisions_of, shares
-from core.measures.experts.reviewing import (
+from core.reviews.reviewing import (
     blinded_dialogue,
     comment,
     hidden,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Turn
 from core.agents.ledger_models import PatientVerdict
-from core.agents.parts import Part
+from core.asking.parts import Part
+from core.asking.scene import Turn
 from core.case import Case
 from core.jobs.judges import facts_in, facts_pack, facts_request
 from core.text.facts import facts_of

@@ -1,6 +1,6 @@
 """A reply is paid for once: what is asked in a job is journaled as it is answered, and remembered when asked again.
 
-A job opens ``Replies`` and names the piece of work that asks (``Replies.unit``); ``core.agents.calls.call`` finds it in
+A job opens ``Replies`` and names the piece of work that asks (``Replies.unit``); ``core.asking.calls.call`` finds it in
 its context, so that no framework and no agent knows of it. Work that was cut short is done again from its beginning: it
 is given the replies it was given before, as long as it asks the same, and goes on with real calls where they end. What
 takes up a trial at some place (a fork, one step run again) is given what the trial was told to the same questions.

@@ -2,20 +2,16 @@
 
 The diagnosis is the usual case. About a fifth of the 2,004 questions of Johri et al. (2025) ask for something else,
 and their answer is then a test, a treatment, an organism and so on: whoever is asked must be asked for that. The words
-here name what an exam asks for, not what is told of a patient, and are no part of the taxonomy in ``core.vocabulary``.
+here name what an exam asks for, not what is told of a patient: they are no part of ``core.text.vocabulary``.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import Literal, get_args
 
-AsksFor = Literal["diagnosis", "test", "treatment", "organism", "mechanism", "finding", "other"]
-"""What a question asks for: a disease; a test, or the next step towards a diagnosis; a treatment, or the next step in
-management; a pathogen; a mechanism or cause; what goes with the disease (sign, result, risk factor, complication,
-association); anything else."""
-ASKS_FOR: tuple[AsksFor, ...] = get_args(AsksFor)
+from core.case import FINAL_QUESTION, AsksFor, Case
+from core.text.sections import sentences
 
 _LEAD = re.compile(r"^.*[,:;]\s+(?=(?:which|what)\b)")
 _HEADS = (
@@ -142,3 +138,30 @@ def asked_for(question: str) -> AsksFor:
         ("test", _TO_DIAGNOSE),
     )
     return next((kind for kind, words in kinds if words.search(text)), "other")
+
+
+def question_kind(case: Case) -> AsksFor:
+    """Return what the question of a case asks for: as the case states it, else as the rule reads it."""
+    return case.asks_for or asked_for(case.question)
+
+
+def stated_kind(question: str, kind: AsksFor | None) -> AsksFor | None:
+    """Return the kind as a case stores it: ``None`` if the rule reads the same."""
+    return None if kind == asked_for(question) else kind
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """Cut the question from an exam item and return (vignette, question).
+
+    The question is the first sentence with a question mark, looked for in the last line where there are
+    several lines (Johri et al. 2025). Without one, the whole text is the vignette and the final diagnosis is asked for.
+    """
+    stripped = text.strip()
+    body, _, last = stripped.rpartition("\n")
+    scope = last if body else stripped
+    for sentence in sentences(scope):
+        if "?" in sentence:
+            rest = scope.replace(sentence, " ", 1)
+            vignette = "\n".join(part for part in (body.strip(), " ".join(rest.split())) if part)
+            return (vignette, sentence) if vignette else (stripped, FINAL_QUESTION)
+    return stripped, FINAL_QUESTION

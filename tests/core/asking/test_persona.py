@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import UsageError
-from core.frameworks.base import default_pack
-from core.persona import (
+from core.asking.persona import (
     LANGUAGES,
     MEMORIES,
     PLAIN,
@@ -21,6 +19,8 @@ from core.persona import (
     parse_persona,
     persona_prompt,
 )
+from core.errors import UsageError
+from core.frameworks.base import default_pack
 
 PACK = default_pack()
 ALL = [Persona(*parts) for parts in itertools.product(TEMPERAMENTS, (None, *LANGUAGES), MEMORIES, (None, *SPEAKERS))]

@@ -18,9 +18,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from core.agents.base import Said
-from core.agents.calls import Voice, call
-from core.agents.parts import Part, instruction_part
+from core.asking.calls import Voice, call
+from core.asking.parts import Part, instruction_part
+from core.asking.scene import Said
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
 from core.prompts import PromptPack, load_pack

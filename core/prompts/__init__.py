@@ -2,7 +2,7 @@
 
 A pack is known by its name and a hash of all its files, which every conversation stores. The project's own packs lie
 in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two. A pack may come from
-anybody: its templates see the values of their prompt and nothing of the program around them (``core.sandbox``).
+anybody: its templates see the values of their prompt and nothing of the program around them (``core.prompts.sandbox``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jinja2.exceptions import SecurityError
 
 from core import access, paths
 from core.errors import UsageError
-from core.sandbox import BREAKS, compiled, rendered
+from core.prompts.sandbox import BREAKS, compiled, rendered
 
 _LONGEST_HEADER = 4_000
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}

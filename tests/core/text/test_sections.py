@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.sections import sections_of
+from core.text.sections import sections_of
 
 PROSE = (
     ("complaint", "A 52-year-old baker comes to the clinic because of a cough that has troubled her for three weeks."),

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from core.agents.base import CallFailed, Said, Saying
-from core.agents.memory import asking
-from core.agents.parts import Part, messages_of, placed, wire
+from core.asking.memory import asking
+from core.asking.parts import Part, messages_of, placed, wire
+from core.asking.scene import CallFailed, Said, Saying
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
@@ -68,7 +68,7 @@ async def call(
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
-    call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.memory``).
+    call is journaled before anybody acts on it, and not made where it was answered before (``core.asking.memory``).
     """
     sent = wire(messages_of(parts, said=True))
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)

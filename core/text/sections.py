@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from core.vocabulary import AGED, Cue, Words, relatives, verbs, view
+from core.case import Case, Section
+from core.text.vocabulary import AGED, Cue, Words, relatives, verbs, view
 
-Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
-"""What examination and tests show, by who or what shows it."""
 VignetteSection = Literal[
     "demographics",
     "complaint",
@@ -232,6 +231,18 @@ def divided(vignette: str) -> Divided:
         text.append(f"{part.heading} {sentence}".strip())
         line = part.line
     return Divided(tuple(filter(None, told)), tuple(shown), "".join(text))
+
+
+def examination_of(case: Case) -> str | None:
+    """Return all that only an examiner or a device could state, or ``None`` if the case has none.
+
+    Vital signs, physical examination, laboratory, imaging and other tests: the optional facts of a profile, else the
+    vignette's own sentences.
+    """
+    if case.profile is None:
+        return divided(case.vignette).examination or None
+    facts = case.profile.optional
+    return " ".join(f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}." for fact in facts) or None
 
 
 def _shown_by(part: _Part) -> Section | None:

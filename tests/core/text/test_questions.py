@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.questions import asked_for
+from core.text.questions import asked_for
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What a model is sent, part by part: each with the prompt and the values it was made of.
 
-Agents hand parts to ``core.agents.calls.call``, which sends them as messages and records where each part stands in
+Agents hand parts to ``core.asking.calls.call``, which sends them as messages and records where each part stands in
 these; ``parts_of`` cuts them out of the record again.
 """
 
@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
+from core.asking.persona import PLAIN, caregiver_speaks, persona_prompt
+from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
 from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
 from core.models.base import Message, Role, joined, message
 from core.models.pictures import read_back
-from core.persona import PLAIN, caregiver_speaks, persona_prompt
 from core.prompts import PromptPack
 
 PartName = Literal[

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, quotation, read_json
-from core.agents.calls import Voice
+from core.asking.ask import MAX_ASKS, Asked, Request, ask, quotation, read_json
+from core.asking.calls import Voice
 from core.events import Called
 from core.frameworks.base import default_pack
 from core.models.base import Sampling, message
