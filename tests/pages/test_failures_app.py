@@ -283,13 +283,22 @@ def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
     }
 
 
-def test_without_a_judge_the_topics_are_not_judged(filled: Store, open_page: Open) -> None:
+def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
     app = open_page("failures", failures_tab="Never asked")
     assert trouble(app) == []
     shown = words(app).replace("\\", "")
     assert "Not judged: what became of the facts of 4 conversations" in shown
     assert "core job facts --all" in shown
     assert not app.get("plotly_chart")
+    with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
+        app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
+        app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
+        app.text_input(key="failures_topics_facts_base_url").set_value(provider.base_url).run()
+        assert {m.label: m.value for m in settled(app).metric}["Conversations to judge"] == "4", "right or wrong"
+        button(app, "Judge").click().run()
+        run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
+        app = open_page("failures", failures_tab="Never asked")
+    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "nobody asked for anything"
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:

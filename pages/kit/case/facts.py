@@ -4,7 +4,7 @@ Facts are made by rule, by a model, or edited by hand; a saved list counts for i
 them, and what the patient invented, is judged by a model only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -75,7 +75,9 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
     """Draw the facts of a case: what the newest judge says became of each, what it found, and how to ask a judge."""
     said = [event for event in events if isinstance(event, Utterance)]
     if not any(event.role == "patient" for event in said):
-        st.info("The patient has said nothing in this trial, so there is no ledger.", icon=":material/fact_check:")
+        st.info(
+            "The patient has said nothing in this trial, so there is nothing to judge.", icon=":material/fact_check:"
+        )
         return
     facts = facts_in_use(case)
     judged = next((one for one in judged_here(trial_of(events)) if one.facts), None)
@@ -124,19 +126,21 @@ def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
     return [(number, sum(turn <= number for turn in told) / len(judged.facts)) for number in range(messages)]
 
 
-def facts_frame(facts: Sequence[AtomicFact], verdicts: dict[str, PatientVerdict]) -> pd.DataFrame:
+def facts_frame(facts: Sequence[AtomicFact], verdicts: Mapping[str, PatientVerdict]) -> pd.DataFrame:
     """Return every fact with its mark, by id; messages are counted from 1."""
-    return pd.DataFrame(
-        [
+    rows = []
+    for fact in facts:
+        verdict = verdicts.get(fact.id)
+        turn = verdict.turn if verdict else None
+        rows.append(
             {
-                "Mark": _mark_words(fact, verdicts.get(fact.id)),
-                "Message": "–" if (found := verdicts.get(fact.id)) is None or found.turn is None else found.turn + 1,
+                "Mark": _mark_words(fact, verdict),
+                "Message": "–" if turn is None else str(turn + 1),
                 "Fact": f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.text}",
                 "Topic": fact.topic,
             }
-            for fact in facts
-        ]
-    ).astype({"Message": str})
+        )
+    return pd.DataFrame(rows)
 
 
 def _mark_words(fact: AtomicFact, verdict: PatientVerdict | None) -> str:
