@@ -301,7 +301,7 @@ def _outcome(shown: Shown) -> dict[str, str]:
     told, asked = facts_brought(shown)
     rows = {
         "Questions": str(known.speech.questions(events)),
-        "Facts uncovered": f"{told} of {asked}",
+        "Facts uncovered, by words in common": f"{told} of {asked}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
     }

@@ -26,7 +26,7 @@ def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
     """Return the conversations of a selection that were probed, in the order of condition, case and trial.
 
     A belief belongs to no arm, so formats and question types are no matter. Those with clinical staff are left out,
-    also where their runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
+    also where their runs are named: the facts that a belief is compared with are of a doctor and a patient only.
     """
     select(cursor, selection)
     rows = cursor.execute("""

@@ -30,7 +30,7 @@ from tests.core.jobs.test_paid_once import TOKENS, a_campaign, everybody
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply
+from tests.support.replies import Reply, facts_judged
 
 RESULTS = (
     "runs", "trials", "utterances", "answers", "grades", "calls", "patient_judgements", "fact_judgements", "profiles",
@@ -43,7 +43,7 @@ def world(body: dict[str, Any]) -> str:
     asked = str(body["messages"][0]["content"])
     match body["model"]:
         case "judge":
-            return '{"withheld": [], "invented": []}' if "invented" in asked else '{"terms": []}'
+            return facts_judged(asked) if "invented" in asked else '{"terms": []}'
         case "profiler" if "Decide whether" in asked:
             return json.dumps({"suitable": True, "reason": None, "note": "Fine."})
         case "profiler":
