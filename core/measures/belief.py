@@ -47,7 +47,7 @@ from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.cases import cases_of
-from core.store.queries.probes import believed, probes_of_trials
+from core.store.queries.probes import probed_conversations, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
 
@@ -290,7 +290,7 @@ class ProbedTalks(Rows):
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            held = believed(cursor, selection)
+            held = probed_conversations(cursor, selection)
             self._cases = cases_of(cursor, (one.case for one in held))
         self._store, self._facts = store, Facts(store, selection or Selection(), self._cases)
         self._held = [one for one in held if one.case in self._cases]
