@@ -61,7 +61,7 @@ from core.store.queries.profiles import add_profiles, delete_profiles
 from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
 from core.store.queries.variants import Variant, line_of, variants_of
-from core.store.sample import take_in
+from core.store.sample import add_sample
 from tests.core.measures.experts.reviews import a_plan, a_review, store_talks
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider, running
@@ -519,7 +519,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "unblind a review": lambda store, _: unblind(store, "First", VIEWER, "curious"),
     "withdraw a review": lambda store, _: withdraw(store, "First", "curious"),
     "answer as somebody else": lambda store, _: comment(store, "First", 1, "Ben", "Hm."),
-    "take in the sample study": lambda store, _: take_in(store),
+    "add the sample study": lambda store, _: add_sample(store),
 }  # fmt: skip
 
 
