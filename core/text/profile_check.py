@@ -41,7 +41,7 @@ class Checked:
 
 def check_profile(case: Case, proposed: Profile) -> Checked:
     """Return the facts of a proposed profile that hold, and those that do not."""
-    kept: dict[Part, tuple[Fact, ...]] = {}
+    kept: dict[str, tuple[Fact, ...]] = {}
     dropped: list[Dropped] = []
     for part in PARTS:
         facts: tuple[Fact, ...] = getattr(proposed, part)
