@@ -54,7 +54,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 RULES = "reference"
 """By this word a link puts rules into a seat, whatever they are called there."""
 _UNNAMED = ""
-_OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
+_OTHERS = {"human": "A human (you)", OTHER: "Another model…"}
 
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _PICTURES = {"": "Without", WITH: "With"}

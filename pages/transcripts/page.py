@@ -293,7 +293,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if shown.case is not None:
-            profiled = known is not None and known.cases.needs_profile
+            profiled = known is not None and known.cases.plays_profiles and shown.case.profile is not None
             draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
     with right:
         if not shown.answers:

@@ -488,7 +488,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
     "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
-    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
+    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]), "openai/test")),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),
