@@ -93,7 +93,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
     from streamlit.testing.v1 import AppTest
     from streamlit.util import calc_hash
 
-    from core import work
+    from core.jobs import background
     from core.store.database import Store
 
     with Store().read() as cursor:
@@ -111,7 +111,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
             wall, cpu = time.perf_counter(), time.process_time()
             app.run()
             times += [f"{time.perf_counter() - wall:.2f}", f"{time.process_time() - cpu:.2f}"]
-            for left in list(work._KNOWN.values()):
+            for left in list(background._jobs.values()):
                 left.join()
             if app.exception:
                 raise SystemExit(f"{page} {query} failed: {app.exception[0].value}")

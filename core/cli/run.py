@@ -57,7 +57,7 @@ from core.jobs.run import Players, already_running, begin, carry_out, check_prom
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
-from core.store.queries.run_labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
 from core.store.queries.runs import RunProgress, run_records
 from core.store.queries.runs import header_of as header_of_run
 from core.store.queries.runs import runs as stored_runs
@@ -299,7 +299,7 @@ def delete(
     if is_running(run_id):
         raise UsageError(f"Run {run_id} is under way: stop it first.")
     with store.read() as cursor:
-        held = held_by(cursor, run_id)
+        held = run_contents(cursor, run_id)
     print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(held).items())}. The calls stay counted.")
     if not yes and not typer.confirm("Delete it for good?"):
         return 1

@@ -22,6 +22,7 @@ import math
 import os
 import socket
 import traceback
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ _START_WITHIN_S = 30.0
 _CALLS_AT_ONCE = 100_000
 """The most calls of an actor's methods that may wait at once."""
 _RETRY_S = 1.0
+_DRIVER = 0
+"""The driver's box; the workers' are numbered from 1."""
 _RESTARTS = 20
 _ATTEMPTS = 3
 """How many workers may be lost with a trial: after that, the trial itself may be what ends them."""
@@ -66,30 +69,41 @@ LimiterKey = tuple[str, Limits, SecretStr | None, bool]
 
 
 class Mailbox:
-    """Where the workers' requests wait for the driver; an actor on the driver's node."""
+    """Where messages of the driver and the workers wait for each other; an actor on the driver's node."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
-        self._requests: asyncio.Queue[tuple[int, int, str, tuple[Any, ...]]] = asyncio.Queue()
-        self._responses: dict[int, asyncio.Future[Any]] = {}
+        self._boxes: defaultdict[int, asyncio.Queue[Any]] = defaultdict(asyncio.Queue)
 
-    async def ask(self, worker: int, method: str, *arguments: Any) -> Any:
-        """Leave a request for the driver, and wait for its response."""
-        number, response = next(self._numbers), asyncio.get_running_loop().create_future()
-        self._responses[number] = response
-        self._requests.put_nowait((number, worker, method, arguments))
-        return await response
+    async def put(self, box: int, messages: Sequence[Any]) -> None:
+        """Leave messages for the owner of a box."""
+        for message in messages:
+            self._boxes[box].put_nowait(message)
 
-    async def take(self) -> list[tuple[int, int, str, tuple[Any, ...]]]:
-        """Wait for requests, and return all that are there: number, worker, method, arguments."""
-        requests = [await self._requests.get()]
-        while not self._requests.empty():
-            requests.append(self._requests.get_nowait())
-        return requests
+    async def take(self, box: int) -> list[Any]:
+        """Wait for messages in a box, and return all that are there."""
+        messages = [await self._boxes[box].get()]
+        while not self._boxes[box].empty():
+            messages.append(self._boxes[box].get_nowait())
+        return messages
 
-    async def respond(self, number: int, response: Any) -> None:
-        """Hand the driver's response to a request over to the worker."""
-        self._responses.pop(number).set_result(response)
+
+class _Outbox:
+    """Sends messages to a box: those of a moment in one call, which takes more time than the messages do."""
+
+    def __init__(self, mailbox: Any, box: int) -> None:
+        self._mailbox, self._box = mailbox, box
+        self._messages: list[Any] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def send(self, message: Any) -> None:
+        self._messages.append(message)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        while self._messages:
+            messages, self._messages = self._messages, []
+            await self._mailbox.put.remote(self._box, messages)
 
 
 # in a worker
@@ -170,14 +184,17 @@ class Played:
 class Worker:
     """Plays trials of one run; an actor."""
 
-    def __init__(self, mailbox: Any, number: int) -> None:
-        self._mailbox, self._number = mailbox, number
+    def __init__(self) -> None:
         self._player: Play | None = None
 
-    async def open(self, header: RunHeader, registry: Registry, version: str) -> None:
-        """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node."""
+    async def open(self, mailbox: Any, number: int, header: RunHeader, registry: Registry, version: str) -> None:
+        """Open the cast; raise ``UsageError`` if a key, a prompt or a picture is missing on this node.
+
+        ``number`` tells the driver which of its workers sends a request.
+        """
         if version != __version__:
             raise UsageError(f"{socket.gethostname()} has Anamnesis {__version__}, not {version}: bring them together.")
+        self._connect(mailbox, number)
         REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
         campaign = campaign_of(header)
         check_pictures(campaign, registry)
@@ -210,24 +227,40 @@ class Worker:
         unused = frozenset(reply.call.call_id for reply in chain.from_iterable(known.values()) if not reply.used)
         return Played(events, frozenset(unit.paid), unused, unit.remembered)
 
+    def _connect(self, mailbox: Any, number: int) -> None:
+        self._number, self._outbox = number, _Outbox(mailbox, _DRIVER)
+        self._requests, self._responses = itertools.count(), dict[int, asyncio.Future[Any]]()
+        self._receiving = asyncio.create_task(self._receive(mailbox))
+
     async def _send(self, method: str, *arguments: Any) -> Any:
-        result, error, self._replies.job_is_over = await self._mailbox.ask.remote(self._number, method, *arguments)
+        number, response = next(self._requests), asyncio.get_running_loop().create_future()
+        self._responses[number] = response
+        self._outbox.send((self._number, number, method, arguments))
+        result, error, self._replies.job_is_over = await response
         if error is not None:
             raise error
         return result
+
+    async def _receive(self, mailbox: Any) -> None:
+        while True:
+            for number, response in await mailbox.take.remote(self._number):
+                if not (waiting := self._responses.pop(number)).done():
+                    waiting.set_result(response)
 
 
 # in the driver
 
 
 @dataclass(eq=False)
-class _Hired:
-    """A worker as the driver knows it."""
+class _Opened:
+    """A worker from the opening of its cast until it is lost, as the driver knows it."""
 
     actor: Any
+    outbox: _Outbox
+    lost: bool = False
     trials: set[str] = field(default_factory=set)
     graded: int = 0
-    """How many of ``Driver.graded`` it was sent."""
+    """How many of the replies of graders it was sent."""
     requests: dict[int, tuple[AbstractAsyncContextManager[Ticket], Ticket]] = field(default_factory=dict)
     """Its requests to providers, with their places under the limits."""
 
@@ -236,27 +269,29 @@ class Driver:
     """Gives trials to the workers, and answers their requests."""
 
     def __init__(self, ray: Any, header: RunHeader, registry: Registry, mailbox: Any, actors: Sequence[Any]) -> None:
-        self._ray, self._header, self._registry, self._mailbox = ray, header, registry, mailbox
-        self._all = [_Hired(actor) for actor in actors]
-        self._ready: list[_Hired] = []
+        self._ray, self._header, self._registry = ray, header, registry
+        self._mailbox, self._actors = mailbox, actors
+        self._numbers = itertools.count(_DRIVER + 1)
+        self._workers: dict[int, _Opened] = {}
+        """Number → worker, also of those that are lost."""
+        self._ready: list[_Opened] = []
         self._starting = 0
         self._changed = asyncio.Condition()
-        self._owner: dict[str, _Hired] = {}
+        self._owner: dict[str, _Opened] = {}
         """Case → the worker that plays its trials, so that no grader is asked twice about one answer."""
         self._units: dict[str, Unit] = {}
         self._affording: dict[tuple[str, str, int], Asked] = {}
         """Calls that money of the budget is kept back for."""
-        self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self._replies: Replies | None = None
         self._learnt: set[Concurrency] | None = None
-        self._graded: list[tuple[_Hired | None, str, CallRecord]] = []
+        self._graded: list[tuple[_Opened | None, str, CallRecord]] = []
         """Replies of graders, and which worker has each."""
 
     async def start(self) -> None:
         """Wait for the workers; raise what keeps any of them from starting."""
         self._run(self._take_requests())
-        starting = {self._run(self._start(worker)) for worker in self._all}
+        starting = {self._run(self._start(actor)) for actor in self._actors}
         while starting and not self._ready:
             done, starting = await asyncio.wait(starting, timeout=_START_WITHIN_S, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
@@ -271,9 +306,8 @@ class Driver:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for worker in self._all:
-            self._ray.kill(worker.actor)
-        self._ray.kill(self._mailbox)
+        for actor in (*self._actors, self._mailbox):
+            self._ray.kill(actor)
 
     async def play(self, trial: Trial) -> AsyncIterator[Event]:
         """Have a worker play a trial, and another one if that is lost; yield its events at its end."""
@@ -306,7 +340,7 @@ class Driver:
             "the workers wrote (`ray logs`), then resume the run; what was paid for is kept."
         )
 
-    async def _played(self, worker: _Hired, trial_id: str, unit: Unit) -> Played | None:
+    async def _played(self, worker: _Opened, trial_id: str, unit: Unit) -> Played | None:
         """Have a worker play a trial; return ``None`` if the worker is lost."""
         graded = [(key, call) for by, key, call in self._graded[worker.graded :] if by is not worker]
         worker.graded = len(self._graded)
@@ -328,7 +362,7 @@ class Driver:
             await self._restart(worker)
         return played
 
-    async def _worker_for(self, case: str) -> _Hired:
+    async def _worker_for(self, case: str) -> _Opened:
         """Return the worker that plays a case, or the least busy one if that one is lost or has far more to do."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._ready or not self._starting)
@@ -343,13 +377,15 @@ class Driver:
             self._owner[case] = least_busy
         return least_busy
 
-    async def _start(self, worker: _Hired) -> None:
-        """Open a worker's cast, as soon as Ray has started it."""
+    async def _start(self, actor: Any) -> None:
+        """Open the cast of a worker, as soon as Ray has started it."""
         self._starting += 1
+        number = next(self._numbers)
+        worker = self._workers[number] = _Opened(actor, _Outbox(self._mailbox, number))
         try:
             while worker not in self._ready:
                 try:
-                    await worker.actor.open.remote(self._header, self._registry, __version__)
+                    await actor.open.remote(self._mailbox, number, self._header, self._registry, __version__)
                     self._ready.append(worker)
                 except self._ray.exceptions.ActorUnavailableError:  # Ray is restarting it
                     await asyncio.sleep(_RETRY_S)
@@ -360,17 +396,16 @@ class Driver:
             async with self._changed:
                 self._changed.notify_all()
 
-    async def _restart(self, worker: _Hired) -> None:
-        """Take note that a worker is lost, which Ray starts again."""
-        if worker not in self._ready:
+    async def _restart(self, worker: _Opened) -> None:
+        """Take note that a worker is lost, and have it started again."""
+        if worker.lost:
             return
+        worker.lost = True
         self._ready.remove(worker)
         log.warning("A worker is lost: its trials are played again from their replies.")
         self._ray.kill(worker.actor, no_restart=False)  # it may only be out of reach, and go on asking
-        self._run(self._start(worker)).add_done_callback(_log_failure)
-        worker.graded = 0
-        requests, worker.requests = worker.requests, {}
-        for request, _ in requests.values():
+        self._run(self._start(worker.actor)).add_done_callback(_log_failure)
+        for request, _ in worker.requests.values():
             await request.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -381,13 +416,14 @@ class Driver:
 
     async def _take_requests(self) -> None:
         while True:
-            for request in await self._mailbox.take.remote():
+            for request in await self._mailbox.take.remote(_DRIVER):
                 self._run(self._respond(*request))
 
-    async def _respond(self, number: int, worker: int, method: str, arguments: tuple[Any, ...]) -> None:
+    async def _respond(self, sender: int, number: int, method: str, arguments: tuple[Any, ...]) -> None:
+        worker = self._workers[sender]
         result, error = None, cast(Exception | None, None)
         try:
-            result = await getattr(self, method)(self._all[worker], *arguments)
+            result = await getattr(self, method)(worker, *arguments)
         except Over:
             error = Over()
         except AnamnesisError as fault:
@@ -395,11 +431,11 @@ class Driver:
         except Exception:  # a fault of ours, to be raised where the trial is played
             error = RuntimeError(f"in the driver: {traceback.format_exc()}")
         over = self._replies is not None and self._replies.over()
-        self._mailbox.respond.remote(number, (result, error, over))
+        worker.outbox.send((number, (result, error, over)))
 
     # what workers request
 
-    async def keep(self, worker: _Hired, line: ReplyLine) -> None:
+    async def keep(self, worker: _Opened, line: ReplyLine) -> None:
         """Journal a reply, and remember it in case the worker is lost. Raises ``Over`` as the job does."""
         unit, call = self._units[line.unit], line.call
         asked = self._affording.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
@@ -413,20 +449,22 @@ class Driver:
                 if call.role == "grader":
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 
-    async def afford(self, worker: _Hired, unit_id: str, key: str, number: int, most_usd: float) -> None:
+    async def afford(self, worker: _Opened, unit_id: str, key: str, number: int, most_usd: float) -> None:
         """Wait until the budget has the most that a call may cost."""
         self._affording[unit_id, key, number] = asked = _asked(self._units[unit_id], key, number)
         await asked.unit.replies.afford(asked, most_usd)
 
-    async def enter(self, worker: _Hired, key: LimiterKey, tokens: int) -> int:
+    async def enter(self, worker: _Opened, key: LimiterKey, tokens: int) -> int:
         """Wait until a request of about ``tokens`` tokens may go out; return the number to leave with."""
         LEARNT.set(self._learnt)
         request, number = _limiter(key).request(tokens), next(self._numbers)
         worker.requests[number] = request, await request.__aenter__()
+        if worker.lost:
+            await self.leave(worker, number, 0, 0, asyncio.CancelledError())
         return number
 
     async def leave(
-        self, worker: _Hired, number: int, tokens: int, written: int, ended: Failure | asyncio.CancelledError | None
+        self, worker: _Opened, number: int, tokens: int, written: int, ended: Failure | asyncio.CancelledError | None
     ) -> None:
         """Correct the estimate of a request, and give its place back."""
         request, ticket = worker.requests.pop(number)
@@ -434,7 +472,7 @@ class Driver:
         error = AttemptFailed(ended) if isinstance(ended, Failure) else ended
         await request.__aexit__(type(error) if error else None, error, None)
 
-    async def pause(self, worker: _Hired, key: LimiterKey, seconds: float) -> None:
+    async def pause(self, worker: _Opened, key: LimiterKey, seconds: float) -> None:
         """Hold back all further requests of all workers for a while."""
         _limiter(key).pause(seconds)
 
@@ -450,7 +488,7 @@ def _asked(unit: Unit, key: str, number: int) -> Asked:
 
 def _cause(error: Any) -> Exception:
     """Return our own error that a worker raised, or Ray's, which says where a fault of ours is."""
-    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error  # type: ignore[no-any-return]
+    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error
 
 
 def _log_failure(start: asyncio.Task[None]) -> None:
@@ -534,7 +572,7 @@ def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
         max_concurrency=_CALLS_AT_ONCE,
         scheduling_strategy="SPREAD",
     )
-    return Driver(ray, header, registry, mailbox, [worker.remote(mailbox, number) for number in range(size)])
+    return Driver(ray, header, registry, mailbox, [worker.remote() for _ in range(size)])
 
 
 def served_here(campaign: Campaign, registry: Registry) -> str:

@@ -48,7 +48,7 @@ from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, re
 from core.store.database import Store
 from core.store.queries.cases import cases_of
 from core.store.queries.fact_judgements import judged_patients
-from core.store.queries.probes import believed, probes_of_trials
+from core.store.queries.probes import probed_conversations, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
 
@@ -303,7 +303,7 @@ class ProbedTalks(Rows):
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            held = believed(cursor, selection)
+            held = probed_conversations(cursor, selection)
             self._cases = cases_of(cursor, (one.case for one in held))
         judge = read_judge(store, selection or Selection())
         with store.read() as cursor:

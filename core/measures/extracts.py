@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from core import __version__, access
+from core.callbacks import Progress, Stop
 from core.processes import read_by
 from core.store.database import Store
 from core.store.selection import Selection
-from core.work import Progress, Stop
 
 PART = 1_000
 """Conversations in a part, which is what a stop loses at most."""

@@ -11,12 +11,12 @@ from core.events import Started
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
 from core.figures.style import Axis
+from core.jobs.background import Job
 from core.measures.attribution import AFTER_TALK, Cause
 from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
-from core.work import Work
 from pages.failures.data import GROUPS, answers_behind, attributing, causes
 from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
@@ -79,7 +79,7 @@ of 75 *invented* ones were right.
 
 
 def draw_extract(
-    work: Work[bool | None],
+    work: Job[bool | None],
     key: str,
     doing: str,
     starting: str,

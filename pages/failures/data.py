@@ -6,7 +6,8 @@ import pandas as pd
 
 from core import access
 from core.events import Format
-from core.jobs.ask_job import job_work
+from core.jobs.ask_job import job_of
+from core.jobs.background import Job, begin, job_at
 from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Result, Row
@@ -28,7 +29,6 @@ from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
-from core.work import Work, begin, work_at
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
@@ -60,9 +60,9 @@ def _conversations(selection: Selection) -> int:
     return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Work[bool | None]:
+def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
     """Return the work on an extract, begun if it was not yet; its result is ``None`` if it was stopped."""
-    work = work_at(extract)
+    work = job_at(extract)
     stays = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
     if work is not None and stays:
         return work
@@ -70,24 +70,24 @@ def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Wor
     return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
 
 
-def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Work[bool | None]]:
+def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
     """Return the attribution of the wrong answers on a selection's case sets, which is started if it was not yet.
 
     ``judge`` says whose word on conversations counts. While conversations are being judged, the last finished one goes
     on to be shown.
     """
     whole = _whole(selection)
-    extract, judging = Causes(Store().path, whole, judge), job_work(FactsJudging)
+    extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
     place = (extract.path, str(access.sees()), whole, judge)
     last = _LAST.get(place, extract)
     running = judging is not None and judging.running
-    if not again and running and (work := work_at(last)) is not None and last.whole.exists():
+    if not again and running and (work := job_at(last)) is not None and last.whole.exists():
         return last, work
     _LAST[place] = extract
     return extract, _made(extract, whole, again=again)
 
 
-def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Work[bool | None]]:
+def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
     """Return the reading of what was believed on a selection's case sets, which is started if it was not yet."""
     whole = replace(_whole(selection), formats=None)
     extract = Beliefs(Store().path, whole)

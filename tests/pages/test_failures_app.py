@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core import work
 from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
+from core.jobs import background
 from core.journal import RowLine
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
@@ -100,7 +100,7 @@ def store_wrong_answers(store: Store) -> None:
 @pytest.fixture
 def filled(database: Path) -> Iterator[Store]:
     yield copy_of(store_wrong_answers, database.parent)
-    for known in list(work._KNOWN.values()):
+    for known in list(background._jobs.values()):
         known.join(20)
 
 
@@ -127,7 +127,7 @@ def store_judged(store: Store) -> None:
 @pytest.fixture
 def judged(database: Path) -> Iterator[Store]:
     yield copy_of(store_judged, database.parent)
-    for known in list(work._KNOWN.values()):
+    for known in list(background._jobs.values()):
         known.join(20)
 
 
@@ -244,7 +244,7 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
 
 
 def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
-    app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
+    app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 

@@ -7,9 +7,9 @@ import contextvars
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from core.jobs.cluster import Driver, Mailbox, Worker
 from core.jobs.run import Play, Players
@@ -42,6 +42,11 @@ class Actor:
         self.calls: set[asyncio.Task[Any]] = set()
         self.registries: list[Registry] = []
         self.alive = True
+        _actors[id(self)] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another actor as a handle of the same one."""
+        return _handle, (id(self),)
 
     def __getattr__(self, name: str) -> Any:
         def remote(*arguments: Any) -> asyncio.Future[Any]:
@@ -78,6 +83,13 @@ class Actor:
         self.alive = True
 
 
+_actors: WeakValueDictionary[int, Actor] = WeakValueDictionary()
+
+
+def _handle(number: int) -> Actor:
+    return _actors[number]
+
+
 def kill(actor: Actor, no_restart: bool = True) -> None:
     """Do as ``ray.kill`` does."""
     (actor.end if no_restart else actor.restart)()
@@ -98,7 +110,7 @@ def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
     async def players(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
         mailbox = Actor(Mailbox)
 
-        made = [Actor(partial(Worker, mailbox, number)) for number in range(size)]
+        made = [Actor(Worker) for _ in range(size)]
         if actors is not None:
             actors.extend(made)
         driver = Driver(FAKE_RAY, header, registry, mailbox, made)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.cluster import Driver, Mailbox, _RemoteLimiter
+from core.jobs.cluster import Driver, Mailbox, Worker, _RemoteLimiter, _RemoteReplies
 from core.jobs.engine import Options
 from core.jobs.plan import header_of
 from core.jobs.progress import Progress
@@ -122,28 +122,27 @@ def test_without_a_set_concurrency_all_workers_learn_together(all_seats: FakePro
     assert [learnt.limit for learnt in outcome.progress.learnt] == [limits.START], "one provider, met by both"
 
 
-def remote_limiters(driver: Driver, mailbox: Actor, scope: str, allowed: Limits) -> list[_RemoteLimiter]:
-    """Return one limiter of the driver as two workers see it."""
+async def two_limiters(scope: str, allowed: Limits) -> tuple[Driver, list[_RemoteLimiter]]:
+    """Return a driver, and one limiter of it as two workers see it."""
+    mailbox, actors = Actor(Mailbox), [Actor(Opened), Actor(Opened)]
+    driver = Driver(FAKE_RAY, header_of(plan(1), registry()), registry(), mailbox, actors)
+    await driver.start()
+    return driver, [_RemoteLimiter(actor.object.send, scope, allowed, SecretStr("secret"), True) for actor in actors]
 
-    def sender(worker: int) -> Any:
-        async def send(method: str, *arguments: Any) -> Any:
-            result, error, _ = await mailbox.ask.remote(worker, method, *arguments)
-            assert error is None
-            return result
 
-        return send
+class Opened(Worker):
+    async def open(self, mailbox: Actor, number: int, *_: Any) -> None:
+        self._connect(mailbox, number)
+        self._replies = _RemoteReplies("run", self._send)
 
-    driver._run(driver._take_requests())
-    return [_RemoteLimiter(sender(worker), scope, allowed, SecretStr("secret"), adaptive=True) for worker in range(2)]
+    async def send(self, method: str, *arguments: Any) -> Any:
+        return await self._send(method, *arguments)
 
 
 async def test_workers_share_what_a_provider_allows_in_a_minute(db: Path) -> None:
     """Three requests or a hundred tokens a minute: the workers wait for each other."""
-    mailbox = Actor(Mailbox)
-    driver = Driver(FAKE_RAY, header_of(plan(1), registry()), registry(), mailbox, [Actor(object), Actor(object)])
-    one, other = remote_limiters(
-        driver, mailbox, "a minute's scope", Limits(requests_per_minute=3, tokens_per_minute=100)
-    )
+    allowed = Limits(requests_per_minute=3, tokens_per_minute=100)
+    driver, (one, other) = await two_limiters("a minute's scope", allowed)
     fingerprint = one._key[2]
     assert fingerprint is not None
     assert "secret" not in fingerprint.get_secret_value(), "the key itself is sent nowhere"
@@ -164,15 +163,12 @@ async def test_workers_share_the_places_of_a_provider(db: Path, monkeypatch: pyt
     """Two requests in flight: a third waits until one of them ends, or is lost with its worker."""
     monkeypatch.setattr(limits, "START", 2)
     monkeypatch.setattr(limits, "LEAST", 1)
-    mailbox = Actor(Mailbox)
-    driver = Driver(FAKE_RAY, header_of(plan(1), registry()), registry(), mailbox, [Actor(Opened), Actor(Opened)])
+    driver, (one, other) = await two_limiters("a scope of places", Limits())
     driver._learnt = set[Concurrency]()
-    driver._ready += driver._all
-    one, other = remote_limiters(driver, mailbox, "a scope of places", Limits())
     entered = asyncio.Event()
 
     async def third() -> None:
-        async with one.request(1):
+        async with other.request(1):
             entered.set()
 
     lost = one.request(1)
@@ -187,12 +183,8 @@ async def test_workers_share_the_places_of_a_provider(db: Path, monkeypatch: pyt
     (learnt,) = driver._learnt
     await asyncio.sleep(0.05)
     assert (learnt.limit, entered.is_set()) == (1, False), "both learn from what one of them is refused"
-    await driver._restart(driver._all[0])
+    await driver._restart(driver._ready[0])
     await asyncio.wait_for(entered.wait(), 1)
-    waiting.cancel()
+    await waiting
+    await lost.__aexit__(None, None, None)
     await driver.stop()
-
-
-class Opened:
-    async def open(self, *_: Any) -> None:
-        pass

@@ -11,7 +11,7 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import Outcome, begin_job, estimate_job, job_work, run_job
+from core.jobs.ask_job import Outcome, begin_job, estimate_job, job_of, run_job
 from core.jobs.engine import GIVE_UP, Options
 from core.jobs.profiling import Profiling, reasons_of
 from core.jobs.progress import Progress, Stop
@@ -199,7 +199,7 @@ def test_in_the_background_it_can_be_watched(store: Store) -> None:
     work = begin_job(Profiling(tuple(CASES)))
     work.join(60)
 
-    assert job_work(Profiling, "t") is work
+    assert job_of(Profiling, "t") is work
     assert work.error is None
     assert work.result is not None
     assert (work.result.done, work.done, work.planned) == (5, 5, 5)

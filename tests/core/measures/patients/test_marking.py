@@ -49,7 +49,7 @@ def test_everything_is_marked_once_and_told(store: Store) -> None:
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
-        found = hits(cursor, PATIENT_MARKS, wanted=Selection(trials=["m1/1/0"]))[1]
+        found = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
     assert [hit.mark.words for hit in found] == ["vignette", "papules", "pruritus"]
 
 

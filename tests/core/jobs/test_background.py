@@ -1,17 +1,17 @@
-"""Work in a thread: progress, stop, faults, and one piece of it for each key."""
+"""Jobs in a thread: progress, stop, faults, and one for each key."""
 
 from __future__ import annotations
 
 import threading
 
 from core.errors import AnamnesisError
-from core.work import Work, begin, work_at
+from core.jobs.background import Job, begin, job_at
 
 
-def over(work: Work) -> Work:
-    work.join(20)
-    assert not work.running
-    return work
+def over(job: Job) -> Job:
+    job.join(20)
+    assert not job.running
+    return job
 
 
 def test_progress_and_result_can_be_watched() -> None:
@@ -23,14 +23,14 @@ def test_progress_and_result_can_be_watched() -> None:
         go_on.wait(20)
         return "done"
 
-    work = begin("watched", do)
+    job = begin("watched", do)
     assert told.wait(20)
-    assert (work.running, work.done, work.planned, work.result) == (True, 1, 4, None)
-    assert work.seconds_left is not None
-    assert begin("watched", lambda tell, stop: "another") is work, "it is under way already"
+    assert (job.running, job.done, job.planned, job.result) == (True, 1, 4, None)
+    assert job.seconds_left is not None
+    assert begin("watched", lambda tell, stop: "another") is job, "it is running already"
     go_on.set()
-    assert over(work).result == "done"
-    assert work_at("watched") is work
+    assert over(job).result == "done"
+    assert job_at("watched") is job
     assert over(begin("watched", lambda tell, stop: "another")).result == "another"
 
 
@@ -40,9 +40,9 @@ def test_it_hears_a_stop() -> None:
             threading.Event().wait(0.01)
         return "stopped"
 
-    work = begin("stopped", do)
-    work.stop()
-    assert over(work).result == "stopped"
+    job = begin("stopped", do)
+    job.stop()
+    assert over(job).result == "stopped"
 
 
 def test_faults_are_said() -> None:
@@ -57,6 +57,6 @@ def test_faults_are_said() -> None:
 
 
 def test_only_a_few_that_are_over_are_remembered() -> None:
-    works = [over(begin(("many", n), lambda tell, stop: None)) for n in range(40)]
-    assert work_at(("many", 39)) is works[-1]
-    assert work_at(("many", 0)) is None
+    jobs = [over(begin(("many", n), lambda tell, stop: None)) for n in range(40)]
+    assert job_at(("many", 39)) is jobs[-1]
+    assert job_at(("many", 0)) is None
