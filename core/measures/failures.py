@@ -299,13 +299,17 @@ def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
     unjudged = int((counted["cause"] == "not_judged").sum())
     if judge is None and not unjudged:
         return []
-    words = "What became of the facts: "
+    words = []
     if judge is not None:
         judged = int(counted["judged"].sum())
-        words += f"judged by {judge.model} (prompts {judge.prompt_hash}) for {judged:,} wrong answers. "
+        by = f"{judge.model} (prompts {judge.prompt_hash})"
+        words.append(f"What became of the facts: judged by {by} for {judged:,} wrong answers.")
     if unjudged:
-        words += f"Not judged: {unjudged:,} wrong answers. A model judges them: `python -m core job facts --model M`."
-    return [Note("metric", words.strip())]
+        words.append(
+            f"Not judged: {unjudged:,} wrong answers. A model judges what became of the facts: "
+            "`python -m core job facts --model M`."
+        )
+    return [Note("metric", " ".join(words))]
 
 
 def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
