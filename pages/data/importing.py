@@ -17,7 +17,7 @@ from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, Record, Rows
-from core.datasets.readers.formats.plain import FIRST, guessed, is_told
+from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, kept
@@ -249,7 +249,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     places = st.columns(3)
     chosen: dict[str, str] = {}
-    likely = guessed(seen.fields)
+    likely = guess_columns(seen.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
         key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
         if name == "options":
@@ -267,7 +267,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     chosen[FIRST] = "" if begin in (None, _NONE) else begin
     named = {name: field for name, field in chosen.items() if field}
-    if not is_told(named):
+    if not has_needed_columns(named):
         st.caption("At least the vignette (or the question) and the right answer are needed.")
         return None
     return named
@@ -371,8 +371,8 @@ def _ask_and_import(
                     skip_bad=bool(reading.rejected),
                     source=source.strip() or None,
                     licence=licence.strip() or None,
-                    told=told,
-                    asked_to_stop=asked_to_stop,
+                    on_progress=told,
+                    should_stop=asked_to_stop,
                 )
 
         done = _done(key, bring_in, f"Importing {file.name}")
