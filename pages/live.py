@@ -92,8 +92,6 @@ def ask_and_start() -> None:
     case = ask_case("live")
     if case is not None:
         draw_pictures_folded(case, "live")
-    if st.query_params.pop("live_tagged_mode", "") == _MODES["doctors"]:  # a link of version 0.1
-        st.session_state["live_mode"] = "doctors"
     modes = [mode for mode in _MODES if mode != "patients" or "persona" in known.settings.model_fields]
     mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
     campaigns, problem = _ask_campaigns(known, case, mode)

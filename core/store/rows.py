@@ -37,8 +37,6 @@ _ASIDE = ("probe", "rating")
 """Where a failure breaks nothing of the trial: neither the conversation nor an answer depends on it."""
 _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: later than any event of a trial."""
-JUDGING = "judging"
-"""Where the calls of version 0.1's judgings are listed, whose journals do not say which judging it was."""
 
 
 def _row(table: str, of: object, **made: object) -> Row:
@@ -119,29 +117,16 @@ def grade_rows(line: GradesLine) -> list[Row]:
     return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
-def regrading_call_rows(line: GradesLine) -> list[Row]:
-    """Return the rows of ``calls`` of a re-grading, behind those of the trial itself."""
-    return [_call_row(line.run_id, line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
-
-
 def reply_row(line: ReplyLine) -> Row:
     """Return the row of ``calls`` of a reply; what is asked about a trial when it is over lies behind its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
     return _call_row(line.run_id, line.trial_id, place, line.call)
 
 
-def job_rows(line: RowLine) -> dict[str, list[Row]]:
-    """Return the rows of what a job came to, judgements with the ids of their calls.
-
-    Journals of before held the calls themselves there; those of version 0.1 had no reply lines beside them.
-    """
-    row, calls = {"visitor": "", **line.row}, list[Row]()
-    if line.table in ("patient_judgements", "fact_judgements"):
-        held = orjson.loads(row["calls"])
-        row = {**row, "calls": _json([call if isinstance(call, str) else call["call_id"] for call in held])}
-        if line.type == "judged":
-            calls = [_call_row(JUDGING, JUDGING, n, CallRecord.model_validate(one)) for n, one in enumerate(held)]
-    return {line.table: [tuple(row[name] for name in SCHEMAS[line.table].names)], "calls": calls}
+def job_row(line: RowLine) -> Row:
+    """Return the row of what a job came to."""
+    row = {"visitor": "", **line.row}
+    return tuple(row[name] for name in SCHEMAS[line.table].names)
 
 
 def _grade_row(trial_id: str, grade: Graded) -> Row:

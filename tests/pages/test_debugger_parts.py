@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from core.asking.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import Cell, matrix, start_bench
@@ -23,7 +21,7 @@ from core.store.database import Store
 from core.store.queries.fact_sets import facts_saved
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
-from pages.debugger.variants import changed_prompts, one_side
+from pages.debugger.variants import one_side
 from pages.kit.case.facts import facts_frame, facts_from, facts_table, ledger_of
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
@@ -100,14 +98,6 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
     hostile = word_diff("", '"><img src=x onerror=alert(1)><script>alert(2)</script>')
     assert "<img" not in one_side(hostile, "insert")
     assert "<script" not in one_side(hostile, "insert")
-
-
-def test_only_prompts_that_were_edited_change_a_pack() -> None:
-    system = Part("system", "Be a doctor.", "system", prompt="doctor")
-    said = Part("user", "It hurts.", "dialogue")
-    asked = Part("user", "What is it?", "question", prompt="answer_frq")
-    edited = (replace(system, content="Be kind."), replace(said, content="It aches."), asked)
-    assert list(changed_prompts((system, said, asked), edited)) == ["doctor"]
 
 
 def test_the_ledger_of_a_trial_marks_what_was_said() -> None:

@@ -240,7 +240,7 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
 
 
 def test_filters_stand_in_the_address(marked: Store, open_page: Open) -> None:
-    app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
+    app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 

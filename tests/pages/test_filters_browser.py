@@ -115,7 +115,7 @@ def options(page: Page, label: str) -> list[str]:
     [
         pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.soak),
         pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.soak),
-        pytest.param("history?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
+        pytest.param("quality?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:

@@ -1,9 +1,11 @@
+-- The tables of version 0.4, the oldest that the program opens.
+
 -- Versions up to 0.1.1 looked here for how new a database is.
 CREATE TABLE meta (
     schema_version INTEGER PRIMARY KEY,
     applied_at DOUBLE NOT NULL
 );
-INSERT INTO meta VALUES (9, 0);
+INSERT INTO meta VALUES (9, 0), (10, 0);
 
 CREATE TABLE runs (
     run_id VARCHAR PRIMARY KEY,
@@ -134,7 +136,10 @@ CREATE TABLE calls (
     cost_usd DOUBLE,
     error VARCHAR,
     reasoning VARCHAR,                    -- what the model thought; never spoken, judged or sent on
-    reasoning_tokens BIGINT               -- of completion_tokens; NULL where nobody counted them
+    reasoning_tokens BIGINT,              -- of completion_tokens; NULL where nobody counted them
+    cached_tokens INTEGER,                -- of prompt_tokens; NULL where nobody counted them
+    parts JSON,                           -- prompts, values, places in the messages; NULL or [] where none were recorded
+    run_id VARCHAR                        -- which run or job paid; NULL for a trial deleted before this was kept
 );
 
 CREATE TABLE probes (
@@ -213,26 +218,12 @@ CREATE TABLE fact_sets (
     made_at DOUBLE NOT NULL               -- the newest of a case counts
 );
 
-CREATE TABLE consultation_items (
+CREATE TABLE history_items (
     case_key VARCHAR NOT NULL,
     content_hash VARCHAR NOT NULL,
     items JSON NOT NULL,                  -- (key, value) pairs of the Consultation benchmark
     made_by VARCHAR NOT NULL,
     made_at DOUBLE NOT NULL               -- the newest of a case counts
-);
-
-CREATE TABLE history_measures (
-    trial_id VARCHAR NOT NULL,
-    items_hash VARCHAR NOT NULL,          -- of the items that the conversation was measured against
-    measures JSON NOT NULL,
-    measured_at DOUBLE NOT NULL
-);
-
-CREATE TABLE ledgers (
-    trial_id VARCHAR NOT NULL,
-    facts_hash VARCHAR NOT NULL,          -- of the facts it was marked against and of the rules' version
-    summary JSON NOT NULL,                -- by topic: facts, asked, volunteered, never elicited, withheld; and the rest
-    marked_at DOUBLE NOT NULL
 );
 
 CREATE TABLE profiles (
@@ -302,14 +293,6 @@ CREATE TABLE completions (
     made_at DOUBLE NOT NULL
 );
 
-CREATE TABLE patient_marks (
-    trial_id VARCHAR NOT NULL,
-    rules VARCHAR NOT NULL,               -- version of the rules that marked it
-    replies INTEGER NOT NULL,             -- what the patient said in the conversation
-    marks JSON NOT NULL,                  -- [{turn, kind, words, start, end, detail}]
-    marked_at DOUBLE NOT NULL
-);
-
 CREATE TABLE patient_judgements (
     trial_id VARCHAR NOT NULL,
     model VARCHAR NOT NULL,
@@ -317,7 +300,7 @@ CREATE TABLE patient_judgements (
     terms JSON,                           -- [{turn, words, start, end}]; NULL where the judging failed
     dropped INTEGER NOT NULL,             -- terms that it named and that are not in the reply
     failure VARCHAR NOT NULL,             -- why there are no terms; empty where there are
-    calls JSON NOT NULL,                  -- the records of its calls, in order
+    calls JSON NOT NULL,                  -- ids of its calls, in order
     tokens INTEGER NOT NULL,
     cost_usd DOUBLE,                      -- NULL where a price is not known
     judged_at DOUBLE NOT NULL             -- seconds since 1970
@@ -331,15 +314,58 @@ CREATE TABLE fact_judgements (
     verdicts JSON,                        -- [{kind, turn, words, fact, fact_text}]; NULL where the judging failed
     dropped INTEGER NOT NULL,             -- verdicts whose quotation, fact or message is not there
     failure VARCHAR NOT NULL,             -- why there are no verdicts; empty where there are
-    calls JSON NOT NULL,                  -- the records of its calls, in order
+    calls JSON NOT NULL,                  -- ids of its calls, in order
     tokens BIGINT NOT NULL,
     cost_usd DOUBLE,                      -- NULL where a price is not known
     judged_at DOUBLE NOT NULL             -- seconds since 1970
 );
 
+CREATE TABLE scores (
+    trial_id VARCHAR NOT NULL,
+    measure VARCHAR NOT NULL,             -- which measure read the trial
+    measure_version VARCHAR NOT NULL,     -- of its rules and of what else it read; another version is measured anew
+    name VARCHAR NOT NULL,                -- which of its scores
+    value DOUBLE,                         -- NULL where the measure says nothing of this trial
+    evidence JSON,                        -- what shows it: messages and the words quoted from them
+    computed_at DOUBLE NOT NULL,          -- seconds since 1970; the newest of a name counts
+    against VARCHAR,                      -- the case's content, and a hash of the list that it was measured by
+    series DOUBLE[]                       -- the way to the value, point by point; NULL for most
+);
+
+-- What a solver answered who was shown the beginning of a stored conversation only.
+CREATE TABLE prefix_answers (
+    trial_id VARCHAR NOT NULL,
+    content_hash VARCHAR NOT NULL,        -- of the case whose question was asked
+    question_type VARCHAR NOT NULL,       -- mcq or frq
+    share INTEGER NOT NULL,               -- per cent of the dialogue that had passed
+    messages INTEGER NOT NULL,            -- how many of its messages the solver was shown, the first ones
+    solver VARCHAR NOT NULL,
+    prompt_hash VARCHAR NOT NULL,         -- of the solver's prompt; empty for rules
+    grader VARCHAR NOT NULL,              -- of a free response; empty for choices, which are read by the present rules
+    grader_prompts VARCHAR NOT NULL,      -- hash of what the grader was told; empty for rules and for choices
+    response VARCHAR,                     -- NULL where there is none to grade
+    verdict VARCHAR,                      -- the grader's, or why there is none to grade; NULL for choices
+    extracted VARCHAR,                    -- the grader's name for the response
+    detail VARCHAR NOT NULL,              -- what broke, in words
+    call_ids VARCHAR[] NOT NULL,
+    answered_at DOUBLE NOT NULL           -- seconds since 1970; of one grader's the newest that a provider did not break counts
+);
+
+-- What people call a run, the tags they put it under, and what they note of it; the newest row of a run counts.
+CREATE TABLE run_labels (
+    run_id VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,          -- empty: by doctor and case set
+    tags VARCHAR[] NOT NULL,
+    note VARCHAR NOT NULL,
+    labelled_at DOUBLE NOT NULL,    -- seconds since 1970
+    PRIMARY KEY (run_id, labelled_at)
+);
+
 -- The newest grade of a rule counts; of two at the same moment, the one that came in later.
+-- The views name their columns, so that the tables behind them may get more.
 CREATE VIEW newest_grades AS
-SELECT * FROM grades
+SELECT trial_id, format, question_type, rule, grader, extracted, verdict, call_ids, graded_at, prompt_hash, rule_version
+FROM grades
 QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type, rule ORDER BY graded_at DESC, rowid DESC) = 1;
 
 -- One row for each answer and each rule that applies to it; 'ungraded' where no grader has spoken yet.
