@@ -30,7 +30,7 @@ from core.errors import UsageError
 from core.knowledge.base import knowledge
 from core.text.extraction import known_names
 from core.text.facts import GROUPING_RULES, NO_NOUN, PHRASES, complaint_noun, facts_of, grouped_facts, join_values
-from core.text.findings import understanding
+from core.text.findings import recogniser
 from core.text.negation import denies_something
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import Speaking, first_person, speaking_of
@@ -257,8 +257,8 @@ def _from_vignette(case: Case) -> str:
         return said
     for fact in told[1:]:
         said = _shortened(fact.lay)
-        symptoms = understanding().recogniser.read(said).items()
-        present = any(there and understanding().kind_of(symptom) == "symptom" for symptom, there in symptoms)
+        symptoms = recogniser().read(said).items()
+        present = any(there and knowledge().finding[symptom].kind == "symptom" for symptom, there in symptoms)
         short = len(said.split()) <= _MOST_WORDS
         if present and short and not denies_something(said) and _SELF.match(said) and _is_complaint(said):
             return said
@@ -280,7 +280,7 @@ def _shortened(said: str) -> str:
     plain = _OF_SPAN.sub("of ", _PARITY.sub("of ", plain)).replace("I also ", "I ", 1)
     rough = _rough(plain)
     bare = _OF_A.sub("", rough)
-    if len(bare.split()) == 1 and complaint_noun(bare) == NO_NOUN and not understanding().recogniser.read(bare):
+    if len(bare.split()) == 1 and complaint_noun(bare) == NO_NOUN and not recogniser().read(bare):
         rough = _rough(plain.replace(",", "", 1))
     return _LOOSE_END.sub("", rough)
 
@@ -292,7 +292,7 @@ def _is_complaint(said: str) -> bool:
     """
     if not said or not is_sayable(said) or _CHART.search(said):
         return False
-    kinds = {understanding().kind_of(finding) for finding in understanding().recogniser.read(said)}
+    kinds = {knowledge().finding[finding].kind for finding in recogniser().read(said)}
     return "symptom" in kinds or not known_names(said, knowledge())
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from core.knowledge.base import knowledge
-from core.text.findings import understanding
+from core.text.findings import recogniser
 from core.text.negation import NEGATORS, is_content, stem_of, tokens_of, words_in
 from core.text.quantities import Quantity, quantities_in
 from core.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
@@ -394,7 +394,7 @@ class Reading:
     @functools.cached_property
     def findings(self) -> Mapping[str, bool]:
         """Findings of data/knowledge with their polarity."""
-        return understanding().recogniser.read(self.text)
+        return recogniser().read(self.text)
 
     @functools.cached_property
     def concepts(self) -> frozenset[str]:

@@ -82,7 +82,7 @@ class ByRule:
             case "answer" if arm is not None:
                 original = question_of(case, arm[1], self.header.many_choices)
                 material = _material_in(parts, arm[0], self.pack)
-                return ReferenceDoctor().answer(scene, material, _question_in(parts, original, self.pack))
+                return ReferenceDoctor().answer(scene, material, _question_in(parts, original))
             case "reply":
                 held = replace(what_patient_holds(case), caregiver=scene.caregiver)
                 return ReferencePatient().reply(held, scene, _dialogue_in(parts, "patient"))
@@ -126,35 +126,23 @@ def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Ma
     return Material(format_, _dialogue_in(parts, "doctor"), examination="\n\n".join(seen) if seen else None)
 
 
-def _question_in(parts: Sequence[Part], original: Question, pack: PromptPack) -> Question:
+def _question_in(parts: Sequence[Part], original: Question) -> Question:
     """Return the question with the choices that the edited one lists; those of ``original`` where it lists none."""
-    asked = next((part for part in parts if part.part == "question"), None)
-    if asked is None or not original.choices or _filled_in(asked, pack) == asked.content:
-        return original
-    listed = tuple(found[1] for found in _LISTED.finditer(asked.content))
+    asked = next((part.content for part in parts if part.part == "question"), "")
+    listed = tuple(found[1] for found in _LISTED.finditer(asked)) if original.choices else ()
     return replace(original, choices=listed or original.choices)
 
 
 def _value_in(part: Part, name: str, pack: PromptPack) -> str:
     """Return what stands in place of the prompt's input ``name``, or the whole text where that cannot be told."""
-    if name not in part.values or _filled_in(part, pack) is None:
-        return part.content
-    marks = {key: f"{_MARK}{key}{_MARK}" for key, value in part.values.items() if isinstance(value, str)}
-    there = {key: mark for key, mark in marks.items() if mark in (_filled_in(part, pack, **{key: mark}) or "")}
-    pattern = re.escape(_filled_in(part, pack, **there) or "")
-    for key, mark in there.items():
-        pattern = pattern.replace(re.escape(mark), f"(?P<{key}>.*)", 1)
-    found = re.fullmatch(pattern, part.content.strip(), re.DOTALL)
-    return str(found[name]) if found and name in there else part.content
-
-
-def _filled_in(part: Part, pack: PromptPack, **instead: str) -> str | None:
-    """Return the part's prompt with its values, some of them replaced; ``None`` where the pack has no such prompt."""
     prompt = pack.prompts.get(part.prompt or "")
-    if prompt is None or set(part.values) != set(prompt.inputs):
-        return None
-    values: dict[str, Any] = {**part.values, **instead}
-    return prompt.render(**values)
+    if prompt is None or name not in part.values or set(part.values) != set(prompt.inputs):
+        return part.content
+    values: dict[str, Any] = {**part.values, name: _MARK}
+    before, _, after = prompt.render(**values).partition(_MARK)
+    if not (part.content.startswith(before) and part.content.endswith(after)):
+        return part.content
+    return part.content.removeprefix(before).removesuffix(after)
 
 
 async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
