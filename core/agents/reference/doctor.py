@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from core.agents.base import Dialogue, Material, Question, Saying, Scene, at_onc
 from core.case import Sex, read_demographics
 from core.knowledge.base import Disease, knowledge
 from core.text.findings import recogniser
+from core.vocabulary import NUMBERS
 
 Array = NDArray[np.float64]
 
@@ -42,6 +44,10 @@ BACKGROUND = (
 SURE = 0.92
 """Posterior of the leading disease at which the doctor stops asking."""
 _LEAST_QUESTIONS = len(COMPLAINT)
+_SAID_AGE = re.compile(
+    rf"(?:I'm|I am|he is|she is|my [\w ]+ is) (\d+|{'|'.join(NUMBERS)})(?: years old)?(?=[.,]| and\b)", re.IGNORECASE
+)
+"""How an age in years is said in reply to the question for it."""
 LEAD_INS = ("", "", "", "Thank you. ", "I see. ", "All right. ", "Understood. ")
 
 _TEMPER = 0.8
@@ -78,18 +84,19 @@ class ReferenceDoctor:
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer from the evidence in what is shown."""
-        shown = (
-            material.text if material.text is not None else f"{_told(material.dialogue)} {material.examination or ''}"
-        )
-        return at_once("doctor", "answer", verdict(scene, evidence_of(shown), question))
+        if material.text is not None:
+            evidence = evidence_of(material.text)
+        else:
+            evidence = _evidence_of_dialogue(material.dialogue, material.examination or "")
+        return at_once("doctor", "answer", verdict(scene, evidence, question))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        return differential(evidence_of(_told(dialogue)), scene)
+        return differential(_evidence_of_dialogue(dialogue), scene)
 
     def _next_message(self, scene: Scene, dialogue: Dialogue) -> str:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
-        evidence = evidence_of(_told(dialogue))
+        evidence = _evidence_of_dialogue(dialogue)
         asked = [turn.text for turn in dialogue if turn.role == "doctor"]
         left = questions_left(scene, asked)
         if (evidence.age is None or evidence.sex is None) and not any(DEMOGRAPHICS_QUESTION in text for text in asked):
@@ -106,15 +113,19 @@ def questions_left(scene: Scene, asked: list[str]) -> list[str]:
     return [question for question in (*COMPLAINT, *background) if not any(question in text for text in asked)]
 
 
-def _told(dialogue: Dialogue) -> str:
-    """Return what the patient said; age and sex count as they are told when asked for, so that answer stands first."""
-    replies = [reply.text for reply in dialogue if reply.role == "patient"]
-    own = [
-        reply.text
-        for question, reply in pairwise(dialogue)
-        if question.role == "doctor" and DEMOGRAPHICS_QUESTION in question.text
-    ]
-    return " ".join([*own, *replies])
+def _evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
+    """Return the evidence in what the patient said, and in an examination.
+
+    What was said to the question for age and sex is read first: elsewhere a patient speaks of other people, too.
+    """
+    own = [reply.text for question, reply in pairwise(dialogue) if DEMOGRAPHICS_QUESTION in question.text]
+    said = [turn.text for turn in dialogue if turn.role == "patient"]
+    evidence = evidence_of(" ".join([*own, *said, examination]))
+    age = _SAID_AGE.match(own[0]) if own and evidence.age is None else None
+    if age is None:
+        return evidence
+    number = age[1].lower()
+    return replace(evidence, age=NUMBERS[number] if number in NUMBERS else float(number))
 
 
 def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], ...]:
