@@ -87,16 +87,16 @@ class ReferenceDoctor:
         if material.text is not None:
             evidence = evidence_of(material.text)
         else:
-            evidence = _evidence_of_dialogue(material.dialogue, material.examination or "")
+            evidence = evidence_of_dialogue(material.dialogue, material.examination or "")
         return at_once("doctor", "answer", verdict(scene, evidence, question))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        return differential(_evidence_of_dialogue(dialogue), scene)
+        return differential(evidence_of_dialogue(dialogue), scene)
 
     def _next_message(self, scene: Scene, dialogue: Dialogue) -> str:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
-        evidence = _evidence_of_dialogue(dialogue)
+        evidence = evidence_of_dialogue(dialogue)
         asked = [turn.text for turn in dialogue if turn.role == "doctor"]
         left = questions_left(scene, asked)
         if (evidence.age is None or evidence.sex is None) and not any(DEMOGRAPHICS_QUESTION in text for text in asked):
@@ -113,7 +113,7 @@ def questions_left(scene: Scene, asked: list[str]) -> list[str]:
     return [question for question in (*COMPLAINT, *background) if not any(question in text for text in asked)]
 
 
-def _evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
+def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
     """Return the evidence in what the patient said, and in an examination.
 
     What was said to the question for age and sex is read first: elsewhere a patient speaks of other people, too.

@@ -78,6 +78,8 @@ _COMPLAINT = ("since", "where", "character", "course", "other")
 """What is told, one topic after the other, when the patient is asked for more."""
 _OPEN = ("opening", "more", "other")
 """Topics of an open question."""
+_MOST_ANSWERS = 2
+"""Answers that one reply holds at most."""
 _PART = re.compile(r"[,;?.!]|\b(?:and|or)\b", re.IGNORECASE)
 _EMPTY = frozenset(
     map(
@@ -114,19 +116,19 @@ class ReferencePatient:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:patient")
         message, said = dialogue[-1].text, " ".join(turn.text for turn in dialogue if turn.role == "patient")
         question = " ".join(sentence for sentence in sentences(message) if "?" in sentence) or message
-        found = dict.fromkeys(_answer(known, part, said) for part in _PART.split(question))
-        replies = [reply for reply in found if reply]
-        if not said and (not replies or _topic(question) in _OPEN):
-            return rng.choice(_OPENINGS) + known.answers["opening"][0]
+        parts = _PART.split(question)
+        topics = [topic for topic in dict.fromkeys(map(_topic, parts)) if topic]
+        complaint = known.answers["opening"][0]
+        if not said and set(topics) <= set(_OPEN) and not _facts_in(parts, known):
+            return rng.choice(_OPENINGS) + complaint
+        replies = [_on_topic(topic, question, known, said) for topic in topics] or _facts_in(parts, known)
         if replies:
-            told = [reply for reply in replies if (reply,) not in _unknown().values()] or replies
-            return " ".join(
-                [reply for reply in told if not any(reply in other for other in told if other != reply)][:2]
-            )
+            told = [reply for reply in replies if (reply,) not in _unknown().values()]
+            return " ".join(dict.fromkeys((told or replies)[:_MOST_ANSWERS]))
         not_sure = rng.choice(NOT_SURE)
         if any(phrase in said for phrase in NOT_SURE):
             return f"{not_sure} {rng.choice(_ASKS_BACK)}"
-        return f"{not_sure} What bothers me is this. {known.answers['opening'][0]}"
+        return f"{not_sure} What bothers me is this. {complaint}"
 
 
 def _unknown() -> Mapping[str, tuple[str, ...]]:
@@ -134,22 +136,22 @@ def _unknown() -> Mapping[str, tuple[str, ...]]:
     return lay_answers()[UNKNOWN]
 
 
-def _answer(known: _Known, part: str, said: str) -> str:
-    """Return what a part of a question is answered with; empty where it names no topic and no fact."""
-    topic = _topic(part)
+def _on_topic(topic: str, question: str, known: _Known, said: str) -> str:
+    """Return the next answer on a topic that was not given yet; else the first again, or that everything is told."""
     if topic in _OPEN:
-        topics = ("other", "denied") if topic == "other" else ("opening", *_COMPLAINT)
+        topics = ("other", "not_noticed") if topic == "other" else ("opening", *_COMPLAINT)
         untold = (answer for name in topics for answer in known.answers.get(name, ()) if answer not in said)
         return next(untold, ALL_TOLD)
-    if topic == "results":
-        return _nearest(part, known.results) or _of_topic(known, topic, said)
-    return _of_topic(known, topic, said) if topic else _nearest(part, known.facts) or _nearest(part, known.results)
-
-
-def _of_topic(known: _Known, topic: str, said: str) -> str:
-    """Return the next answer on a topic, the first again where all were given."""
+    if topic == "results" and (result := _nearest(question, known.results)):
+        return result
     answers = known.answers.get(topic) or _unknown()[topic]
     return next((answer for answer in answers if answer not in said), answers[0])
+
+
+def _facts_in(parts: Sequence[str], known: _Known) -> list[str]:
+    """Return the facts that parts of a question name by their words, else the results."""
+    found = (_nearest(part, known.facts) or _nearest(part, known.results) for part in parts)
+    return [fact for fact in found if fact]
 
 
 def _nearest(part: str, facts: Iterable[tuple[frozenset[str], str]]) -> str:
@@ -216,7 +218,10 @@ def _words_of_fact() -> tuple[tuple[str, Words, Words], ...]:
 
 
 def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
-    """Return topic → the facts that are about it; what is on no topic of its own is told as ``other``."""
+    """Return topic → the facts that are about it; what is on no topic of its own is told as ``other``.
+
+    Where nothing else is known of the complaint's course, the complaint itself is told again.
+    """
     told = [fact for fact in facts if fact.key not in ("age", "sex")]
     complaint = next((fact for fact in told if fact.key == "chief complaint"), told[0] if told else None)
     answers: dict[str, list[str]] = {"opening": [complaint.lay if complaint else NOTHING_KNOWN]}
@@ -226,6 +231,8 @@ def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
         topics = _topics_of(fact)
         for topic in topics or ["other"]:
             answers.setdefault(topic, []).append(fact.lay)
+    for topic in ("since", "where", "character", "course", "severity"):
+        answers.setdefault(topic, answers["opening"])
     return {topic: tuple(lays) for topic, lays in answers.items()}
 
 
