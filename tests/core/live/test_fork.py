@@ -33,7 +33,7 @@ from tests.core.store.builders import a_case, a_header, a_trial, as_released, wr
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 
-OTHER_REPLY = "I'm 70. I'm a woman."
+OTHER_REPLY = "I'm 70. I'm a woman. My hand is weak, my speech is slurred, and I have muscle cramps and twitching."
 
 
 @pytest.fixture(autouse=True)
@@ -150,24 +150,27 @@ def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session)
 
 
 def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
-    address = "http://me:secret@127.0.0.1:9/v1?key=secret"
-    first = fork(parent.key, 3, OTHER_REPLY, settings=Settings(persona="anxious,A", base_url=address))
+    with running(lambda body: "It hurts.") as provider:
+        settings = Settings(persona="anxious,A", base_url=f"{provider.base_url}?key=secret")
+        first = fork(parent.key, 3, OTHER_REPLY, names=CastNames("reference/bayes", "openai/mine"), settings=settings)
     second = fork(first.key, 5, "No, it does not.", settings=Settings(max_messages=20), seed=7)
     assert second.dialogue[:5] == first.dialogue[:5]
     noted = [started(branch).parent for branch in (first, second)]
     assert noted[0] is not None
     assert set(noted[0].changes) == {
         "message 4 edited",
+        "patient openai/mine instead of reference/profile",
         "persona anxious, basic language (A) instead of plain",
-        "server address http://127.0.0.1:9/v1 instead of none",
-    }, "a server is named without its password"
+        f"server address {provider.base_url} instead of none",
+    }, "a server is named without its query"
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert set(noted[1].changes) == {
         "message 6 edited",
         "cap of messages 20 instead of 30",
+        "patient reference/profile instead of openai/mine",
         "persona plain instead of anxious, basic language (A)",
-        "server address none instead of http://127.0.0.1:9/v1",
+        f"server address none instead of {provider.base_url}",
         f"seed 7 instead of {started(parent).seed}",
     }
     assert started(second).seed == 7
