@@ -19,7 +19,6 @@ from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation
 from tests.support.fake_provider import running
 
-
 TERSE = "You say as little as you can"
 """What the pack's persona says of a terse patient."""
 
