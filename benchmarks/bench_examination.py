@@ -18,9 +18,9 @@ from typing import Any
 
 from common import table
 
-from core.case import Case, sentences
+from core.case import Case
 from core.datasets.readers import read_cases
-from core.sections import divided
+from core.text.sections import divided, examination_of, sentences
 
 MARKS = Path(__file__).with_name("examination_marks.json")
 
@@ -77,7 +77,7 @@ def main() -> None:
             rows.append((f"{half}, {name}", str(len(marks)), str(marked), recall, str(hit + wrong), precision))
     table("The examination of vignettes", ("half", "cases", "marked", "recall", "found", "precision"), rows)
     begun = time.process_time()
-    without = [case for case in cases.values() if case.examination() is None]
+    without = [case for case in cases.values() if examination_of(case) is None]
     spent = time.process_time() - begun
     of_skin = sum(case.specialty == "Dermatology" for case in cases.values())
     print(

@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 from common import SMOKE, table
 
-from core.agents.ask import Asked, ask
-from core.agents.base import CallFailed, Judgement, Said, Scene, Turn
-from core.agents.calls import Voice
+from core.agents.base import Judgement
 from core.agents.grader import LLMGrader
 from core.agents.player import LLMSummariser
+from core.asking.ask import Asked, ask
+from core.asking.calls import Voice
+from core.asking.scene import CallFailed, Said, Scene, Turn
 from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack

@@ -32,9 +32,10 @@ from typing import Any, NamedTuple
 
 from common import sized, table
 
-from core.agents.base import Dialogue, Said, Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
+from core.asking.scene import Dialogue, Said, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.datasets.readers import read_cases

@@ -1,4 +1,4 @@
-"""What CRAFT-MD's questions ask for: the rule of core/questions.py against 150 questions read by hand.
+"""What CRAFT-MD's questions ask for: the rule of core/text/questions.py against 150 questions read by hand.
 
 Needs a copy of the release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. The marks are in
 question_kinds.json, by the authors' case ids, without a word of the questions: 30 of the cases whose wording five or
@@ -14,8 +14,9 @@ from pathlib import Path
 
 from common import authors_release, table
 
+from core.case import ASKS_FOR
 from core.datasets.readers.engine import read_cases
-from core.questions import ASKS_FOR, asked_for
+from core.text.questions import asked_for
 
 MARKS = Path(__file__).with_name("question_kinds.json")
 TUNED_ON = 75

@@ -6,19 +6,12 @@ The patient never sees question, choices or answer; the doctor sees only what th
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from core.images import Image
-from core.questions import AsksFor, asked_for
-from core.sections import Section as Section
-from core.sections import divided
-from core.sections import sentences as sentences
-from core.vocabulary import AGED, DAYS, NUMBERS, RelativeKind, people, relatives
 
 SPECIALTIES = (
     "Dermatology",
@@ -46,6 +39,15 @@ RELEASE_SPECIALTIES = {
 
 FINAL_QUESTION = "What is the most likely diagnosis?"
 """Asked where a vignette brings no question of its own."""
+
+Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
+"""What examination and tests show, by who or what shows it."""
+
+AsksFor = Literal["diagnosis", "test", "treatment", "organism", "mechanism", "finding", "other"]
+"""What a question asks for: a disease; a test, or the next step towards a diagnosis; a treatment, or the next step in
+management; a pathogen; a mechanism or cause; what goes with the disease (sign, result, risk factor, complication,
+association); anything else."""
+ASKS_FOR: tuple[AsksFor, ...] = get_args(AsksFor)
 
 Sex = Literal["female", "male"]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -134,8 +136,8 @@ class Case(_Sparse):
     ``supertypes`` are broader names that also count as the answer, ``subtypes`` narrower names that do not
     (grading rule of Johri et al. 2025). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
     ``specialty`` is one of ``SPECIALTIES``, or what its data set calls it.
-    ``asks_for`` is read from the question where a case does not state it (``asked_for``); it is stored only where the
-    two differ, so that the rule's own reading changes no hash.
+    ``asks_for`` is stated only if it differs from what the rule of ``core.text.questions`` reads in the question, so
+    that a better rule changes no hash.
     """
 
     case_key: str
@@ -157,25 +159,11 @@ class Case(_Sparse):
     images: tuple[Image, ...] = ()
     source: str = ""
     licence: str = ""
-    asks_for: AsksFor = "diagnosis"
+    asks_for: AsksFor | None = None
     opening: Opening | None = None
     items: ItemList | None = None
 
-    _later = ("images", "opening", "items")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_what_is_asked(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("asks_for") is None:
-            return {**data, "asks_for": asked_for(str(data.get("question", FINAL_QUESTION)))}
-        return data
-
-    @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        dumped = super()._without_unset(handler)
-        if dumped.get("asks_for") == asked_for(self.question):
-            del dumped["asks_for"]
-        return dumped
+    _later = ("images", "asks_for", "opening", "items")
 
     @property
     def content_hash(self) -> str:
@@ -191,31 +179,6 @@ class Case(_Sparse):
     def letters(self) -> dict[str, str]:
         """Letter → choice, ``A`` first."""
         return dict(zip(_LETTERS, self.choices, strict=False))
-
-    def examination(self) -> str | None:
-        """Return all that only an examiner or a device could state, or ``None`` where the case has none.
-
-        Vital signs, physical examination, laboratory, imaging and other tests: of a profile its optional facts, else
-        the vignette's own sentences.
-        """
-        if self.profile is None:
-            return divided(self.vignette).examination or None
-        found = self.profile.optional
-        return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found) or None
-
-    def demographics(self) -> tuple[float | None, Sex | None]:
-        """Return age in years and sex: as the case states them, else as its vignette says."""
-        age, sex = read_demographics(self.vignette)
-        return self.age if self.age is not None else age, self.sex or sex
-
-    def age_and_sex(self) -> str:
-        """Return age and sex as a short phrase, as far as they are known."""
-        age, sex = self.demographics()
-        words = ""
-        if age is not None:
-            days, months = f"{age * 365.25:.0f} days old", f"{age * 12:.0f} months old"
-            words = f"{age:.0f} years old" if age >= 2 else months if age >= 1 / 6 else days
-        return ", ".join(part for part in (words, sex or "") if part)
 
 
 def data_set_of(case_set: str) -> str:
@@ -236,74 +199,3 @@ def distinct_choices(cases: Iterable[Case]) -> tuple[str, ...]:
         for choice in case.choices:
             first.setdefault(" ".join(choice.casefold().split()), choice)
     return tuple(first.values())
-
-
-def split_question(text: str) -> tuple[str, str]:
-    """Cut the question from an exam item and return (vignette, question).
-
-    The question is the first sentence with a question mark, looked for in the last line where there are
-    several lines (Johri et al. 2025). Without one, the whole text is the vignette and the final diagnosis is asked for.
-    """
-    stripped = text.strip()
-    body, _, last = stripped.rpartition("\n")
-    scope = last if body else stripped
-    for sentence in sentences(scope):
-        if "?" in sentence:
-            rest = scope.replace(sentence, " ", 1)
-            vignette = "\n".join(part for part in (body.strip(), " ".join(rest.split())) if part)
-            return (vignette, sentence) if vignette else (stripped, FINAL_QUESTION)
-    return stripped, FINAL_QUESTION
-
-
-_AGE = re.compile(rf"{AGED}|\baged? (\d+)\s*(year|month|week|day)?", re.IGNORECASE)
-_NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
-_HER = f"{people('female')}|{relatives('children', 'siblings', of='female')}"
-_HIS = f"{people('male')}|{relatives('children', 'siblings', of='male')}"
-_OLD = r"(?:years?|yrs?|months?|weeks?|days?|hours?)[\s\-‐‑–]*old"
-_OWN_NOUN = re.compile(
-    rf"(?<!to a )(?<!to an )(?<!to the )\b(?:[\w.]+)[\s\-‐‑–]*{_OLD}\b(?:,? [\w'-]+){{0,5}}? (?:(?P<her>{_HER})|"
-    rf"(?P<his>{_HIS}))\b|\b(?:(?P<girl>female)|(?P<boy>male)) (?:newborn|infant|neonate|baby|child|toddler)\b",
-    re.IGNORECASE,
-)
-"""What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
-_FEMALE = re.compile(
-    rf"\b({people('female')}|(?:{relatives('parents', of='female')}) of|pregnant|\w*gravida)\b", re.IGNORECASE
-)
-_MALE = re.compile(rf"\b({people('male')})\b", re.IGNORECASE)
-_SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
-_HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
-_ELDERS: tuple[RelativeKind, ...] = ("parents", "siblings", "grandparents", "wider", "partners", "companions")
-_OF_HERS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='female')})\b", re.IGNORECASE)
-_OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE)
-
-
-@lru_cache(maxsize=2048)  # a tenth of a millisecond and more, and pages ask again for the same cases
-def read_demographics(text: str) -> tuple[float | None, Sex | None]:
-    """Read age in years and sex from prose; each ``None`` where the text does not say.
-
-    It stands here and not with the readers of persons in ``core.text``, because a case tells its own age and sex.
-    """
-    found = _AGE.search(text)
-    age = None
-    if found:
-        number, unit = (found[1], found[2]) if found[1] else (found[3], found[4] or "year")
-        age = (NUMBERS.get(number.lower()) or float(number)) * DAYS[unit.lower().replace("yr", "year")] / DAYS["year"]
-    elif _NEWBORN.search(text):
-        age = 0.0
-    return age, _sex_in(text)
-
-
-def _sex_in(text: str) -> Sex | None:
-    """Read the patient's sex: by their own noun, else by pronouns, where a mother or a father may be meant as well."""
-    own = _OWN_NOUN.search(text)
-    if own:
-        return "female" if own["her"] or own["girl"] else "male"
-    female, male = _FEMALE.search(text), _MALE.search(text)
-    if not (female or male):
-        female, male = _SHE.search(text), _HE.search(text)
-        mother, father = _OF_HERS.search(text), _OF_HIS.search(text)
-        if female and male and bool(mother) != bool(father):  # the pronoun that the relative cannot be
-            return "male" if mother else "female"
-    if female and (not male or female.start() < male.start()):
-        return "female"
-    return "male" if male else None

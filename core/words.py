@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
+from core.case import AsksFor
 from core.events import EndReason, Format, QuestionType, RoleName, Verdict
-from core.questions import AsksFor
 
 FORMAT: dict[Format, str] = {
     "vignette": "Vignette",

@@ -7,96 +7,12 @@ running, can be taken up again at any turn.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
-from core.case import Case, Fact
-from core.errors import ProviderError
-from core.events import (
-    Called,
-    Failed,
-    Format,
-    Probed,
-    Purpose,
-    QuestionType,
-    RoleName,
-    Rule,
-    Speaker,
-    Token,
-    Verdict,
-    Waiting,
-)
-from core.images import Image
-from core.persona import PLAIN, Persona
-from core.questions import AsksFor
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One message of a dialogue."""
-
-    role: Speaker
-    text: str
-
-
-Dialogue = tuple[Turn, ...]
-
-
-@dataclass(frozen=True)
-class Said:
-    """What an agent finally says, with the call that it came from, if a model was called.
-
-    ``cut`` says that the model was stopped by the limit of its reply.
-    """
-
-    text: str
-    call_id: str | None = None
-    cut: bool = False
-
-
-Saying = Token | Called | Waiting | Said
-"""What an agent yields while it speaks; ``Said`` is the last."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks and how, and the trial's seed.
-
-    ``images`` are the pictures that the doctor is shown: no other role is handed a scene that holds any.
-    """
-
-    specialty: str
-    seed: int
-    caregiver: bool = False
-    persona: Persona = PLAIN
-    images: tuple[Image, ...] = ()
-
-    def without_pictures(self) -> Scene:
-        """Return the scene as everybody but the doctor is given it."""
-        return replace(self, images=())
-
-
-@dataclass(frozen=True)
-class Material:
-    """What the doctor is shown before the question: a dialogue or a text, and perhaps the examination."""
-
-    format: Format
-    dialogue: Dialogue = ()
-    text: str | None = None
-    examination: str | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """How the doctor is asked: question type, wording, and the choices it may pick from (none for free response).
-
-    ``asks_for`` is the kind of answer that the wording asks for.
-    """
-
-    question_type: QuestionType
-    text: str
-    choices: tuple[str, ...] = ()
-    asks_for: AsksFor = "diagnosis"
+from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.case import Case
+from core.events import Called, Failed, Probed, Purpose, RoleName, Rule, Token, Verdict
 
 
 class Agent(Protocol):
@@ -129,18 +45,6 @@ class Patient(Agent, Protocol):
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """All that a patient may know of a case; made with ``what_patient_holds``."""
-
-    vignette: str
-    told: tuple[Fact, ...]
-    """What the patient can tell without having been examined; empty where the profile is unknown."""
-    shown: tuple[Fact, ...]
-    """What examination and tests showed; the vignette tells it, so a patient who is asked may repeat it."""
-    caregiver: bool
 
 
 def what_patient_holds(case: Case) -> Held:
@@ -202,15 +106,6 @@ class Cast:
     probe: Probe | None = None
     greeting: str = "Hello, what symptoms bring you in today?"
     """What the doctor says first."""
-
-
-class CallFailed(Exception):
-    """A provider failed within an agent: carries the call to be recorded and the provider's error."""
-
-    def __init__(self, called: Called, error: ProviderError) -> None:
-        super().__init__(str(error))
-        self.called = called
-        self.error = error
 
 
 async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[Saying]:

@@ -15,14 +15,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from core.agents.ask import Asked, Request, ask, quotation
 from core.agents.base import Judgement
-from core.agents.calls import ModelAgent, Voice
-from core.agents.parts import instruction_part
+from core.asking.ask import Asked, Request, ask, quotation
+from core.asking.calls import ModelAgent, Voice
+from core.asking.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token, Verdict
 from core.prompts import PromptPack
 from core.text.extraction import NUMBERED, listed_diagnoses
+from core.text.questions import question_kind
 from core.text.scripts import in_latin
 
 _BEGINS = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
@@ -161,11 +162,11 @@ class LLMGrader(ModelAgent):
 
     async def read(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract alone; yields the calls and what the response names, ``ungradable`` where that is to be compared."""
-        key = hashlib.sha256(f"{case.asks_for}\n{response}".encode(errors="surrogatepass")).digest()
+        key = hashlib.sha256(f"{question_kind(case)}\n{response}".encode(errors="surrogatepass")).digest()
         read = Judgement("frq", None, "ungradable", rule_version=READING_VERSION)
         async with self._read.turn(key) as asking:
             if asking:
-                prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
+                prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=question_kind(case))
                 asked = Request(
                     "grader_extract",
                     [prompt],
@@ -216,12 +217,12 @@ class LLMGrader(ModelAgent):
         yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls), READING_VERSION)
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        pair = (case.asks_for, case.answer.lower(), extracted.lower())
+        pair = (question_kind(case), case.answer.lower(), extracted.lower())
         found = Judgement("frq", extracted, "ungradable")
         async with self._memory.turn(pair) as asking:
             if asking:
                 name = _WITHIN.sub(" ", extracted)[:_LONGEST]
-                compared = {"answer": case.answer, "extracted": name, "asks_for": case.asks_for}
+                compared = {"answer": case.answer, "extracted": name, "asks_for": question_kind(case)}
                 prompt = instruction_part(self._pack, "grader_judge", **compared)
                 asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, asked):

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.agents.base import Agent, Dialogue, Held, Material, Question, Said, Saying, Scene, at_once
-from core.agents.calls import ModelAgent, Voice, call
-from core.agents.parts import (
+from core.agents.base import Agent, at_once
+from core.asking.calls import ModelAgent, Voice, call
+from core.asking.parts import (
     after_conversation,
     answer_parts,
     answer_prompt,
@@ -23,6 +23,7 @@ from core.agents.parts import (
     question_part,
     summary_part,
 )
+from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 from core.words import arm_explained

@@ -20,10 +20,10 @@ from weakref import WeakValueDictionary
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from core.agents.ask import Asked, Request, ask, json_in
-from core.agents.base import CallFailed, Dialogue, Scene
-from core.agents.calls import Voice
-from core.agents.parts import Part, consultation_parts, messages_of, prompt_part, wire
+from core.asking.ask import Asked, Request, ask, json_in
+from core.asking.calls import Voice
+from core.asking.parts import Part, consultation_parts, messages_of, prompt_part, wire
+from core.asking.scene import CallFailed, Dialogue, Scene
 from core.errors import UsageError
 from core.events import Called, Failed, Probed
 from core.models.pictures import recorded

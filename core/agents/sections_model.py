@@ -1,4 +1,4 @@
-"""Splits a vignette into sections with a language model; the rules of ``core.sections`` are the default.
+"""Splits a vignette into sections with a language model; the rules of ``core.text.sections`` are the default.
 
 The model only sorts: what it writes must stand in the vignette word for word, else it is rejected and counted, and
 sentences that it does not name are sorted by rule, so that the whole vignette is always there.
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
-from core.agents.calls import Voice
-from core.agents.parts import instruction_part
+from core.asking.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.asking.calls import Voice
+from core.asking.parts import instruction_part
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, Token
 from core.prompts import PromptPack
-from core.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
+from core.text.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from urllib.parse import urlsplit
 import typer
 
 from core import __version__
+from core.case import ASKS_FOR
 from core.datasets.lint import lint
 from core.datasets.select import cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.frameworks.base import default_pack
 from core.knowledge.base import knowledge
 from core.models.registry import Registry, load_registry
-from core.questions import ASKS_FOR
 from core.store.database import Store
 from core.store.queries.runs import runs
+from core.text.questions import question_kind
 
 app = typer.Typer(help="Check the set-up, or cases.", rich_markup_mode=None)
 
@@ -60,7 +61,7 @@ def check_cases(
         for finding in found:
             print(f"{'fault' if finding.severe else 'note '}  {finding.case_key}: {finding.message}.")
         severe += sum(finding.severe for finding in found)
-        asked = Counter(case.asks_for for case in cases)
+        asked = Counter(question_kind(case) for case in cases)
         print(f"{name} asks for: {', '.join(f'{kind} {asked[kind]}' for kind in ASKS_FOR if asked[kind])}.")
         print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
     return 1 if severe else 0

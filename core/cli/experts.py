@@ -10,7 +10,6 @@ import typer
 
 from core.cli.options import Out, Printed, folded_store, new_file, print_rows
 from core.errors import AnamnesisError
-from core.measures.experts.reviewing import states, withdraw
 from core.measures.experts.vignette_workbooks import (
     SHEETS,
     is_vignette_workbook,
@@ -18,6 +17,7 @@ from core.measures.experts.vignette_workbooks import (
     vignette_workbook,
 )
 from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
+from core.reviews.reviewing import states, withdraw
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
 _SHOWN = 20

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from core.browser import find_browser
+from core.case import ASKS_FOR
 from core.cli.options import (
     Given,
     Models,
@@ -31,7 +32,6 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.measures.base import Asked, Filter, Metric, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
-from core.questions import ASKS_FOR
 from core.store.database import Store
 from core.store.selection import McqRule, Selection
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile, zip_longest
 from typing import Literal
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")

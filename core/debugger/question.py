@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from core import access
-from core.agents.base import CallFailed
-from core.agents.calls import Voice
-from core.agents.memory import Memory, Remembered, Replies
+from core.asking.calls import Voice
+from core.asking.memory import Memory, Remembered, Replies
+from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.base import default_pack

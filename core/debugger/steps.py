@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from core.agents.base import Dialogue, Turn
 from core.agents.grader import named_in_list, read_yes_no, settled
-from core.agents.parts import Part, Rules, dialogue_parts, parts_of, sent_messages
+from core.asking.parts import Part, Rules, dialogue_parts, parts_of, sent_messages
+from core.asking.scene import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import (

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import CallFailed, Grader, Said, Saying
-from core.agents.calls import Voice, call
+from core.agents.base import Grader
 from core.agents.grader import read_name, read_yes_no, settled
-from core.agents.memory import replies_in
-from core.agents.parts import Part, sent_messages
+from core.asking.calls import Voice, call
+from core.asking.memory import replies_in
+from core.asking.parts import Part, sent_messages
+from core.asking.scene import CallFailed, Said, Saying
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError

@@ -10,10 +10,11 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, Question, Said, Saying, Summariser
+from core.agents.base import Grader, Judgement, Summariser
 from core.agents.mcq import judge_loose, judge_strict
-from core.agents.memory import side_by_side
-from core.case import Case, Fact, Profile
+from core.asking.memory import side_by_side
+from core.asking.scene import CallFailed, Dialogue, Material, Question, Said, Saying
+from core.case import Case, Fact
 from core.errors import FailureKind
 from core.events import (
     PASSING,
@@ -31,7 +32,10 @@ from core.events import (
 )
 from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
+from core.text.demographics import age_and_sex
 from core.text.extraction import NUMBERED
+from core.text.questions import question_kind
+from core.text.sections import examination_of
 
 Answer = Callable[[Material, Question], AsyncIterator[Saying]]
 """Who answers, given what is shown and asked."""
@@ -146,22 +150,22 @@ def shown(format_: Format, case: Case, dialogue: Dialogue) -> Material:
     if format_ == "vignette":
         return Material(format_, text=case.vignette)
     if format_ == "exam_only":
-        known = [part for part in (case.age_and_sex(), case.examination()) if part]
+        known = [part for part in (age_and_sex(case), examination_of(case)) if part]
         return Material(format_, text=". ".join(known))
     if format_ == "single_turn":
         return Material(format_, dialogue=dialogue[:2])
     kept = dialogue[:-1] if dialogue and dialogue[-1].role == "doctor" else dialogue
-    return Material(format_, dialogue=kept, examination=case.examination() if format_ == "multi_turn_exam" else None)
+    return Material(format_, dialogue=kept, examination=examination_of(case) if format_ == "multi_turn_exam" else None)
 
 
 def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[str]) -> Question:
     """Return the question of an arm; without choices, "which of the following" becomes "what"."""
     if question_type == "mcq":
-        return Question(question_type, case.question, case.choices, case.asks_for)
+        return Question(question_type, case.question, case.choices, question_kind(case))
     if question_type in ("mcq_many", "mcq_answers"):
-        return Question(question_type, case.question, tuple(many_choices), case.asks_for)
+        return Question(question_type, case.question, tuple(many_choices), question_kind(case))
     text = _OF_THE_FOLLOWING.sub("what", case.question)
-    return Question(question_type, text[:1].upper() + text[1:], asks_for=case.asks_for)
+    return Question(question_type, text[:1].upper() + text[1:], asks_for=question_kind(case))
 
 
 async def grade_answer(
@@ -246,7 +250,7 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
 
 def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | None:
     """Return why an arm cannot be asked: the conversation broke, or the case has no examination."""
-    if format_ in ("exam_only", "multi_turn_exam") and case.examination() is None:
+    if format_ in ("exam_only", "multi_turn_exam") and examination_of(case) is None:
         return "not_applicable", "the case has no physical examination"
     broken = talk.broken
     if broken is None or format_ not in FROM_CONVERSATION or (format_ == "single_turn" and len(talk.dialogue) >= 2):
@@ -296,9 +300,10 @@ def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
 
 
 def profile_words(case: Case, *parts: str) -> str:
-    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words."""
-    profile = case.profile or Profile()
-    facts: list[Fact] = [fact for part in parts for fact in getattr(profile, part)]
+    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words, or the vignette."""
+    if case.profile is None:
+        return case.vignette
+    facts: list[Fact] = [fact for part in parts for fact in getattr(case.profile, part)]
     return " ".join(f"{fact.key} {fact.value}" for fact in facts)
 
 

@@ -9,12 +9,12 @@ from typing import Literal, TypeVar
 from pydantic import SecretStr
 
 from core.agents.base import Grader
-from core.agents.calls import Voice
 from core.agents.grader import LLMGrader
 from core.agents.player import Human, HumanPlayer, Listen, ModelPlayer, Player, Rule, RulePlayer
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
+from core.asking.calls import Voice
 from core.errors import UsageError
 from core.events import Speaker
 from core.models.base import Sampling

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from core.agents.base import CallFailed, Dialogue, Inquirer, Probe, Said, Saying, Scene, Turn
+from core.agents.base import Inquirer, Probe
+from core.asking.persona import PLAIN, Persona
+from core.asking.scene import CallFailed, Dialogue, Said, Saying, Scene, Turn
 from core.case import Case
 from core.errors import ProviderError
 from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
 from core.frameworks.base import Branch, Framework, Trial
 from core.images import kept
-from core.persona import PLAIN, Persona
 
 Belief = tuple[tuple[str, float], ...] | None
 

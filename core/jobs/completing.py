@@ -13,8 +13,8 @@ from typing import Annotated
 
 import orjson
 
-from core.agents.ask import Request
-from core.agents.parts import instruction_part
+from core.asking.ask import Request
+from core.asking.parts import instruction_part
 from core.case import Case
 from core.errors import UsageError
 from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of, reply_to, tokens_of

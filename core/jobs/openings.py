@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import BaseModel
 
-from core.agents.ask import Request, quotation, read_json
-from core.agents.parts import instruction_part
+from core.asking.ask import Request, quotation, read_json
+from core.asking.parts import instruction_part
 from core.case import Case
 from core.frameworks.consultation.queries import opened_by, opening_row
 from core.jobs.ask_job import Answer, OfCases, Outcome, Plan, Reply, RequestJob, Seat, journal_of

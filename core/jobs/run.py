@@ -20,8 +20,8 @@ from filelock import FileLock
 from pydantic import SecretStr
 
 from core import access, paths
-from core.agents.memory import Took
 from core.agents.player import Listen
+from core.asking.memory import Took
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack, grades_itself

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
-from core.agents.base import Dialogue, Grader, Material, Question, Said, Saying
+from core.agents.base import Grader
+from core.asking.scene import Dialogue, Material, Question, Said, Saying
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.agents.base import Dialogue, Turn
+from core.asking.scene import Dialogue, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started

@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from core import access
-from core.agents.base import Turn
-from core.agents.memory import Replies, Unit
+from core.asking.memory import Replies, Unit
+from core.asking.scene import Turn
 from core.errors import AnamnesisError
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from core import access
-from core.agents.memory import Memory, Remembered, Replies, replies_in
+from core.asking.memory import Memory, Remembered, Replies, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign, tested_seat

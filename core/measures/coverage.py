@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.agents.base import Turn
-from core.case import Case, Fact, Profile, sentences
+from core.asking.scene import Turn
+from core.case import Case, Fact, Profile
 from core.text.negation import stem_of
+from core.text.sections import sentences
 
 THRESHOLD = 0.6
 """Share of a fact's telling words that one message must hold."""

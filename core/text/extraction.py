@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from core.case import Case, sentences
+from core.case import Case
 from core.knowledge.base import Knowledge, normalise_name, words_of_name
+from core.text.sections import sentences
 
 _MARKER = re.compile(r"final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
 _MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)

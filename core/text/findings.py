@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.case import sentences
 from core.knowledge.base import Finding, Knowledge, knowledge
 from core.text.negation import AFTERWARDS_ABSENT, NEGATORS, QUALIFIED, Token, is_content, stem_of, tokens_of, words_in
 from core.text.quantities import read_measures
+from core.text.sections import sentences
 
 _MAX_GAP = 1
 _AFTERWARDS_REACH = 3

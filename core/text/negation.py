@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import snowballstemmer
 
-from core.vocabulary import ABSENT, BESIDE, DENIED, DENIES, DENY, DENYING, alternatives, relatives, verbs
+from core.text.vocabulary import ABSENT, BESIDE, DENIED, DENIES, DENY, DENYING, alternatives, relatives, verbs
 
 _WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
 _STOP = frozenset(

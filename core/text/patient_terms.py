@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from core import paths
 from core.errors import AnamnesisError
 from core.text.rouge import tokens
-from core.vocabulary import DENIES, UNITS
+from core.text.vocabulary import DENIES, UNITS
 
 FILE = paths.KNOWLEDGE / "medical_terms.toml"
 _WORD = re.compile(r"[a-z]+")

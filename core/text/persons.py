@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 
 from core.case import Case, Sex
-from core.vocabulary import PERSON, people, relatives, verbs
+from core.text.demographics import patient_demographics
+from core.text.vocabulary import PERSON, people, relatives, verbs
 
 _AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {PERSON})\b"
 _OPENING = re.compile(
@@ -287,7 +288,7 @@ class Speaking:
 
 def speaking_of(case: Case) -> Speaking:
     """Return who speaks for a case: a child's carer, a parent who brings a youth, or who speaks for the speechless."""
-    age, sex = case.demographics()
+    age, sex = patient_demographics(case)
     brought = age is not None and age < YOUTH and bool(_BROUGHT.search(case.vignette))
     silent = _SPEECHLESS.search(case.vignette)
     speechless = bool(silent) and not _RECOVERED.search(case.vignette)

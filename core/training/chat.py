@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from core.agents.base import Dialogue
+from core.asking.scene import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.text.case_items import Order

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from core.agents.base import Dialogue, Turn
+from core.asking.scene import Dialogue, Turn
 from core.text.case_items import Item, ItemizedCase, Order, ordered
 from core.text.topics import Topic
 

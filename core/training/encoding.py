@@ -6,12 +6,11 @@ knows no system role is given the system prompt as the beginning of the patient'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.errors import AnamnesisError
-from core.training.chat import ChatLine
 
 PLAIN = (
     "{{ bos_token or '' }}{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}"
@@ -36,6 +35,11 @@ class Encoded:
     def predicted(self) -> int:
         """How many tokens a causal model is asked to predict: all labelled ones but a first."""
         return sum(label != MASKED for label in self.labels[1:])
+
+    @property
+    def row(self) -> dict[str, list[int]]:
+        """A row of a data set as trl takes it, tokenised: its loss is that of the labelled tokens."""
+        return {"input_ids": list(self.ids), "labels": list(self.labels)}
 
 
 class ChatFormat:
@@ -62,11 +66,6 @@ class ChatFormat:
             for id_, (at, _) in zip(ids, offsets, strict=True)
         ]
         return Encoded(tuple(ids[:max_length]), tuple(labels[:max_length]), len(ids) > max_length)
-
-    def prompt_ids(self, messages: Messages) -> list[int]:
-        """Return what a server would give the model before its next message."""
-        ids: list[int] = self.tokenizer(self.render(messages, prompt=True), add_special_tokens=False)["input_ids"]
-        return ids
 
     def marked(self, messages: Messages) -> tuple[str, list[tuple[int, int]]]:
         """Return the dialogue as text, and where in it the assistant speaks: (start, end) in characters.
@@ -107,24 +106,6 @@ class ChatFormat:
             return "~system~" in self.render(probe)
         except jinja2.TemplateError:
             return False
-
-
-def encode_all(chat: ChatFormat, lines: Iterable[ChatLine], max_length: int) -> list[Encoded]:
-    """Return the dialogues that have a word of the doctor within ``max_length`` tokens."""
-    encoded = (chat.encode(line.dumped(), max_length) for line in lines)
-    return [one for one in encoded if one.predicted]
-
-
-def batch(encoded: Sequence[Encoded], pad: int, torch: Any, device: Any) -> dict[str, Any]:
-    """Return dialogues as tensors, padded on the right."""
-    longest = max(len(one.ids) for one in encoded)
-    fill = [longest - len(one.ids) for one in encoded]
-    rows = {
-        "input_ids": [[*one.ids, *[pad] * n] for one, n in zip(encoded, fill, strict=True)],
-        "attention_mask": [[1] * len(one.ids) + [0] * n for one, n in zip(encoded, fill, strict=True)],
-        "labels": [[*one.labels, *[MASKED] * n] for one, n in zip(encoded, fill, strict=True)],
-    }
-    return {name: torch.tensor(values, device=device) for name, values in rows.items()}
 
 
 def _folded(messages: Messages) -> list[dict[str, str]]:

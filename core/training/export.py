@@ -14,6 +14,7 @@ from core import __version__
 from core.case import Case
 from core.errors import UsageError
 from core.text.case_items import ItemSet, Order, itemized
+from core.text.questions import question_kind
 from core.training.chat import SIDES, ChatLine, Side, chat_line, sha256, to_jsonl
 from core.training.dialogue import golden_dialogue
 from core.training.split import SIMILAR, TEST_SHARE, split_cases
@@ -96,7 +97,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
 
     Raises ``UsageError`` where they cannot be split.
     """
-    usable = [case for case in cases if case.asks_for == "diagnosis"]
+    usable = [case for case in cases if question_kind(case) == "diagnosis"]
     split = split_cases(usable, settings.test_share, settings.seed, settings.similar)
     sides: dict[Side, tuple[Case, ...]] = {"train": split.train, "test": split.test}
     lines = {side: [line for case in sides[side] for line in _lines(case, side, settings, items_of)] for side in SIDES}
@@ -110,7 +111,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
         specialties=[SpecialtyEntry(specialty=s, train=left[s], test=right[s]) for s in sorted({*left, *right})],
         items_made_by=dict(sorted(makers.items())),
         near_duplicates=[list(cluster) for cluster in split.clusters],
-        left_out=[case.case_key for case in cases if case.asks_for != "diagnosis"],
+        left_out=[case.case_key for case in cases if question_kind(case) != "diagnosis"],
         cases={side: [case.case_key for case in sides[side]] for side in SIDES},
     )
     return TrainingSet(lines, manifest)

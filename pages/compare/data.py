@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from core.asking.persona import label, parse_persona
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Comparison
 from core.measures.comparison import DifferenceInterval
 from core.measures.extent import read_extents
 from core.measures.notes import Basis
 from core.measures.paired import PairedCase, by_arm, compare, paired_cases, read_scores
-from core.persona import label, parse_persona
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.answers import CaseScore

@@ -11,7 +11,9 @@ import streamlit as st
 from core.case import Case
 from core.datasets.lint import Finding
 from core.images import kept
+from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
+from core.text.questions import question_kind
 from pages.data.profile import draw_profile
 from pages.data.sets import Line
 from pages.kit.case.pictures import draw_pictures
@@ -51,7 +53,7 @@ class Wanted:
             and (not self.makers or maker(line) in self.makers)
             and (not self.faults or not self.faults_of(line).isdisjoint(self.faults))
             and (not self.pictures or pictured(line) in self.pictures)
-            and (not self.asks_for or line.case.asks_for in self.asks_for)
+            and (not self.asks_for or question_kind(line.case) in self.asks_for)
             and (not self.words or self.words.lower() in _text(line))
         )
 
@@ -83,7 +85,7 @@ def pictured(line: Line) -> str:
 def ask_wanted(held: Sequence[Line]) -> Wanted:
     """Ask for the filters that make a difference in this data set."""
     kinds = {pictured(line) for line in held}
-    asked = [kind for kind in ASKS_FOR if any(line.case.asks_for == kind for line in held)]
+    asked = [kind for kind in ASKS_FOR if any(question_kind(line.case) == kind for line in held)]
     columns = st.columns(5 + (len(asked) > 1) + (kinds != {"without"}), vertical_alignment="bottom")
     words = columns[0].text_input(
         "Search",
@@ -157,7 +159,7 @@ def draw_case(name: str, case_key: str, held: Sequence[Line], found: Sequence[Li
     st.subheader(plain(case.case_key), anchor=False)
     speaks = "a caregiver speaks for the patient" if case.speaker == "caregiver" else ""
     single = {True: "one single most likely diagnosis", False: "several diagnoses possible", None: ""}
-    told = [case.specialty, case.age_and_sex(), case.difficulty or "", single[case.single_diagnosis], speaks]
+    told = [case.specialty, age_and_sex(case), case.difficulty or "", single[case.single_diagnosis], speaks]
     st.markdown(f":gray[{' · '.join(plain(part) for part in told if part)}]")
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -175,7 +177,7 @@ def draw_case(name: str, case_key: str, held: Sequence[Line], found: Sequence[Li
 def _draw_question(case: Case) -> bool:
     """Draw the question and its choices; which one is right only once it is asked for. Return whether it was."""
     st.markdown(f"**Question**  \n{plain(case.question)}")
-    st.caption(f"Asks for: {ASKS_FOR[case.asks_for].lower()}")
+    st.caption(f"Asks for: {ASKS_FOR[question_kind(case)].lower()}")
     shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
     right = case.answer.strip().lower()
     options = [
@@ -247,8 +249,8 @@ def cases_table(shown: Sequence[Line], *, whole: bool = False) -> pd.DataFrame:
             {
                 "Case": line.case.case_key.partition("/")[2] or line.case.case_key,
                 "Specialty": line.case.specialty,
-                "Patient": line.case.age_and_sex(),
-                "Asks for": ASKS_FOR[line.case.asks_for],
+                "Patient": age_and_sex(line.case),
+                "Asks for": ASKS_FOR[question_kind(line.case)],
                 "Vignette": line.case.vignette if whole else _begin(line.case.vignette),
                 **(_asked(line) if whole else {}),
                 "Choices": len(line.case.choices),

@@ -14,6 +14,7 @@ from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.runs import Run
+from core.text.questions import question_kind
 from core.words import ROLE
 from pages.debugger.matrix import Shown, current, draw_matrix, draw_resume, leave
 from pages.debugger.setup import ask_and_run
@@ -120,7 +121,7 @@ def draw_head(shown: Shown) -> None:
     settings = [
         *([plain(case_label(case))] if name else []),
         title_of(header.protocol),
-        f"asks for: {ASKS_FOR[case.asks_for].lower()}",
+        f"asks for: {ASKS_FOR[question_kind(case)].lower()}",
         plain(players(header)),
         f"prompts {plain(header.prompt_pack)}",
         f"seed {header.seed}",

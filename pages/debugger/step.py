@@ -5,7 +5,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.debugger.run import Cell
 from core.debugger.steps import Step, TrialRecord
 from core.events import GRADED_TYPES, CallRecord, Rule, Verdict

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.asking.persona import parse_persona
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FINAL_DIAGNOSIS, Event, Utterance
@@ -11,7 +12,6 @@ from core.frameworks.base import Framework, role_title, seats_at_work, talking_r
 from core.frameworks.casting import CastNames, is_model
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
-from core.persona import parse_persona
 from pages.kit.cached import cached_query
 from pages.kit.look import faults_said, plain
 from pages.kit.names import model_name

@@ -12,8 +12,8 @@ from core import words
 from core.errors import AnamnesisError
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, CallRecord, EndReason, Verdict
 from core.export.visible import in_order
-from core.sections import VignetteSection
 from core.text.profiles import FIELDS, OWN, Field, State
+from core.text.sections import VignetteSection
 from pages.kit.names import model_name
 
 P = ParamSpec("P")

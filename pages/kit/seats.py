@@ -10,10 +10,10 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from core import access
+from core.asking.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
-from core.debugger.paste import title_of as pasted_title
 from core.debugger.run import EDITED
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
@@ -38,8 +38,8 @@ from core.models.keys import hold
 from core.models.register import own_names
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
-from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places
+from core.text.demographics import age_and_sex
 from core.text.profiles import Prepared
 from core.words import arm_explained
 from pages.kit.cached import cached_query
@@ -54,7 +54,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 RULES = "reference"
 """By this word a link puts rules into a seat, whatever they are called there."""
 _UNNAMED = ""
-_OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
+_OTHERS = {"human": "A human (you)", OTHER: "Another model…"}
 
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _PICTURES = {"": "Without", WITH: "With"}
@@ -93,12 +93,11 @@ def ask_case(page: str) -> Case | None:
 
 def case_label(case: Case) -> str:
     """Return a case in a few words that do not give its answer away."""
+    name = case.case_key.partition("/")[2]
     if case.dataset in (PASTED, EDITED):  # a title says who it is
-        mark = "edited" if case.dataset == EDITED else ""
-        parts = (case.specialty.replace("Other", ""), pasted_title(case), mark)
+        parts = (case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else "")
     else:
-        who = case.age_and_sex().replace(" years old,", "-year-old")
-        parts = (case.specialty, who, case.case_key.partition("/")[2])
+        parts = (case.specialty, age_and_sex(case).replace(" years old,", "-year-old"), name)
     return " · ".join(filter(None, parts))
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.case import Case
+from core.case import AsksFor, Case
 from core.datasets.published import printed_sets
 from core.events import Answered, Event, Graded
 from core.frameworks.base import Arm, frameworks
 from core.measures.extent import read_extents
 from core.measures.paired import read_scores
-from core.questions import AsksFor
 from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.answers import CaseScore

@@ -9,11 +9,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.case import SPECIALTIES
+from core.case import SPECIALTIES, AsksFor
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import published_rows
 from core.measures.comparison import DifferenceInterval
-from core.questions import AsksFor
 from core.stats.corrections import LABELS, Correction
 from core.store.conditions import SEPARATOR
 from core.store.queries.cases import kinds_asked_for

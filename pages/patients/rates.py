@@ -9,13 +9,13 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.asking.persona import label, parse_persona
 from core.figures.marks import Mark, dots
 from core.figures.style import RISE, Axis
 from core.frameworks.base import title_of
 from core.measures.base import Row
 from core.measures.patients.rates import RATES, By
 from core.measures.patients.rules import ABOUT
-from core.persona import label, parse_persona
 from core.store.queries.scores_of_patients import Kind
 from core.store.selection import Selection
 from pages.kit.controls import choose

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.csv
 import streamlit as st
 
+from core.asking.persona import PLAIN, label, parse_persona
 from core.events import QuestionType
 from core.export.run_report import report_of
 from core.frameworks.automedic.queries import FAILURE_NAMES, RULES, failures, trial_rows
@@ -27,11 +28,10 @@ from core.jobs.regrade import FREE
 from core.jobs.run import go_on, last_words
 from core.measures.accuracy import report as accuracy
 from core.measures.base import Result, Row, Section
-from core.persona import PLAIN, label, parse_persona
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.answers import results
-from core.store.queries.run_labels import delete_run, held_by
+from core.store.queries.run_labels import delete_run, run_contents
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.queries.trials import Conversation, conversations, transcripts
 from core.store.selection import Selection
@@ -274,7 +274,7 @@ def draw_delete(run: RunProgress) -> None:
             st.query_params.pop("run", None)
 
     with st.popover("Delete", icon=":material/delete:", key=f"delete_{run.run_id}"):
-        held = ask(held_by, run.run_id)
+        held = ask(run_contents, run.run_id)
         goes = {"trials": held.trials, "answers": held.answers, "verdicts": held.verdicts, "scores": held.scores}
         goes |= {"experts’ annotations": held.annotations}
         st.markdown(

@@ -6,11 +6,11 @@ from itertools import zip_longest
 
 import streamlit as st
 
+from core.asking.persona import label, parse_persona
 from core.debugger.diff import Piece, word_diff
 from core.events import FORMATS, QUESTION_TYPES, Ended, Utterance
 from core.frameworks.base import framework_of
 from core.frameworks.settings import without_credentials
-from core.persona import label, parse_persona
 from core.store.queries.forks import Node, Tree
 from pages.kit.cases import draw_answer
 from pages.kit.chat import bubble, draw_chat

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from core.case import FINAL_QUESTION, Case, Fact, Profile, case_set_hash, read_demographics, sentences, split_question
+from core.case import FINAL_QUESTION, Case, Fact, Profile, case_set_hash
+from core.text.demographics import age_and_sex, read_demographics
+from core.text.questions import question_kind, split_question, stated_kind
+from core.text.sections import examination_of, sentences
 
 
 def make(**changes: object) -> Case:
@@ -137,8 +140,8 @@ def test_the_examination_of_a_profile_is_all_that_the_patient_could_not_state() 
     told = Fact(key="cough", value="cough", lay="I cough.")
     case = make(profile=Profile(basic=(told,), optional=facts))
 
-    assert case.examination() == "Pulse: 72/min. Skin: red plaques. Sodium: 121 mEq/L."
-    assert make(profile=Profile(basic=(told,))).examination() is None
+    assert examination_of(case) == "Pulse: 72/min. Skin: red plaques. Sodium: 121 mEq/L."
+    assert examination_of(make(profile=Profile(basic=(told,)))) is None
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_the_examination_of_a_profile_is_all_that_the_patient_could_not_state() 
     ],
 )
 def test_of_a_vignette_the_examination_is_what_an_examiner_or_a_device_states_and_whole(told: str, shown: str) -> None:
-    assert make(vignette=f"A 40-year-old patient comes. {told} {shown}").examination() == shown
+    assert examination_of(make(vignette=f"A 40-year-old patient comes. {told} {shown}")) == shown
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_of_a_vignette_the_examination_is_what_an_examiner_or_a_device_states_an
     ],
 )
 def test_a_history_is_no_examination_though_it_names_one(history: str) -> None:
-    assert make(vignette=f"A 40-year-old patient comes. {history}").examination() is None
+    assert examination_of(make(vignette=f"A 40-year-old patient comes. {history}")) is None
 
 
 def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told_after_it_stays_out() -> None:
@@ -181,7 +184,7 @@ def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told
         vignette="A man coughs.\nLaboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+\nHe smokes a pipe."
     )
 
-    assert case.examination() == "Laboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+"
+    assert examination_of(case) == "Laboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +199,7 @@ def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told
 def test_age_and_sex_in_words(age: float | None, sex: str | None, words: str) -> None:
     case = make(age=age, sex=sex) if age is None or sex else make(age=age, vignette="A rash.")
 
-    assert case.age_and_sex() == words
+    assert age_and_sex(case) == words
 
 
 def test_letters_start_at_a() -> None:
@@ -221,7 +224,7 @@ def test_what_a_question_asks_for_is_read_from_it_unless_the_case_states_it() ->
     treated = make(question="Which of the following is the most appropriate treatment?")
     stated = make(question="What should be done for him now?", asks_for="test")
 
-    assert (plain.asks_for, treated.asks_for, stated.asks_for) == ("diagnosis", "treatment", "test")
+    assert [question_kind(case) for case in (plain, treated, stated)] == ["diagnosis", "treatment", "test"]
     for case in (plain, treated, stated):
         assert Case.model_validate_json(case.model_dump_json()) == case
     assert "asks_for" not in plain.model_dump_json()
@@ -235,5 +238,8 @@ def test_only_a_stated_kind_of_question_changes_the_hash_of_a_case() -> None:
 
     assert make().content_hash == "0ca90adf0c86a4e3"
     assert treated.content_hash == "020890f1e6f9143a"  # as stored before cases had the field
-    assert make(question=treated.question, asks_for="treatment").content_hash == treated.content_hash
-    assert make(question=treated.question, asks_for="other").content_hash != treated.content_hash
+    assert stated_kind(treated.question, "treatment") is None, "readers and the database leave out what the rule reads"
+    assert make(question=treated.question, asks_for=stated_kind(treated.question, "other")).content_hash not in (
+        treated.content_hash,
+        make().content_hash,
+    )

@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core import paths
-from core.agents.ask import json_in, read_json
 from core.agents.grader import named_in_list, read_extracted, read_yes_no
 from core.agents.mcq import judge_strict, named_choices
 from core.agents.probe import BeliefReply, read_belief
 from core.agents.sections_model import read_split
+from core.asking.ask import json_in, read_json
 from core.debugger.paste import read_pasted
 from core.errors import AnamnesisError
 from core.events import CallRecord
@@ -36,8 +36,8 @@ from core.models.settings import SHIPPED, read_settings
 from core.models.thinking import Thinking
 from core.models.wire import Reply, ServerSentEvents, UnreadableChunk
 from core.prompts import load_pack, read_prompt
-from core.sections import divided
 from core.text.extraction import listed_diagnoses
+from core.text.sections import divided
 
 CHOICES = ("Gout", "Gout with tophi", "Cellulitis", "Bunion")
 VIGNETTE = "A 40-year-old man coughs. His temperature is 38 °C (100.4 °F)."

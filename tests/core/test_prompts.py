@@ -12,7 +12,7 @@ from core.errors import UsageError
 from core.frameworks.base import default_pack
 from core.frameworks.craftmd import PROMPTS
 from core.prompts import load_pack
-from core.sandbox import compiled, rendered
+from core.prompts.sandbox import compiled, rendered
 
 GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"
 

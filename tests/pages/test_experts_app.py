@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.experts.reviewing import record, state_of, unblind, vignette_of
 from core.measures.experts.workbooks import HIDDEN
+from core.reviews.reviewing import record, state_of, unblind, vignette_of
 from core.store.database import Store
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks

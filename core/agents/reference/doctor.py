@@ -16,11 +16,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from core.agents.base import Dialogue, Material, Question, Saying, Scene, at_once
-from core.case import Sex, read_demographics
+from core.agents.base import at_once
+from core.asking.scene import Dialogue, Material, Question, Saying, Scene
+from core.case import Sex
 from core.knowledge.base import Disease, knowledge
+from core.text.demographics import read_demographics
 from core.text.findings import recogniser
-from core.vocabulary import NUMBERS
+from core.text.vocabulary import NUMBERS
 
 Array = NDArray[np.float64]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from core.agents.base import Judgement, Saying, at_once
+from core.agents.base import Judgement, at_once
 from core.agents.grader import named_in_list, special_verdict
+from core.asking.scene import Saying
 from core.case import Case
 from core.events import Called, Token
 from core.knowledge.base import knowledge

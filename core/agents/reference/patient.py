@@ -14,14 +14,16 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.agents.base import Dialogue, Held, Saying, Scene, at_once, what_patient_holds
-from core.case import Fact, read_demographics
+from core.agents.base import at_once, what_patient_holds
+from core.asking.scene import Dialogue, Held, Saying, Scene
+from core.case import Fact
 from core.datasets.library import UNKNOWN, lay_answers, library
-from core.sections import divided, sentences
+from core.text.demographics import read_demographics
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
-from core.vocabulary import Words, cues
+from core.text.sections import divided, sentences
+from core.text.vocabulary import Words, cues
 
 NOT_SURE = ("I'm not sure about that.", "I don't know about that.", "I'm really not sure.")
 """What says neither yes nor no, at the beginning of a reply."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
+from core.callbacks import Progress, Stop
 from core.case import Case
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
@@ -21,7 +22,7 @@ from core.datasets.readers.formats.plain import guessed, is_told
 from core.datasets.readers.pictures import tell_of_addresses
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
-from core.work import Progress, Stop
+from core.text.questions import stated_kind
 
 _MODULES = (importlib.import_module(f"{formats.__name__}.{one.name}") for one in pkgutil.iter_modules(formats.__path__))
 _FOUND: list[Format] = sorted((module.FORMAT for module in _MODULES), key=lambda one: one.title.lower())
@@ -175,7 +176,8 @@ def _case(
         raise RowError("a text of it holds a NUL character")
     whence = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
     try:
-        return Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
+        case = Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
+        return case.model_copy(update={"asks_for": stated_kind(case.question, case.asks_for)})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

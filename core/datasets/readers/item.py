@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from core.case import FINAL_QUESTION, RELEASE_SPECIALTIES, SPECIALTIES, read_demographics, sentences, split_question
+from core.case import FINAL_QUESTION, RELEASE_SPECIALTIES, SPECIALTIES
 from core.datasets.readers.format import CaseFields
+from core.text.demographics import read_demographics
 from core.text.persons import CHILD
+from core.text.questions import split_question
+from core.text.sections import sentences
 
 _STEM = re.compile(r"(?:[:;,–—-]|\.\.\.|…|_|\b(?:is|are|of|by|with|be|the|to|in|for|except))\s*$", re.IGNORECASE)
 _TASK = re.compile(

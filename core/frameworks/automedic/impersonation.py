@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from core.case import sentences
+from core.text.sections import sentences
 
 
 @dataclass(frozen=True)

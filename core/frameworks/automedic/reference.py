@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, at_once
+from core.agents.base import at_once
 from core.agents.reference.doctor import (
     LEAD_INS,
     SURE,
@@ -33,13 +33,15 @@ from core.agents.reference.doctor import (
     verdict,
 )
 from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
-from core.case import Fact, Section, sentences
+from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
+from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
 from core.text.findings import recogniser
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import is_technical, words
-from core.vocabulary import below, cues
+from core.text.sections import sentences
+from core.text.vocabulary import below, cues
 
 OPENING = "Hello, what brings you here today?"
 BROAD = (

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from core.agents.base import Dialogue
+from core.asking.scene import Dialogue
 from core.events import Assessed, Ended, Event, Utterance
 from core.frameworks.automedic.impersonation import Held, speech_for_others
 from core.frameworks.speech import Shown

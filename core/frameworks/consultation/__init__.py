@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from core.agents.base import Dialogue, Grader, Inquirer, Material, Question, Saying, Scene, Turn
+from core.agents.base import Grader, Inquirer
 from core.agents.player import Human
+from core.asking.scene import Dialogue, Material, Question, Saying, Scene, Turn
 from core.events import Answered, Ended, EndReason, Event, Finished, Utterance
 from core.frameworks.answering import answered, graded, tokens_of
 from core.frameworks.base import Arm, Branch, Campaign, Framework, Publication, Size, Trial

@@ -18,14 +18,16 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from core.agents.base import Agent, Dialogue, Held, Material, Question, Saying, Scene, Turn, at_once, what_patient_holds
-from core.agents.calls import ModelAgent, Voice, call
-from core.agents.parts import dialogue_parts, picture_parts, prompt_part
+from core.agents.base import Agent, at_once, what_patient_holds
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
+from core.asking.calls import ModelAgent, Voice, call
+from core.asking.parts import dialogue_parts, picture_parts, prompt_part
+from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene, Turn
 from core.events import Token
 from core.prompts import PromptPack
 from core.text.case_items import ORDERS, ItemizedCase, Order, SpokenItem, ordered
+from core.text.demographics import patient_demographics
 from core.text.rouge import words_of
 
 QUESTION = "Can you tell me about {key}?"
@@ -200,7 +202,7 @@ class ConsultationPatient(Agent, Protocol):
 
 def briefing_of(about: ItemizedCase) -> Briefing:
     """Return what the patient of a case is given; a case always has the same name."""
-    sex = about.case.demographics()[1]
+    sex = patient_demographics(about.case)[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
     name = random.Random(f"{about.case.case_key}:name").choice(names)
     return Briefing(name, what_patient_holds(about.case), about.spoken)

@@ -12,12 +12,14 @@ from typing import ClassVar
 
 from pydantic import field_validator
 
-from core.agents.base import Cast, Dialogue, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
+from core.agents.base import Cast, Doctor, Patient, Summariser, what_patient_holds
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
+from core.asking.persona import PLAIN, label, parse_persona, persona_prompt
+from core.asking.scene import Dialogue, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import EndReason, Event, Finished, Utterance
@@ -31,7 +33,6 @@ from core.frameworks.settings import FrameworkSettings, option
 from core.frameworks.speech import Speech
 from core.journal import RunHeader
 from core.models.base import Sampling
-from core.persona import PLAIN, label, parse_persona, persona_prompt
 from core.prompts import PromptPack
 
 PAPER_ARMS = RELEASE.arms

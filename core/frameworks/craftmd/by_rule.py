@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import Dialogue, Judgement, Material, Question, Said, Saying, Scene, Turn, what_patient_holds
-from core.agents.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
+from core.agents.base import Judgement, what_patient_holds
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
+from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
+from core.asking.persona import PLAIN, parse_persona
+from core.asking.scene import Dialogue, Material, Question, Said, Saying, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
@@ -23,8 +25,8 @@ from core.frameworks.answering import question_of, shown
 from core.frameworks.base import Arm
 from core.frameworks.conversation import scene_of
 from core.journal import RunHeader
-from core.persona import PLAIN, parse_persona
 from core.prompts import PromptPack
+from core.text.questions import question_kind
 
 _MARK = "\ue000"
 """A character for private use, which no text holds: stands for a value to find where it is filled in."""
@@ -33,7 +35,7 @@ _LISTED = re.compile(r"^[ \t]*(?:[A-Z][.)]|[-*•])[ \t]+(.+?)[ \t]*$", re.MULTI
 
 @dataclass(frozen=True)
 class ByRule:
-    """The rules of one trial (``core.agents.parts.Rules``), under the prompts that models would have been sent."""
+    """The rules of one trial (``core.asking.parts.Rules``), under the prompts that models would have been sent."""
 
     case: Case
     header: RunHeader
@@ -67,10 +69,10 @@ class ByRule:
                 material = self._material(arm[0], dialogue, summary)
                 return answer_parts(pack, self._scene, material, question) if material else []
             case "extract":
-                return [instruction_part(pack, "grader_extract", response=response, asks_for=case.asks_for)]
+                return [instruction_part(pack, "grader_extract", response=response, asks_for=question_kind(case))]
             case "judge":
                 names = {"answer": case.answer, "extracted": extracted}
-                return [instruction_part(pack, "grader_judge", asks_for=case.asks_for, **names)]
+                return [instruction_part(pack, "grader_judge", asks_for=question_kind(case), **names)]
         return []
 
     def play(self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]) -> AsyncIterator[Saying]:

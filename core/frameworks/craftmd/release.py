@@ -24,7 +24,7 @@ import orjson
 
 from core import images
 from core.agents.mcq import judge_loose, judge_strict
-from core.case import FINAL_QUESTION, Case, read_demographics
+from core.case import FINAL_QUESTION, Case
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError, UsageError
@@ -43,6 +43,7 @@ from core.frameworks.release import (
     ReleasedTrial,
 )
 from core.images import Image
+from core.text.demographics import read_demographics
 
 TRIALS = 5
 TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import UsageError
 from core.events import COUNTED
 from core.measures.base import Columns, Row
-from core.measures.experts.reviewing import ReviewState
+from core.reviews.reviewing import ReviewState
 from core.stats.agreement import agreement_by_case
 from core.stats.differences import mcnemar, paired_counts
 from core.stats.intervals import NOTHING, Interval, wilson_if_alike

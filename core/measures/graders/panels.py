@@ -18,8 +18,8 @@ from core.events import COUNTED, Verdict
 from core.measures.accuracy import accuracy_of
 from core.measures.base import Row
 from core.measures.experts.adjudication import JudgedAnswer, against_grader, corrected, decisions_of, means_by_model
-from core.measures.experts.reviewing import ReviewState, states
 from core.measures.graders.agreement import Judged, read_judged
+from core.reviews.reviewing import ReviewState, states
 from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.queries.answers import CaseScore

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 
-from core.agents.base import Dialogue, Turn
+from core.asking.scene import Dialogue, Turn
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Note, Row, Section, bounded, metric
 from core.measures.experts.adjudication import decide

@@ -36,14 +36,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from core.agents.base import Turn
-from core.case import Case, sentences
+from core.asking.scene import Turn
+from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.base import Evidence, Measure, Record, Score
 from core.store.queries.scores import Trials
 from core.store.queries.scores_of_patients import KINDS, Kind, Mark
 from core.text.patient_terms import lexicon, lexicon_hash
-from core.vocabulary import relatives
+from core.text.sections import sentences
+from core.text.vocabulary import relatives
 
 PRECISE = 0.8
 """Share of right hits among those read from which on a rule may be counted by."""

@@ -7,7 +7,7 @@ import streamlit as st
 from core import access
 from core.case import Case
 from core.events import Answered, Event
-from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
+from core.reviews.reviewing import ReviewState, blinded_dialogue, hidden, states
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_records import Kind, Sampling, parse_item

@@ -7,7 +7,7 @@ import streamlit as st
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS, QuestionType
-from core.measures.experts.reviewing import plan_review
+from core.reviews.reviewing import plan_review
 from core.store.database import Store
 from core.store.queries.trials import offer
 from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Order, Sampling, planned

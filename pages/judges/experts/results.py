@@ -19,8 +19,8 @@ from core.measures.experts.report import (
     printed_figures,
     read_decisions,
 )
-from core.measures.experts.reviewing import ReviewState, unblind
 from core.measures.experts.workbooks import import_release_annotations
+from core.reviews.reviewing import ReviewState, unblind
 from core.store.database import Store
 from core.store.review_records import ASKED
 from core.store.selection import Selection

@@ -11,7 +11,7 @@ from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.answering import question_of
 from core.frameworks.base import Framework, framework_of
-from core.measures.experts.reviewing import (
+from core.reviews.reviewing import (
     COMMENT,
     HIGHLIGHT,
     ReviewState,

@@ -8,8 +8,8 @@ import streamlit as st
 
 from core import access
 from core.errors import AnamnesisError
-from core.measures.experts.reviewing import ReviewState
 from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
+from core.reviews.reviewing import ReviewState
 from core.store.database import Store
 from core.store.review_records import QUESTIONS
 from pages.judges.experts.data import ANNOTATOR, ITEM, KIND, REVIEW, reviews

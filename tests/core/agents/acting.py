@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.agents.base import Dialogue, Grader, Held, Judgement, Said, Scene, Turn, what_patient_holds
-from core.agents.calls import Voice
+from core.agents.base import Grader, Judgement, what_patient_holds
+from core.asking.calls import Voice
+from core.asking.scene import Dialogue, Held, Said, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.errors import ProviderError
 from core.events import Called

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
+from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Fact
 from core.frameworks.automedic.reference import BROAD, HISTORY_FIRST, OPENING, ReferenceTagDoctor, evidence_in
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts

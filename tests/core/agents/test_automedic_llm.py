@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.agents.ask import MAX_ASKS
-from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
+from core.asking.ask import MAX_ASKS
+from core.asking.scene import CallFailed, Material, Question, Said, Scene, Turn
 from core.errors import ProviderError
 from core.events import Called
 from core.frameworks.automedic.roles import (
@@ -81,6 +81,24 @@ def test_the_staff_is_given_the_results_by_section() -> None:
     assert roles(script) == ["system", "user"]
     hear(LLMStaff(script.voice(), PACK).reply((), SCENE, (Turn("doctor", "Any pits?"),)))
     assert "No result is there." in script.sent[-1][0]["content"]
+
+
+def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_its_results() -> None:
+    vignette = (
+        "A 40-year-old man has itchy elbows. Examination shows scaly plaques. Laboratory studies show a low zinc."
+    )
+    given = briefings_of(case_with(vignette=vignette, profile=None))
+    script = Script(["They itch."])
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.held, SCENE, VIEW[:1]))
+    assert vignette in script.prompts[0]
+    staff = Script(["Scaly plaques."])
+    hear(LLMStaff(staff.voice(), PACK).reply(given.results, SCENE, (Turn("doctor", "Any plaques?"),)))
+    assert "- physical examination: Examination shows scaly plaques." in staff.prompts[0]
+    assert "- laboratory tests: Laboratory studies show a low zinc." in staff.prompts[0]
+    assert "itchy" not in staff.prompts[0]
+    doctor = Script(["<patient>Where?</patient>"])
+    hear(LLMTagDoctor(doctor.voice(), PACK, 7).ask(SCENE, given.demographics, ()))
+    assert "- age and sex: 40 years old, male" in doctor.prompts[1]
 
 
 def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from core.agents.base import Held, Turn
+from core.asking.scene import Held, Turn
 from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, count
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear

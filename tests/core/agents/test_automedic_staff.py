@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case, Fact
 from core.datasets.library import library
 from core.frameworks.automedic.reference import ReferenceStaff, reported

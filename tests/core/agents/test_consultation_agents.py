@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
-from core.case import Case
+from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
+from core.case import AsksFor, Case
 from core.datasets.library import library
 from core.events import Token
 from core.frameworks.consultation.roles import (
@@ -22,7 +22,6 @@ from core.frameworks.consultation.roles import (
     named_item,
 )
 from core.prompts import load_pack
-from core.questions import AsksFor
 from core.text.case_items import Item, ItemSet, Order, itemized
 from tests.core.agents.acting import SCENE, Script, case_with, hear
 

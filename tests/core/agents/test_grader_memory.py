@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from core.agents.ask import MAX_ASKS
-from core.agents.base import CallFailed, Judgement
+from core.agents.base import Judgement
 from core.agents.grader import LLMGrader
+from core.asking.ask import MAX_ASKS
+from core.asking.scene import CallFailed
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message, Sampling

@@ -6,15 +6,16 @@ import re
 
 import pytest
 
-from core.agents.base import Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.reference.patient import ReferencePatient
+from core.asking.scene import Turn
 from core.case import Case
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.frameworks.automedic.roles import briefings_of
 from core.knowledge.base import words_of_name
-from core.sections import sentences
 from core.text.patient_terms import is_technical, words
-from core.vocabulary import NUMBERS
+from core.text.sections import sentences
+from core.text.vocabulary import NUMBERS
 from tests.core.agents.acting import GREETING, SCENE, hear
 
 PATIENT = ReferencePatient()

@@ -6,15 +6,16 @@ import asyncio
 
 import pytest
 
-from core.agents.ask import MAX_ASKS
-from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.grader import LLMGrader, read_extracted, read_name, read_yes_no
-from core.agents.parts import wire
 from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
+from core.asking.ask import MAX_ASKS
+from core.asking.parts import wire
+from core.asking.scene import CallFailed, Material, Question, Scene, Turn
+from core.case import AsksFor
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message
-from core.questions import AsksFor
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge
 
 PACK = default_pack()

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.agents.base import Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.player import LLMPatient
+from core.asking.persona import PLAIN, Persona, persona_prompt
+from core.asking.scene import Scene, Turn
 from core.errors import UsageError
 from core.frameworks.base import default_pack
-from core.persona import PLAIN, Persona, persona_prompt
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear
 
 PACK = default_pack()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.base import Material, Question, Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.reference.doctor import (
     BACKGROUND,
     COMPLAINT,
@@ -13,6 +13,7 @@ from core.agents.reference.doctor import (
     evidence_of_dialogue,
 )
 from core.agents.reference.patient import ReferencePatient
+from core.asking.scene import Material, Question, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.knowledge.base import knowledge

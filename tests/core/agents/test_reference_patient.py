@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.base import Held, Scene, Turn, what_patient_holds
+from core.agents.base import what_patient_holds
 from core.agents.reference.patient import ALL_TOLD, NOT_SURE, ReferencePatient
+from core.asking.scene import Held, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.datasets.readers import read_cases

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import CallFailed
-from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
+from core.asking.calls import Voice
+from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.frameworks.base import default_pack

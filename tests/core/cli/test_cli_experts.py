@@ -10,7 +10,7 @@ import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from core.cli.app import main
-from core.measures.experts.reviewing import state_of, unblind
+from core.reviews.reviewing import state_of, unblind
 from core.store.database import Store
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 

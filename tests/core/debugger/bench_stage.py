@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core import paths
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.debugger.question import outcome_of
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial

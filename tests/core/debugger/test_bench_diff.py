@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.debugger.diff import Piece, message_diff, word_diff
 
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))

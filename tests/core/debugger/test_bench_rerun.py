@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.datasets.select import cases_of
 from core.debugger.question import outcome_of
 from core.debugger.steps import TrialRecord

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core import paths
-from core.agents.parts import sent_messages
+from core.asking.parts import sent_messages
 from core.case import Case
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record

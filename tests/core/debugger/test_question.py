@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Said
-from core.agents.calls import Voice, call
+from core.asking.calls import Voice, call
+from core.asking.scene import Said
 from core.debugger.question import ask_model, outcome_of
 from core.errors import UsageError
 from core.events import Called

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Turn
 from core.agents.reference.grader import ReferenceGrader
+from core.asking.scene import Turn
 from core.case import Case, Fact
 from core.datasets.library import library
 from core.events import Answered, Assessed, Ended, Event, Failed, Graded, Probed, Utterance

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case
 from core.datasets.library import library
 from core.events import Ended, Event, Graded, Utterance

@@ -11,6 +11,8 @@ from core.datasets.library import library
 from core.events import Answered, Format, Graded, Summarised
 from core.frameworks.answering import question_of
 from core.frameworks.base import Arm
+from core.text.demographics import age_and_sex
+from core.text.sections import examination_of
 from tests.core.frameworks.stage import (
     CASE,
     EXAMINATION,
@@ -89,7 +91,7 @@ async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider)
 async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_history(
     fake_provider: FakeProvider,
 ) -> None:
-    cases = [case for case in library() if case.examination()][::6]
+    cases = [case for case in library() if examination_of(case)][::6]
     assert len(cases) >= 8
     for case in cases:
         assert case.profile is not None
@@ -99,7 +101,7 @@ async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_his
         (body,) = (body for body in fake_provider.bodies[before:] if role_of(body) == "doctor")
         shown = body["messages"][1]["content"]
         assert case.vignette not in shown
-        assert case.age_and_sex() in shown
+        assert age_and_sex(case) in shown
         for fact in case.profile.optional:
             assert fact.value.rstrip(".") in shown, (case.case_key, fact)
         for fact in case.profile.basic:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.events import Utterance
 from core.frameworks.base import Campaign, framework
 from core.frameworks.consultation import Settings

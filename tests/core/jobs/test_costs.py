@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.memory import Over, Replies
+from core.asking.memory import Over, Replies
 from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework, read_settings

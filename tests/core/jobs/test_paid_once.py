@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.memory import Memory
+from core.asking.memory import Memory
 from core.errors import AnamnesisError
 from core.events import Called, Graded
 from core.frameworks.base import Arm

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.consultation.measures.prefixes import ASKED_AT, beginnings, prefix_rows, read_prefixes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case, Fact, Profile
 from core.datasets.select import cases_of
 from core.measures.coverage import facts_of, uncovered

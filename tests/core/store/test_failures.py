@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.events import Graded, Probed
 from core.store.database import Store
 from core.store.fold import fold

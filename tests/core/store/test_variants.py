@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agents.parts import Part
+from core.asking.parts import Part
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store

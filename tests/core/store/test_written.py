@@ -30,7 +30,9 @@ from core.measures.experts.adjudication import (
     pairs,
     shares,
 )
-from core.measures.experts.reviewing import (
+from core.measures.experts.workbooks import export_annotations, import_csv
+from core.paths import ROOT
+from core.reviews.reviewing import (
     answer_vignette,
     comment,
     highlight,
@@ -42,8 +44,6 @@ from core.measures.experts.reviewing import (
     unblind,
     vignette_of,
 )
-from core.measures.experts.workbooks import export_annotations, import_csv
-from core.paths import ROOT
 from core.store import migrations, written
 from core.store.database import Store
 from core.store.fold import fold, keep_lines

@@ -10,7 +10,7 @@ import pytest
 from core.datasets.library import library
 from core.text import findings, profiles, topics
 from core.text.claims import _PHRASES, _WORD_START, PHRASES, _phrases, plain, spelt_out
-from core.vocabulary import Words, clue_of
+from core.text.vocabulary import Words, clue_of
 
 _TEXTS = [text.lower() for case in library() for text in (case.vignette, case.question, *case.choices)]
 _SENTENCES = [one for text in _TEXTS for one in re.split(r"[.?!]", text)]

@@ -13,10 +13,10 @@ import pytest
 
 import core
 from core import paths
-from core.sections import VIGNETTE_SECTIONS, sections_of
 from core.text.negation import is_negated
+from core.text.sections import VIGNETTE_SECTIONS, sections_of
 from core.text.topics import TOPICS, topic_by_words, topics_asked
-from core.vocabulary import DAYS, NUMBERS, Words, below, cues, people, relatives, verbs, view
+from core.text.vocabulary import DAYS, NUMBERS, Words, below, cues, people, relatives, verbs, view
 
 CORE = Path(core.__file__).parent
 EXCEPT = {

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from core.case import FINAL_QUESTION, Fact, Profile, Section, Sex, read_demographics, sentences
+from core.case import FINAL_QUESTION, Fact, Profile, Section, Sex
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.item import speaker_of
 from core.datasets.readers.values import plain, text
+from core.text.demographics import read_demographics
 from core.text.persons import first_person, third_person
-from core.vocabulary import verbs
+from core.text.sections import sentences
+from core.text.vocabulary import verbs
 
 _ROOT = "OSCE_Examination"
 _TOLD = {

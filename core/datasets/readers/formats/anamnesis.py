@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from core.case import read_demographics, split_question
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.values import checked_options, lettered, optional, text, texts
+from core.text.demographics import read_demographics
+from core.text.questions import split_question
 
 
 def _fields(record: Record) -> CaseFields:

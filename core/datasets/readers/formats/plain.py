@@ -134,7 +134,7 @@ def _fields(record: Record, named: Mapping[str, str], work: Work, first: int) ->
     vignette, question = _told(record, named)
     choices = _options(record, _parts(named["options"])) if "options" in named else {}
     said = text(record, named["answer"])
-    answer = _answer(said, choices, first) if choices else said
+    answer = right_option(said, choices, first) if choices else said
     called = " ".join(optional(record, named["specialty"]).split()) if "specialty" in named else ""
     specialty = next((one for one in SPECIALTIES if one.lower() == called.lower()), called or "Other")
     record_id = optional(record, named["id"]) if "id" in named else None
@@ -182,7 +182,11 @@ def _cell(value: str) -> object:
         raise RowError("the options begin like JSON but are none") from None
 
 
-def _answer(said: str, choices: Mapping[str, str], first: int) -> str:
+def right_option(said: str, choices: Mapping[str, str], first: int) -> str:
+    """Return the option that an answer means; ``first`` is the number of the first option where answers are places.
+
+    Raises ``RowError`` if it means none of them.
+    """
     texts = list(choices.values())
     found = [choice for choice in texts if same(choice, said)]
     if found:

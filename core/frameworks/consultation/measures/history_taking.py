@@ -22,8 +22,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from core.agents.base import Turn
-from core.case import Case, sentences
+from core.asking.scene import Turn
+from core.callbacks import Stop
+from core.case import Case
 from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
 from core.frameworks.consultation.queries import StoredItems, add_items, cases_without_items, keep_items, newest_items
@@ -44,8 +45,8 @@ from core.text.case_items import (
 from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import Score as Rouge
 from core.text.rouge import repetition, score, tokens
+from core.text.sections import sentences
 from core.text.topics import Topic, is_open
-from core.work import Stop
 
 
 class Exchange(NamedTuple):

@@ -20,8 +20,8 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from core.agents.base import Dialogue
 from core.agents.mcq import judge_loose, judge_strict
+from core.asking.scene import Dialogue
 from core.events import COUNTED, QuestionType, Verdict
 from core.frameworks.consultation.measures.history_taking import closes
 from core.frameworks.consultation.measures.summary import case_sets_of, figures_of

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from core.case import RELEASE_SPECIALTIES, SPECIALTIES, read_demographics, split_question
+from core.case import RELEASE_SPECIALTIES, SPECIALTIES
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.values import optional
+from core.text.demographics import read_demographics
+from core.text.questions import split_question
 
 COLUMNS = ("case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id")
 

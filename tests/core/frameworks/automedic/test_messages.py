@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.events import Assessed, Ended, Event, Utterance
 from core.frameworks.automedic.tags import (
     EMPATHY,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.frameworks.automedic.tags import plain_words, queries_of, read_tags, without_thinking
 
 

@@ -13,7 +13,7 @@ from core.jobs.plan import campaign_of
 from core.journal import read_header
 from core.measures.base import Asked
 from core.measures.experts.report import report
-from core.measures.experts.reviewing import (
+from core.reviews.reviewing import (
     answer_vignette,
     baseline_cases,
     baseline_pool,

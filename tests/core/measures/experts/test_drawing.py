@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.reviewing import draw, own_order
+from core.reviews.reviewing import draw, own_order
 from core.store.review_records import Candidate, ReviewPlan, planned
 
 

@@ -9,8 +9,8 @@ import openpyxl  # type: ignore[import-untyped]
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.reviewing import baseline_cases, plan_review, state_of
 from core.measures.experts.vignette_workbooks import take_vignette_workbook, vignette_workbook
+from core.reviews.reviewing import baseline_cases, plan_review, state_of
 from core.store.database import Store
 from tests.core.measures.experts.reviews import a_plan
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.events import Verdict
-from core.measures.experts.reviewing import state_of, unblind
 from core.measures.graders.panels import PANEL, corrected_by_judge
+from core.reviews.reviewing import state_of, unblind
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.review_records import Review

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.jobs.judges import shown, terms_in, terms_pack
 from core.store.queries.patient_judgements import JudgedTerm
 from tests.core.measures.patients.patient_talks import DIAGNOSIS, LATIN, OPENING, dialogue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.measures.patients.rules import marks_in, replies_of, terms_in
 from tests.core.measures.patients.patient_talks import OPENING, dialogue
 from tests.core.store.builders import a_case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.case import Case
 from core.frameworks.consultation.queries import StoredItems, add_items
 from core.store.database import Store

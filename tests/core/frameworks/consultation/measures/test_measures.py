@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from core.agents.base import Turn
+from core.asking.scene import Turn
 from core.frameworks.consultation.measures.history_taking import (
     HISTORY,
     SCALARS,

@@ -1,0 +1,266 @@
+"""Which part of a vignette each sentence belongs to, and which sentences only an examiner or a device could state.
+
+Headings ("Past history:", "Labs:") decide where there are any. Otherwise the words of a sentence do, in the order of
+the table below, and a sentence that says nothing of its own section stays with the one before. From that follows what
+examination and tests show (``divided``): all that the patient could not state, vital signs and tests included. It is
+what the doctor is handed as the examination, what the clinical staff may say, and what a patient who
+answers by rule may not.
+
+A sentence that mixes both goes by its main clause: one that reports ("denies", "says", "takes", "three weeks ago")
+belongs to the history, unless it opens with the examination or a vital sign ("On examination, she has …").
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from core.case import Case, Section
+from core.text.vocabulary import AGED, Cue, Words, relatives, verbs, view
+
+VignetteSection = Literal[
+    "demographics",
+    "complaint",
+    "past_history",
+    "medication",
+    "family_history",
+    "social_history",
+    "vital_signs",
+    "examination",
+    "laboratory",
+    "imaging",
+    "other_tests",
+]
+"""Parts of a vignette; ``complaint`` is the chief complaint with the history of the present illness."""
+VIGNETTE_SECTIONS: tuple[VignetteSection, ...] = get_args(VignetteSection)
+_SECTIONS: dict[str, Section] = {name: name for name in get_args(Section)}
+
+_ABBREVIATION = "".join(
+    rf"(?<!\b{word}\.)" for word in ("Dr", "Mr", "Mrs", "Ms", "St", "vs", "approx", "e\\.g", "i\\.e")
+)
+_SENTENCE = re.compile(rf"(?<=[.!?]){_ABBREVIATION}[\"')\]”]*\s+(?=[A-Z0-9\"'(“])")
+
+
+def sentences(text: str) -> list[str]:
+    """Split prose into sentences; decimals and units stay whole."""
+    return [piece.strip() for line in text.splitlines() for piece in _SENTENCE.split(line) if piece.strip()]
+
+
+_TOPICS: dict[VignetteSection, str] = {
+    name: "chief complaint" if name == "complaint" else name.replace("_", " ") for name in VIGNETTE_SECTIONS
+}
+"""What each section is called in the taxonomy."""
+
+
+def _told_by(sections: Sequence[VignetteSection], *of: Cue) -> tuple[tuple[VignetteSection, Words], ...]:
+    """Return the sections with the words that tell them."""
+    found = view([_TOPICS[section] for section in sections], *of)
+    return tuple((section, words) for section, (_, words) in zip(sections, found, strict=True))
+
+
+_HEADINGS = _told_by(VIGNETTE_SECTIONS, "heading")
+_HEADING = re.compile(r"^[*_#\s-]*(?P<name>[A-Za-z][A-Za-z/& -]{1,40}?)[*_\s]*(?::[*_\s]*(?P<rest>.*)|(?P<bare>))$")
+
+_BY_WORDS: tuple[VignetteSection, ...] = (
+    "family_history", "imaging", "other_tests", "laboratory", "vital_signs", "examination", "medication",
+    "social_history", "past_history",
+)  # fmt: skip
+_WORD_RULES = _told_by(_BY_WORDS, "statement", "sentence")
+"""In the order in which they are looked for."""
+_PRESENTS = re.compile(
+    r"\b(?:comes?|came|presents?|presented|brought|referred|admitted|evaluated|seen|visits?|complain\w*|because of|"
+    r"with (?:a|an|\w+) )",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(rf"(?<!\bat )\b{AGED}|\bnewborn\b|\bis (?:a )?(?:fe)?male\b", re.I)
+
+
+def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
+    """Return (section, sentence) for every sentence of the vignette, in its order; headings are left out."""
+    return tuple((part.section, part.sentence) for part in _parts(vignette) if part.sentence)
+
+
+class _Part(NamedTuple):
+    """A sentence with its section, the line that it stands in, and the heading before it, if there is one.
+
+    The sentence is empty where a line holds nothing but a heading. ``by`` is what tells the section: a heading, the
+    sentence's own words, or nothing but the sentence before.
+    """
+
+    section: VignetteSection
+    by: Literal["heading", "words", "before"]
+    sentence: str
+    line: int
+    heading: str
+
+
+_LINE = 60
+"""Characters: a shorter line without a full stop, after a result, is a value of the same table."""
+
+
+def _parts(vignette: str) -> Iterator[_Part]:
+    before: VignetteSection | None = None
+    headed: VignetteSection | None = None
+    for number, line in enumerate(vignette.splitlines()):
+        section, heading, rest = _heading(line)
+        if section is not None:
+            headed = section
+        elif not line.strip():
+            headed = None if headed and before == headed else headed
+        if section is not None and not rest.strip():
+            yield _Part(section, "heading", "", number, heading)
+        for sentence in sentences(rest):
+            of_table = before in _SECTIONS and sentence[-1] not in ".!?:" and len(sentence) < _LINE
+            own = None if headed else before if of_table else _by_words(sentence, first=before is None)
+            carried = "examination" if before == "vital_signs" else before if before in _SECTIONS else "complaint"
+            before = headed or own or carried
+            yield _Part(before, "heading" if headed else "words" if own else "before", sentence, number, heading)
+            heading = ""
+
+
+def _heading(line: str) -> tuple[VignetteSection | None, str, str]:
+    """Return the section that a line names, its heading, and the rest of the line."""
+    match = _HEADING.match(line)
+    if match:
+        for section, words in _HEADINGS:
+            if re.fullmatch(words.pattern, match["name"].strip().lower()):
+                rest = match["rest"] or ""
+                return section, line[: len(line) - len(rest)].strip(), rest
+    return None, "", line
+
+
+def _by_words(sentence: str, *, first: bool) -> VignetteSection | None:
+    """Return the section that a sentence's own words tell, or ``None``."""
+    if first or _PERSON.search(sentence):
+        return "complaint" if _PRESENTS.search(sentence) or not _PERSON.search(sentence) else "demographics"
+    lowered = sentence.lower()
+    return next((section for section, words in _WORD_RULES if words.are_in(lowered)), None)
+
+
+_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _told_by(get_args(Section), "weak"))
+"""What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
+_UNSURE = "note add recall describe mention claim"
+_TELLS = re.compile(
+    rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
+    rf"(?:{relatives('parents', 'partners', 'companions')})s?|family|works|lives|notes that|travel\w*|allerg\w*|"
+    r"confess\w*|"
+    r"history of|recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|"
+    r"diagnosed|medications?|vaccin\w+|immuni[sz]\w+)\b",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"^(?:[\w’']+,? ){0,3}?(?:he|she|they|(?:his|her|the)(?: patient['’]s)? (?:patient|\w+)) (?:also |currently |"
+    rf"then )?(?:{verbs('reporting', 'base', 's')}|takes|smokes|drinks)\b",
+    re.IGNORECASE,
+)
+_STRONGLY_SHOWN = re.compile(
+    r"^(?:up)?(?:on|at) (?:\w+ ){0,3}?(?:exam\w*|inspection|auscultation|palpation|arrival)\b|\bexam(?:ination)? "
+    r"(?:shows?|showed|reveals?|revealed|is|was|demonstrates?|demonstrated|finds)\b|^(?:his|her|the) (?:temperature|"
+    r"vital|pulse|blood pressure)",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:refers|is referred|reassures|demands|vomits|delivered (?:vaginally|by)|prenatal visit|never notes|is (?:"
+    r"very )?concerned|no other (?:medical|symptoms|complaints)|no systemic symptoms|(?:no|positive) history of|"
+    r"sample (?:is|are|for analysis)|plotted)\b|\blast (?:\w+ ){0,3}exam\w*\b",
+    re.IGNORECASE,
+)
+"""What somebody does or tells, whatever results are named with it."""
+_GOES_ELSEWHERE = re.compile(
+    r"\b(?:treatment (?:is|was|with)|treated with|therapy (?:is|was) (?:begun|started|initiated)|(?:is|was) (?:"
+    r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|"
+    r"given)|initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|"
+    r"^although\b",
+    re.IGNORECASE,
+)
+"""What ends a run of results, where the sentence shows none of its own."""
+_ASKS = re.compile(
+    r"^(?:which|what) (?:one )?(?:of the|is|are|would|will|should|test|next|diagnosis)\b|"
+    r"\bmost likely diagnosis\b[^.]{0,40}(?:is|:)$|\?[\"”’]?$",
+    re.IGNORECASE,
+)
+"""A question that was left in the vignette: nobody in the conversation may hear it."""
+_GOES_ON = re.compile(
+    rf"(?!(?:he|she|the patient|(?:his|her|the) (?:{relatives('parents')}))\b)(?:[\w,'’-]+ ){{1,8}}?(?:is|are|was|"
+    r"were) (?:also )?(?:normal|intact|clear|unremarkable|present|absent|seen|noted|visible|positive|negative|pending|"
+    r"within)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that goes on with what an examination showed."""
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A vignette's sentences in its order: those of the history, and the others each with its section.
+
+    ``examination`` is the latter as a text, with its headings and line breaks; empty where there are none.
+    """
+
+    told: tuple[str, ...]
+    shown: tuple[tuple[Section, str], ...]
+    examination: str
+
+
+@functools.lru_cache(maxsize=4_096)
+def divided(vignette: str) -> Divided:
+    """Divide a vignette by who can state it; its first sentence, which says who comes, belongs to the history."""
+    told: list[str] = []
+    shown: list[tuple[Section, str]] = []
+    text: list[str] = []
+    before: Section | None = None
+    line = -1
+    for number, part in enumerate(_parts(vignette)):
+        sentence = part.sentence
+        if ("?" in sentence or sentence[:2] in ("Wh", "wh") or "ost likely" in sentence) and _ASKS.search(sentence):
+            continue
+        section = _shown_by(part)
+        if section is None and before is not None and _GOES_ON.match(sentence):
+            section = before
+        if number == 0 and not _STRONGLY_SHOWN.search(sentence):
+            section = None
+        before = section
+        if section is None:
+            told.append(sentence)
+            continue
+        if sentence:
+            shown.append((section, sentence))
+        text.append("\n" if text and part.line != line else " " if text else "")
+        text.append(f"{part.heading} {sentence}".strip())
+        line = part.line
+    return Divided(tuple(filter(None, told)), tuple(shown), "".join(text))
+
+
+def examination_of(case: Case) -> str | None:
+    """Return all that only an examiner or a device could state, or ``None`` if the case has none.
+
+    Vital signs, physical examination, laboratory, imaging and other tests: the optional facts of a profile, else the
+    vignette's own sentences.
+    """
+    if case.profile is None:
+        return divided(case.vignette).examination or None
+    facts = case.profile.optional
+    return " ".join(f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}." for fact in facts) or None
+
+
+def _shown_by(part: _Part) -> Section | None:
+    """Return the section of a sentence that examination or tests show, else ``None``."""
+    found = _SECTIONS.get(part.section)
+    if found is None and part.section not in ("complaint", "demographics"):
+        return None
+    told = bool(_TELLS.search(part.sentence)) and not _STRONGLY_SHOWN.search(part.sentence)
+    if found is None or part.by != "words":
+        lowered = part.sentence.lower()
+        rules = _MORE_RULES if part.by == "before" else (*_SHOWN_RULES, *_MORE_RULES)
+        own = next((section for section, words in rules if words.are_in(lowered)), None)
+        if found is None:
+            found = None if told else own
+        elif own is None and (told or _GOES_ELSEWHERE.search(part.sentence)):
+            found = None
+    reported = told and _REPORTED.search(part.sentence)
+    return None if found is None or reported or _DONE.search(part.sentence) else found
+
+
+_SHOWN_RULES = tuple((_SECTIONS[section], words) for section, words in _WORD_RULES if section in _SECTIONS)
