@@ -31,7 +31,7 @@ from core.knowledge.base import knowledge
 from core.text.demographics import patient_demographics
 from core.text.extraction import known_names
 from core.text.facts import GROUPING_RULES, NO_NOUN, PHRASES, complaint_noun, facts_of, grouped_facts, join_values
-from core.text.findings import understanding
+from core.text.findings import recogniser
 from core.text.negation import denies_something
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import Speaking, first_person, speaking_of
@@ -254,7 +254,7 @@ def _is_complaint(said: str) -> bool:
     """
     if len(said) < _SHORTEST or not is_sayable(said) or _CHART.search(said):
         return False
-    kinds = {understanding().kind_of(finding) for finding in understanding().recogniser.read(said)}
+    kinds = {knowledge().finding[finding].kind for finding in recogniser().read(said)}
     return "symptom" in kinds or not known_names(said, knowledge())
 
 

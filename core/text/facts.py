@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.case import Case, Fact
 from core.text.demographics import read_demographics
-from core.text.findings import understanding
+from core.text.findings import recogniser
 from core.text.negation import DENIAL, DENIAL_WORDS, FIRST_DENIAL, INNER_DENIAL, NEGATORS, is_content, stem_of, words_in
 from core.text.persons import first_person
 from core.text.rouge import words_of
@@ -372,7 +372,7 @@ def _members(clause: str) -> list[str]:
     members = [m for m in _LIST.split(clause) if m and m.strip()]
     short = all(len(m.split()) <= _TOO_LONG for m in members)
     plain = not any(_VERBED.search(m) for m in members[1:])
-    read = understanding().recogniser.read
+    read = recogniser().read
     listed = all(len(m.split()) >= 2 or read(m) for m in members) and len(members) >= 2
     return members if listed and short and plain else [clause]
 

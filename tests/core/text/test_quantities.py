@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from core.text.findings import understanding
 from core.text.quantities import Quantity, read_measures, said_age
 
 
@@ -25,12 +24,6 @@ from core.text.quantities import Quantity, read_measures, said_age
 )
 def test_the_age_that_a_reply_gives(reply: str, asked: bool, days: float | None) -> None:
     assert said_age(reply, asked) == (None if days is None else Quantity("age", days, days))
-
-
-def test_a_pulse_is_no_age_of_the_patient() -> None:
-    """An examination alone says no age: 88/min is not 88 years."""
-    assert understanding().evidence_of_text("The pulse is 88/min and the abdomen is soft.").age is None
-    assert understanding().evidence_of_dialogue((("How old are you?", "Ten months."),)).age == pytest.approx(10 / 12)
 
 
 @pytest.mark.parametrize(
