@@ -256,7 +256,8 @@ def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.begun = True
-            told("training", state.global_step, planned, (_losses(state) or [None])[-1])
+            losses = _losses(state)
+            told("training", state.global_step, planned, losses[-1] if losses else None)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
             if "loss" not in logs:  # said of the whole training, at its end
