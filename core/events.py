@@ -155,7 +155,7 @@ class Parent(_Event):
 class Started(_Event):
     """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork.
 
-    ``framework`` and its version are empty in what was recorded before events said so: then the run's header does.
+    ``framework`` and its version are empty in what was recorded before events named them: the run's header does.
     """
 
     kind: Literal["started"] = "started"
@@ -165,7 +165,7 @@ class Started(_Event):
     seed: int
     parent: Parent | None = None
     framework: str = ""
-    """Under which it is played, and its version; empty and 0 in trials of version 0.1."""
+    """Under which it is played, and its version."""
     framework_version: int = 0
     at: float = Field(default_factory=time.time)
 

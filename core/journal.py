@@ -135,13 +135,12 @@ class ReplyLine(_Line):
 
 
 class GradesLine(_Line):
-    """New verdicts on answers of a stored trial (a re-grading). ``calls`` are those that are no reply lines."""
+    """New verdicts on answers of a stored trial (a re-grading)."""
 
     type: Literal["grades"] = "grades"
     run_id: str
     trial_id: str
     grades: list[Graded]
-    calls: list[CallRecord] = Field(default_factory=list)
     unit: str = ""
     """The piece of work that this line ends: its replies are used up."""
     schema_version: int = SCHEMA
@@ -180,11 +179,10 @@ RowTable = Literal[
 class RowLine(_Line):
     """What a job came to beside trials and verdicts: a row of the ``table`` that keeps it.
 
-    Such jobs have journals of their own, without a run's header. Version 0.1 called the lines of its judgings
-    ``judged``, and had no reply lines beside them.
+    Such jobs have journals of their own, without a run's header.
     """
 
-    type: Literal["row", "judged"] = "row"
+    type: Literal["row"] = "row"
     table: RowTable
     row: dict[str, Any]
     unit: str = ""
@@ -513,8 +511,9 @@ def _drop_torn_line(path: Path) -> None:
 def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
     """Yield (offset after the line, line) for every whole line from byte ``start`` on; only those with words ``about``.
 
-    A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place. A trial is
-    given the calls that it names from the reply lines before it, as far as they lie behind ``start``.
+    A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place, and so does
+    a line as versions before 0.4 wrote them. A trial is given the calls that it names from the reply lines before it,
+    as far as they lie behind ``start``.
     """
     paid: dict[str, Any] = {}
     wanted, offset = [words.encode() for words in about], start
@@ -528,6 +527,11 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                 continue
             try:
                 fields = orjson.loads(raw)
+                if isinstance(fields, dict) and (fields.get("type") == "judged" or fields.get("calls")):
+                    raise AnamnesisError(
+                        f"The journal {path} was written by an Anamnesis before 0.4, which this one does not read: "
+                        "take it into a database with version 0.5, then open that database with this version."
+                    )
                 if isinstance(fields, dict) and fields.get("type") in ("run", "trial", "grades"):
                     fields = _up_to_date(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":

@@ -17,7 +17,7 @@ from core.datasets.reading import Remark, Unit
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.images import kept
-from core.store.sample import take_away, take_in
+from core.store.sample import add_sample, remove_sample
 
 SHOWN = 10
 """Rows of one kind that are shown; the others are counted."""
@@ -127,7 +127,7 @@ def sample(
     """
     store = folded_store()
     if remove:
-        print(f"The sample study is gone: {take_away(store):,} runs.")
+        print(f"The sample study is gone: {remove_sample(store):,} runs.")
         return 0
-    print(f"The sample study is here: {take_in(store):,} runs. Look at it: python -m core serve")
+    print(f"The sample study is here: {add_sample(store):,} runs. Look at it: python -m core serve")
     return 0

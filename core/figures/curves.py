@@ -1,4 +1,4 @@
-"""Curves over the course of a conversation, with bands for their 95 % intervals."""
+"""Curves over the course of a conversation, with bands for the 95 % intervals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from core.figures.style import LEGEND, MARGIN, Axis, faded
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a series' curve with its interval; ``words`` are added to what hovering says.
+    """One point of a curve with its interval; ``words`` are added to the hover text.
 
-    ``data`` is what a click on it gives; empty, its series and where it lies along.
+    A click on the point gives ``data``, or its series and position if ``data`` is empty.
     """
 
     series: str
@@ -38,17 +38,18 @@ def curves(
     strong: str = "",
     dark: bool = False,
 ) -> go.Figure:
-    """Return a line for each series in the order of ``names``, with a band where there are intervals.
+    """Return a line for each series in the order of ``names``, with a band if it has intervals.
 
-    ``steps``: what holds until it changes, with the ground below filled. The ``strong`` series stands out.
+    ``along`` is the axis of positions, ``axis`` that of estimates. ``steps`` draws a filled step function. The
+    ``strong`` series is emphasized.
     """
     figure = go.Figure()
     for series, name in names.items():
-        mine = sorted((point for point in points if point.series == series), key=lambda point: point.at)
-        if not mine:
+        line = sorted((point for point in points if point.series == series), key=lambda point: point.at)
+        if not line:
             continue
-        x = [point.at for point in mine]
-        banded = [point for point in mine if point.low is not None and point.high is not None]
+        x = [point.at for point in line]
+        banded = [point for point in line if point.low is not None and point.high is not None]
         if banded:
             ends = [point.at for point in banded]
             figure.add_scatter(
@@ -65,7 +66,7 @@ def curves(
             )
         figure.add_scatter(
             x=x,
-            y=[point.estimate for point in mine],
+            y=[point.estimate for point in line],
             mode="lines" if steps else "lines+markers",
             name=name,
             legendgroup=series,
@@ -73,7 +74,7 @@ def curves(
             fill="tozeroy" if steps else None,
             fillcolor=faded(colours[series]) if steps else None,
             marker={"size": 7, "symbol": "diamond"} if series == strong else {"size": 5},
-            customdata=[[_said(point, name, along, axis), *(point.data or (series, point.at))] for point in mine],
+            customdata=[[_hover_text(point, name, along, axis), *(point.data or (series, point.at))] for point in line],
             hovertemplate="%{customdata[0]}<extra></extra>",
         )
     figure.update_layout(
@@ -88,7 +89,7 @@ def curves(
     return figure
 
 
-def _said(point: Point, name: str, along: Axis, axis: Axis) -> str:
+def _hover_text(point: Point, name: str, along: Axis, axis: Axis) -> str:
     number = axis.number
     bounds = "" if point.low is None or point.high is None else f" ({point.low:{number}} – {point.high:{number}})"
     lines = [name, f"{point.at:{along.number}}: {point.estimate:{number}}{bounds}", point.words]

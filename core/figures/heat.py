@@ -1,4 +1,4 @@
-"""Heat maps of shares: a cell for each row and column, its number written on it in an ink that reads."""
+"""Heat maps of shares: a cell for each row and column, its number in a readable colour."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import plotly.graph_objects as go
 from core.figures.style import FAINT, INK, MARGIN
 
 Scale = tuple[tuple[str, ...], tuple[str, ...]]
-"""Colours from nothing to all, evenly apart, on a light and on a dark ground."""
+"""Evenly spaced colours for shares from 0 to 1, on a light and on a dark background."""
 LOSS: Scale = (("#FFFFFF", "#F2A65A", "#9C3D00"), ("#0E1718", "#8A4A12", "#FFB06B"))
 AGREEMENT: Scale = (("#FFFFFF", "#0B6E69"), ("#0E1718", "#5CC9C0"))
 _LIGHT_TEXT, _DARK_TEXT = "#FFFFFF", "#14201F"
 MANY = 6
-"""More columns than that have their names upright and smaller numbers: beside each other they would overlap."""
+"""With more columns, their names are vertical and the numbers smaller, so that they do not overlap."""
 _BRIGHT = 0.26
-"""Luminance of a cell from which on dark text reads better than light one."""
+"""Luminance of a cell above which dark text is easier to read than light text."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A share (0 to 1) that colours the cell, what is written on it, and what hovering adds."""
+    """A share (0 to 1) that colours the cell, its text, and its hover text (``words``)."""
 
     share: float | None
     text: str
@@ -40,14 +40,14 @@ def heat(
     row: int = 34,
     dark: bool = False,
 ) -> go.Figure:
-    """Return rows under one another and columns beside one another; a cell without a share has no colour.
+    """Return the heat map; a cell without a share has no colour.
 
-    ``across`` and ``down`` are titles of the axes, ``row`` the height of a row in pixels.
+    ``across`` and ``down`` are the titles of the axes, ``row`` is the height of a row in pixels.
     """
     colours, many = scale[dark], len(columns) > MANY
     names_px = 7 * max(map(len, columns)) if many else 14 * max((name.count("<br>") + 1 for name in columns), default=1)
     figure = go.Figure()
-    # places and not names on the axes: two graders may read alike
+    # the axes have positions instead of names: two graders may have the same name
     figure.add_heatmap(
         z=[[cell.share for cell in line] for line in cells],
         zmin=0,
@@ -76,7 +76,7 @@ def heat(
     ]
     axis = {"showgrid": False, "zeroline": False, "automargin": True, "linecolor": FAINT[dark]}
     figure.update_layout(
-        annotations=texts,  # all at once: each by itself takes as long as those before it
+        annotations=texts,  # one call for all: each further call takes as long as all calls before it
         height=76 + row * len(rows) + names_px,
         margin=MARGIN,
         font={"size": 13, "color": INK[dark]},
@@ -101,7 +101,7 @@ def heat(
 
 
 def ink_on(share: float, scale: Scale = LOSS, *, dark: bool) -> str:
-    """Return the colour of a text that reads on the cell of a share."""
+    """Return a readable text colour for the cell of this share (0 to 1)."""
     colours = [[int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)] for colour in scale[dark]]
     at = min(max(share, 0.0), 1.0) * (len(colours) - 1)
     place = min(int(at), len(colours) - 2)

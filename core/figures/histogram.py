@@ -1,4 +1,4 @@
-"""How numbers between 0 and 1 lie: the share of each bin, a bar for each series."""
+"""The distribution of numbers between 0 and 1: the share of each bin, a bar for each series."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def histogram(
     mark: tuple[float, str] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Return bars of the shares of each series' ``counts`` in bins of the same width from 0 to 1.
+    """Return bars of the shares of each series' ``counts`` in bins of equal width from 0 to 1.
 
-    ``title`` and ``unit`` say what lies there and what is counted; ``mark`` is a number on the axis and a word for it.
+    ``title`` is that of the horizontal axis, ``unit`` is what is counted; ``mark`` a number on the axis with a label.
     """
     figure = go.Figure()
-    for series, own in counts.items():
+    for series, bin_counts in counts.items():
         figure.add_bar(
             name=names[series],
-            x=[(place + 0.5) / len(own) for place in range(len(own))],
-            y=[count / max(1, sum(own)) for count in own],
+            x=[(number + 0.5) / len(bin_counts) for number in range(len(bin_counts))],
+            y=[count / max(1, sum(bin_counts)) for count in bin_counts],
             marker={"color": colours[series]},
-            customdata=list(own),
-            width=0.9 / len(own) / len(counts),
+            customdata=list(bin_counts),
+            width=0.9 / len(bin_counts) / len(counts),
             hovertemplate=f"about %{{x:.2f}}: %{{customdata}} {unit} (%{{y:.0%}})<extra>%{{fullData.name}}</extra>",
         )
     if mark is not None:

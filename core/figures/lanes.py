@@ -1,4 +1,4 @@
-"""Branching conversations as lanes: messages from left to right, a lane for each, its verdict at the end."""
+"""Branching conversations as lanes: messages from left to right, a lane per conversation, its verdict at the end."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from core.figures.style import FAINT, GREY, INK, LEGEND, MARGIN
 
 _MARK = {"right": ("#009E73", "circle"), "wrong": ("#D55E00", "x"), "excluded": (GREY, "circle-open")}
 _STEADY = {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": 1}}}
-"""A click chooses a lane; it is not to fade the others."""
+"""A click selects a lane without fading the others."""
 
 
 @dataclass(frozen=True)
 class Lane:
     """One conversation: its messages from ``first`` to ``last``, counted from 1, that no lane above it shows.
 
-    ``leaves``: the lane, from 0, and the message from which it goes off. ``words`` are what hovering over its end says.
-    ``looked_at`` lanes stand out, the ``chosen`` one most.
+    ``leaves`` is the lane (counted from 0) and the message where it branches off. ``words`` is the hover text of its
+    end. ``looked_at`` lanes are emphasized, the ``chosen`` lane most.
     """
 
     id: str
@@ -36,16 +36,16 @@ class Lane:
 
 
 def lanes(rows: Sequence[Lane], legend: Mapping[str, str], *, dark: bool = False) -> go.Figure:
-    """Return a lane for each row, the first on top; a click on any point of one gives its id.
+    """Return the lanes, the first on top; a click on any point of a lane gives its id.
 
-    ``legend`` says what the colours stand for, by name, where there are several.
+    ``legend`` is name → colour; it is drawn if there are several.
     """
     figure = go.Figure()
     for place, lane in enumerate(rows):
-        own = list(range(lane.first, lane.last + 1)) or [lane.last]
+        messages = list(range(lane.first, lane.last + 1)) or [lane.last]
         if lane.leaves is not None:
             figure.add_scatter(
-                x=[lane.leaves[1], own[0]],
+                x=[lane.leaves[1], messages[0]],
                 y=[lane.leaves[0], place],
                 mode="lines",
                 line={"color": lane.colour, "width": 1.5, "dash": "dot"},
@@ -53,22 +53,22 @@ def lanes(rows: Sequence[Lane], legend: Mapping[str, str], *, dark: bool = False
                 showlegend=False,
             )
         figure.add_scatter(
-            x=own,
-            y=[place] * len(own),
+            x=messages,
+            y=[place] * len(messages),
             mode="lines+markers",
             line={"color": lane.colour, "width": 5 if lane.looked_at else 2},
             marker={"size": 5},
             name=lane.name,
             showlegend=False,
-            customdata=[[lane.id]] * len(own),
+            customdata=[[lane.id]] * len(messages),
             hovertemplate=f"{lane.name}, message %{{x}}<extra></extra>",
             **_STEADY,
         )
     for name, colour in legend.items() if len(legend) > 1 else ():
         figure.add_scatter(x=[None], y=[None], mode="lines", line={"color": colour, "width": 3}, name=name)
     for place, lane in enumerate(rows):
-        known = "excluded" if lane.verdict not in COUNTED else "right" if lane.verdict == "correct" else "wrong"
-        colour, symbol = _MARK[known]
+        outcome = "excluded" if lane.verdict not in COUNTED else "right" if lane.verdict == "correct" else "wrong"
+        colour, symbol = _MARK[outcome]
         ring = {"width": 2 if lane.chosen else 0, "color": INK[dark]}
         figure.add_scatter(
             x=[lane.last],

@@ -1,4 +1,4 @@
-"""Estimates with their 95 % intervals as bars, where places are few, and as dots in rows, where they are many."""
+"""Estimates with their 95 % intervals: as bars for few places, as rows of dots for many."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from core.figures.style import ACCURACY, INK, LEGEND, MARGIN, Axis, Trace, in_ro
 PUBLISHED = "published"
 _HOVER = "%{customdata[0]}<extra></extra>"
 _WIDEST = 0.16
-"""Share of a panel that one bar takes at most: two bars are no walls."""
+"""Largest share of a panel's width that one bar takes."""
 _LANES = 0.66
 """Share of a row over which the dots of several series are spread."""
 _ROW, _LANE = 18, 9
 """Pixels of a row of dots, and of each series in it."""
 _ACROSS = 3
-"""Panels beside one another."""
+"""Panels in a row."""
 _LINE = 16
 """Pixels of a line of a row's label."""
 _HEAD, _ABOVE = 26, 110
-"""Pixels above panels for their titles, and of a figure that are no panels, where a legend stands on top."""
+"""Pixels above panels for their titles, and pixels of a figure outside its panels if the legend is on top."""
 _BETWEEN, _BELOW = 96, 110
-"""Pixels between panels under one another, for the upper one's axis and the lower one's title; bars' labels slant."""
+"""Pixels between rows of panels, for the axis above and the title below; labels of bars are slanted."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One estimate as it is drawn: in which place of the axis, whose (``series``), and in which ``panel``.
+    """One estimate in a figure: its place on the axis, its ``series``, and its ``panel``.
 
-    ``published`` marks are hatched bars or open dots of their own in the legend; ``open`` ones are open dots, too (what
-    is not sure). ``star`` stands above a bar, ``words`` are added to what hovering says, a ``colour`` of its own
-    replaces the series'. ``data`` is what a click on it gives.
+    ``published`` marks are hatched bars or open dots, with their own entry in the legend; ``open`` marks are open dots,
+    too (for unclear results). ``star`` is drawn above a bar, ``words`` are added to the hover text, ``colour`` replaces
+    that of the series. A click on the mark gives ``data``.
     """
 
     place: str
@@ -66,28 +66,28 @@ def bars(
     height: int = 390,
     dark: bool = False,
 ) -> go.Figure:
-    """Return places side by side, in each a bar for each series, in the order of ``names``.
+    """Return a group of bars for each place, with a bar for each series in the order of ``names``.
 
-    ``places`` is their order, that of the marks unless given; ``panels`` (key → title) stand beside one another, up to
-    three in a row, and ``free`` ones have an axis of their own.
+    ``places`` is their order (default: that of the marks). There are up to three ``panels`` (key → title) in a row;
+    ``free`` panels have separate axes.
     """
-    known = [mark for mark in marks if mark.estimate is not None]
-    order = [place for place in places or _order(known) if any(mark.place == place for mark in known)]
-    heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
+    drawn = [mark for mark in marks if mark.estimate is not None]
+    order = [place for place in places or _order(drawn) if any(mark.place == place for mark in drawn)]
+    panel_titles = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in drawn)}
     traces: list[tuple[int, Trace]] = []
-    for number, key in enumerate(heads):
+    for number, key in enumerate(panel_titles):
         for series in names:
-            # those without an interval apart: in one trace they would be drawn one of no length
+            # bars without an interval are a separate trace: in a common trace they get an interval of length 0
             for published, bare in product((False, True), repeat=2):
-                wanted = (key, series, published, bare)
-                mine = [m for m in known if (m.panel, m.series, m.published, m.low is None) == wanted]
-                mine.sort(key=lambda mark: order.index(mark.place))
-                bars_ = _bars_of(mine, names[series], colours.get(series, ""), axis, dark) if mine else ()
-                traces += [(number, trace) for trace in bars_]
-    across = len(order) * max((len({m.series for m in known if m.panel == key}) for key in heads), default=1)
-    return _drawn(
+                group = (key, series, published, bare)
+                members = [m for m in drawn if (m.panel, m.series, m.published, m.low is None) == group]
+                members.sort(key=lambda mark: order.index(mark.place))
+                bar_traces = _bars_of(members, names[series], colours.get(series, ""), axis, dark) if members else ()
+                traces += [(number, trace) for trace in bar_traces]
+    across = len(order) * max((len({m.series for m in drawn if m.panel == key}) for key in panel_titles), default=1)
+    return _in_panels(
         traces,
-        list(heads.values()) if panels else [],
+        list(panel_titles.values()) if panels else [],
         {"categoryorder": "array", "categoryarray": order, "automargin": True},
         axis.layout(dark=dark),
         height,
@@ -106,14 +106,14 @@ def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bo
         pattern = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 5, "solidity": 0.35}
         fill |= {"pattern": pattern, "line": {"color": colour, "width": 1}}
     where = {"type": "bar", "offsetgroup": marks[0].series, "x": [mark.place for mark in marks]}
-    label = shown_name(name, published=published)
+    label = legend_name(name, published=published)
     bar: Trace = {
         **where,
         "name": label,
         "legendgroup": label,
         "y": [mark.estimate for mark in marks],
         "marker": fill,
-        "customdata": [said(mark, name, mark.place, axis) for mark in marks],
+        "customdata": [hover_data(mark, name, mark.place, axis) for mark in marks],
         "hovertemplate": _HOVER,
         "unselected": {"marker": {"opacity": 0.55}},
     }
@@ -121,7 +121,8 @@ def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bo
         bar["error_y"] = whiskers(((m.estimate, m.low, m.high) for m in marks), INK[dark])
     if not any(mark.star for mark in marks):
         return [bar]
-    # bars of no height that stand on the intervals: text above a bar would be crossed by its own interval
+    # stars are the text of bars of height 0 on top of the intervals: the text of the bar itself would be crossed by its
+    # interval
     stars: Trace = {
         **where,
         "name": f"{label}, stars",
@@ -151,41 +152,41 @@ def dots(
     legend: bool | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """Return a row for each place, in it a dot with its interval for each series.
+    """Return a row for each place, with a dot and its interval for each series.
 
-    ``places`` are the rows from the top, those of the marks unless given; a mapping gives their labels, and may hold
-    rows without a mark, which are headings. ``panels`` (key → title) stand beside one another, up to three in a row. A
-    ``legend`` is drawn where there are several names.
+    ``places`` are the rows from the top (default: those of the marks); a mapping gives their labels, and rows without a
+    mark are headings. There are up to three ``panels`` (key → title) in a row. The ``legend`` is drawn if there are
+    several names, unless it is switched on or off.
     """
-    labels = dict(places) if isinstance(places, Mapping) else {one: one for one in places or _order(marks)}
+    labels = dict(places) if isinstance(places, Mapping) else {place: place for place in places or _order(marks)}
     rows = {place: number for number, place in enumerate(labels)}
-    known = [mark for mark in marks if mark.estimate is not None and mark.place in rows]
-    series = [key for key in names if any(mark.series == key for mark in known)]
-    heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
-    crowd = Counter((mark.panel, mark.place, mark.published) for mark in known)
+    drawn = [mark for mark in marks if mark.estimate is not None and mark.place in rows]
+    series = [key for key in names if any(mark.series == key for mark in drawn)]
+    panel_titles = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in drawn)}
+    crowd = Counter((mark.panel, mark.place, mark.published) for mark in drawn)
     lanes = len(series) if max(crowd.values(), default=1) > 1 else 1
     lines = max((label.count("<br>") for label in labels.values()), default=0)
     height = len(labels) * max(_ROW + _LANE * lanes, _LINE * (lines + 1) + 4)
     traces: list[tuple[int, Trace]] = []
     for lane, key in enumerate(series):
         shift = _LANES * ((lane + 0.5) / lanes - 0.5) if lanes > 1 else 0.0
-        held: dict[tuple[str, bool, str, bool], list[Mark]] = {}
-        for mark in (mark for mark in known if mark.series == key):
+        groups: dict[tuple[str, bool, str, bool], list[Mark]] = {}
+        for mark in (mark for mark in drawn if mark.series == key):
             ink = mark.colour or colours.get(key, "")
-            held.setdefault((mark.panel, mark.published, ink, mark.low is None), []).append(mark)
-        for (panel, _, ink, _), mine in held.items():
-            at = [rows[mark.place] + shift for mark in mine]
-            traces.append((list(heads).index(panel), _dots_of(mine, at, names[key], ink, axis, labels)))
-    shown = len({trace["name"] for _, trace in traces}) > 1 if legend is None else legend
-    return _drawn(
+            groups.setdefault((mark.panel, mark.published, ink, mark.low is None), []).append(mark)
+        for (panel, _, ink, _), members in groups.items():
+            at = [rows[mark.place] + shift for mark in members]
+            traces.append((list(panel_titles).index(panel), _dots_of(members, at, names[key], ink, axis, labels)))
+    has_legend = len({trace["name"] for _, trace in traces}) > 1 if legend is None else legend
+    return _in_panels(
         traces,
-        list(heads.values()) if panels else [],
+        list(panel_titles.values()) if panels else [],
         axis.layout(dark=dark),
         in_rows(list(labels.values()), dark=dark),
-        height + (50 if shown else 10) + (60 if not axis.title else 76),
+        height + (50 if has_legend else 10) + (60 if not axis.title else 76),
         _BETWEEN,
         hovermode="closest",
-        showlegend=shown,
+        showlegend=has_legend,
         margin={**MARGIN, "t": 36 if panels else 8},
     )
 
@@ -196,7 +197,7 @@ def _dots_of(
     trace: Trace = {
         "type": "scatter",
         "mode": "markers",
-        "name": shown_name(name, published=marks[0].published),
+        "name": legend_name(name, published=marks[0].published),
         "legendgroup": name,
         "x": [mark.estimate for mark in marks],
         "y": list(rows),
@@ -206,7 +207,7 @@ def _dots_of(
             "line": {"width": 1.8, "color": ink},
             "symbol": ["circle-open" if mark.open or mark.published else "circle" for mark in marks],
         },
-        "customdata": [said(mark, name, labels[mark.place], axis) for mark in marks],
+        "customdata": [hover_data(mark, name, labels[mark.place], axis) for mark in marks],
         "hovertemplate": _HOVER,
         "cliponaxis": False,
         "unselected": {"marker": {"opacity": 0.55}},
@@ -216,7 +217,7 @@ def _dots_of(
     return trace
 
 
-def _drawn(
+def _in_panels(
     traces: Sequence[tuple[int, Trace]],
     titles: Sequence[str],
     xaxis: Trace,
@@ -227,23 +228,23 @@ def _drawn(
     free: bool = False,
     **layout: Any,
 ) -> go.Figure:
-    """Return traces, each with the number of its panel, as one figure; ``height`` and ``between`` are of a panel."""
-    told: set[str] = set()
+    """Return traces, each with its panel number, as one figure; ``height`` and ``between`` are pixels of one panel."""
+    names: set[str] = set()
     for _, trace in traces:
-        trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in told
-        told.add(trace["name"])
+        trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in names
+        names.add(trace["name"])
     layout |= {"font": {"size": 13}, "legend": LEGEND}
-    if not titles:  # made at once: much faster than panels are
+    if not titles:  # much faster than subplots
         return go.Figure([trace for _, trace in traces], {**layout, "height": height, "xaxis": xaxis, "yaxis": yaxis})
     across = 2 if len(titles) in (2, 4) else min(_ACROSS, len(titles))  # three would leave most of a row empty
     down = -(-len(titles) // across)
-    whole = down * height + (down - 1) * between
+    total = down * height + (down - 1) * between
     figure = make_subplots(
         rows=down,
         cols=across,
         shared_yaxes=not free,
         horizontal_spacing=0.08 if free else 0.03,
-        vertical_spacing=between / whole if down > 1 else 0,
+        vertical_spacing=between / total if down > 1 else 0,
         subplot_titles=titles,
     )
     places = [divmod(number, across) for number, _ in traces]
@@ -253,23 +254,23 @@ def _drawn(
     for number in range(len(titles)):
         if number % across:
             figure.update_yaxes(title="", row=number // across + 1, col=number % across + 1)
-    if down > 1:  # beneath, the legend would be out of sight
-        layout["legend"] = {**LEGEND, "yref": "paper", "y": 1 + _HEAD / (whole - _ABOVE)}
+    if down > 1:  # a legend at the bottom would be out of sight
+        layout["legend"] = {**LEGEND, "yref": "paper", "y": 1 + _HEAD / (total - _ABOVE)}
         layout["margin"] = {**layout["margin"], "t": 36 + _HEAD}
-    return figure.update_layout(height=whole, **layout)
+    return figure.update_layout(height=total, **layout)
 
 
 def _order(marks: Sequence[Mark]) -> list[str]:
     return list(dict.fromkeys(mark.place for mark in marks))
 
 
-def shown_name(name: str, *, published: bool) -> str:
-    """Return a series' name as the legend says it: what is published says so."""
+def legend_name(name: str, *, published: bool) -> str:
+    """Return the name of a series in the legend, with a remark if its figures are published ones."""
     return f"{name} ({PUBLISHED})" if published else name
 
 
-def said(mark: Mark, name: str, place: str, axis: Axis) -> list[str]:
-    """Return what hovering says of a mark, and what a click gives."""
+def hover_data(mark: Mark, name: str, place: str, axis: Axis) -> list[str]:
+    """Return the hover text of a mark, followed by the data that a click gives."""
     bounds = "" if mark.low is None or mark.high is None else f" ({mark.low:{axis.number}} – {mark.high:{axis.number}})"
     lines = [name, place.replace("<br>", " "), f"{mark.estimate:{axis.number}}{bounds}", mark.words]
     return ["<br>".join(line for line in lines if line), *mark.data]

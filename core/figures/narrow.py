@@ -1,18 +1,18 @@
-"""A figure of panels for a narrow screen: every panel below the one before it, at full width."""
+"""A figure of panels for a narrow screen: all panels in one column, at full width."""
 
 import plotly.graph_objects as go
 
 from core.figures.style import LEGEND, MARGIN
 
 _HEAD, _AXIS, _LEGEND_LINE = 34, 64, 22
-"""Pixels above a panel for its title, below it for its labels and its axis's title, and of a line of the legend."""
+"""Pixels above a panel for its title, below it for its labels and axis title, and of a line of the legend."""
 
 
-def under_one_another(figure: go.Figure) -> go.Figure | None:
-    """Return a figure whose panels stand below one another; ``None`` where it has but one, or none."""
+def in_one_column(figure: go.Figure) -> go.Figure | None:
+    """Return the figure with its panels in one column; ``None`` if it has fewer than two panels."""
     titles = {title.text for title in figure.layout.annotations}
     axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
-    if len(axes) < 2 or len(axes) != len(titles):  # a grid whose last places are empty has axes without a title
+    if len(axes) < 2 or len(axes) != len(titles):  # a grid with empty last places has axes without a title
         return None
     narrow, many = go.Figure(figure), len(axes)
     downs = {tuple(figure.layout["yaxis" if n == 1 else f"yaxis{n}"].domain) for n in axes}

@@ -1,4 +1,4 @@
-"""A figure as a file: SVG, PDF or PNG at the size of print, or HTML that can still be hovered."""
+"""A figure as a file: SVG, PDF or PNG at print size, or an interactive HTML page."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from core.errors import AnamnesisError, UsageError
 
 SUFFIXES = (".svg", ".png", ".pdf", ".html")
 WIDTH_MM = 180.0
-"""Two columns of a journal's page."""
+"""Width of two columns of a journal's page."""
 COLUMN_MM = 88.0
-"""One column."""
+"""Width of one column."""
 DOTS_PER_INCH = 300
 _PIXELS = 960
-"""Width at which a figure of ``WIDTH_MM`` is laid out for print, narrower ones in proportion: type keeps its size."""
+"""Layout width of a figure of ``WIDTH_MM``; narrower figures have fewer pixels, so that the font size is the same."""
 _BROWSER = "BROWSER_PATH"
-"""Where the library that draws looks for a browser first."""
+"""The environment variable with the browser that Plotly's image export uses."""
 _ANSWERS_WITHIN_S = 60.0
 """A figure takes a second or two; a browser that hangs at its start never answers."""
-
 
 _LINK = re.compile(r"(?:<|\\u003c)a", re.IGNORECASE)
 
 
 def check_name(path: Path) -> None:
-    """Raise ``UsageError`` where a file's ending is none that figures are drawn as."""
+    """Raise ``UsageError`` if figures cannot be saved with this file's suffix."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path.name} is no figure's name: end it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
 
 
 def no_browser(html: str) -> str:
-    """Return what to do without a browser, where the figure can be had as the file (or ending) ``html``."""
+    """Return the advice for a machine without a browser; ``html`` is the file (or suffix) to use instead."""
     return (
         "There is no Chrome or Chromium on this machine to draw the figure: "
         f"take {html}, whose camera saves it as SVG; for PDF and PNG, {HOW_TO_INSTALL}."
@@ -46,10 +45,10 @@ def no_browser(html: str) -> str:
 
 
 def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM, name: str = "figure") -> bytes:
-    """Return a figure as the bytes of a file of this kind; a PNG has 300 dots an inch at this width.
+    """Return the bytes of a figure as a file; a PNG has 300 dots per inch at this width.
 
-    An HTML page needs no browser here: the camera in it saves the SVG of this width as ``name``.svg. Raises
-    ``AnamnesisError`` where anything else is asked for and no Chrome or Chromium is installed.
+    An HTML page needs no browser: its camera button saves an SVG of this width as ``name``.svg. Raises
+    ``AnamnesisError`` for the other suffixes if no Chrome or Chromium is installed.
     """
     figure = without_links(figure)
     width, height = round(_PIXELS * width_mm / WIDTH_MM), figure.layout.height or 480
@@ -65,15 +64,15 @@ def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM, name:
     size = {"width": width, "height": height, "scale": scale}
     try:
         try:
-            return _drawn(figure, suffix.removeprefix("."), size)
-        except TimeoutError:  # a browser that hung at its start; another one seldom does
-            return _drawn(figure, suffix.removeprefix("."), size)
+            return _image(figure, suffix.removeprefix("."), size)
+        except TimeoutError:  # some browsers hang at their start: try a new one
+            return _image(figure, suffix.removeprefix("."), size)
     except (RuntimeError, ValueError, OSError) as error:
-        why = str(error).strip().splitlines()[0]
-        raise AnamnesisError(f"The figure could not be drawn ({why}): take .html instead.") from error
+        reason = str(error).strip().splitlines()[0]
+        raise AnamnesisError(f"The figure could not be drawn ({reason}): take .html instead.") from error
 
 
-def _drawn(figure: go.Figure, kind: str, size: dict[str, float]) -> bytes:
+def _image(figure: go.Figure, kind: str, size: dict[str, float]) -> bytes:
     """Draw a figure in a browser. Raises ``TimeoutError`` if the browser does not answer in time."""
     answers: list[bytes | Exception] = []
 
@@ -95,19 +94,19 @@ def _drawn(figure: go.Figure, kind: str, size: dict[str, float]) -> bytes:
 
 
 def without_links(figure: go.Figure) -> go.Figure:
-    """Return a figure in which no name is a link: a model or a case may be called anything.
+    """Return the figure with links in its texts disabled: names of models and cases are untrusted.
 
-    What a click on a mark hands on (``customdata``) stays as it is.
+    The data of clicks (``customdata``) does not change.
     """
-    held = figure.to_json()
-    if not _LINK.search(held):
+    encoded = figure.to_json()
+    if not _LINK.search(encoded):
         return figure
 
-    def said(value: Any) -> Any:
+    def escaped(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: one if key == "customdata" else said(one) for key, one in value.items()}
+            return {key: item if key == "customdata" else escaped(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [said(one) for one in value]
+            return [escaped(item) for item in value]
         return re.sub("<(?=a)", "&lt;", value, flags=re.IGNORECASE) if isinstance(value, str) else value
 
-    return go.Figure(said(json.loads(held)))
+    return go.Figure(escaped(json.loads(encoded)))

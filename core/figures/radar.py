@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from core.errors import UsageError
-from core.figures.marks import Mark, said, shown_name
+from core.figures.marks import Mark, hover_data, legend_name
 from core.figures.style import FAINT, LEGEND, Axis, faded
 
 _SHARE = Axis("", (0, 1))
 _BANDS = 3
-"""Series beyond which bands would cover one another: hovering alone says the intervals."""
+"""Most series with bands: more would overlap, and their intervals are in the hover text only."""
 _LEAST = 3
 
 
@@ -26,17 +26,17 @@ def radar(
     height: int = 480,
     dark: bool = False,
 ) -> go.Figure:
-    """Return a closed line for each series in the order of ``names``; ``published`` marks have a dashed one.
+    """Return a closed line for each series in the order of ``names``, dashed for ``published`` marks.
 
-    ``spokes`` are the dimensions (a mark's ``place``) and their titles, clockwise from the top. All go from 0 to 1, or
-    those in ``axes`` from end to end of their own range, which their titles then say. A line is broken where a
-    dimension has no estimate. A click gives a mark's ``data``. Raises ``UsageError`` where fewer than three dimensions
-    have an estimate: bars say these better.
+    ``spokes`` are the dimensions (a mark's ``place``) and their titles, clockwise from the top. They go from 0 to 1;
+    dimensions in ``axes`` have their own range, which is part of the title. A line has a gap at a dimension without an
+    estimate. A click gives a mark's ``data``. Raises ``UsageError`` if fewer than three dimensions have an estimate:
+    bars are clearer then.
     """
-    known = [mark for mark in marks if mark.estimate is not None and mark.place in spokes]
-    order = [place for place in spokes if any(mark.place == place for mark in known)]
+    drawn = [mark for mark in marks if mark.estimate is not None and mark.place in spokes]
+    order = [place for place in spokes if any(mark.place == place for mark in drawn)]
     if len(order) < _LEAST:
-        raise UsageError(f"A radar needs {_LEAST} dimensions with an estimate, and here are {len(order)}.")
+        raise UsageError(f"A radar needs {_LEAST} dimensions with an estimate, not {len(order)}.")
     scales = {place: (axes or {}).get(place, _SHARE) for place in order}
     titles = {
         place: spokes[place] + (f"<br>{ends[0]:g} – {ends[1]:g}" if axes and (ends := scale.range) else "")
@@ -48,20 +48,20 @@ def radar(
         return (value - start) / (end - start)
 
     lines = {
-        (series, published): {m.place: m for m in known if (m.series, m.published) == (series, published)}
+        (series, published): {m.place: m for m in drawn if (m.series, m.published) == (series, published)}
         for series in names
         for published in (False, True)
     }
-    lines = {key: mine for key, mine in lines.items() if mine}
+    lines = {key: line for key, line in lines.items() if line}
     figure = go.Figure()
-    for (series, published), mine in lines.items():
-        name, colour = shown_name(names[series], published=published), colours[series]
-        held = [mine[place] for place in order if place in mine]
-        whole = [(mark.low, mark.high) for mark in held if mark.low is not None and mark.high is not None]
+    for (series, published), line in lines.items():
+        name, colour = legend_name(names[series], published=published), colours[series]
+        present = [line[place] for place in order if place in line]
+        intervals = [(mark.low, mark.high) for mark in present if mark.low is not None and mark.high is not None]
         around = [*order, order[0]]
-        if len(lines) <= _BANDS and len(whole) == len(order):
-            low = [along(place, bounds[0]) for place, bounds in zip(order, whole, strict=True)]
-            high = [along(place, bounds[1]) for place, bounds in zip(order, whole, strict=True)]
+        if len(lines) <= _BANDS and len(intervals) == len(order):
+            low = [along(place, bounds[0]) for place, bounds in zip(order, intervals, strict=True)]
+            high = [along(place, bounds[1]) for place, bounds in zip(order, intervals, strict=True)]
             figure.add_scatterpolar(
                 r=[*high, high[0], low[0], *reversed(low)],
                 theta=[titles[place] for place in (*around, order[0], *reversed(order))],
@@ -74,7 +74,7 @@ def radar(
                 showlegend=False,
                 hoverinfo="skip",
             )
-        points = [mine.get(place) for place in around]
+        points = [line.get(place) for place in around]
         figure.add_scatterpolar(
             r=[along(m.place, m.estimate) if m and m.estimate is not None else None for m in points],
             theta=[titles[place] for place in around],
@@ -84,10 +84,9 @@ def radar(
             legendgroup=name,
             line={"color": colour, "width": 2, "dash": "dash" if published else "solid"},
             marker={"size": 6, "symbol": "circle-open" if published else "circle"},
-            customdata=[said(m, names[series], spokes[m.place], scales[m.place]) if m else [""] for m in points],
+            customdata=[hover_data(m, names[series], spokes[m.place], scales[m.place]) if m else [""] for m in points],
             hovertemplate="%{customdata[0]}<extra></extra>",
         )
-    same = not axes
     return figure.update_layout(
         height=height,
         margin={"l": 84, "r": 92, "t": 44, "b": 80},
@@ -110,7 +109,7 @@ def radar(
                 "range": [0, 1],
                 "dtick": 0.25,
                 "tickformat": ".2~f",
-                "showticklabels": same,
+                "showticklabels": not axes,
                 "ticks": "",
                 "angle": 90,
                 "tickangle": 90,

@@ -1,4 +1,4 @@
-"""The reliability diagram: how often what was believed to a degree is right; on the diagonal as often as believed."""
+"""The reliability diagram: the share of beliefs of a probability that are right; on the diagonal both are equal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 from core.figures.style import GREY, LEGEND, MARGIN, Axis, whiskers
 
 _LEAST, _MOST = 6, 22
-"""Diameters of marks, in pixels."""
+"""Smallest and largest diameter of a mark, in pixels."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Beliefs of about one probability (0 to 1): their mean, the share that is right, their number."""
+    """Beliefs with similar probabilities (0 to 1): their mean, the share that is right, their number."""
 
     series: str
     believed: float
@@ -29,7 +29,7 @@ class Bin:
 def reliability(
     bins: Sequence[Bin], names: Mapping[str, str], colours: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
-    """Return a mark for each bin, larger where there are more beliefs, in the order of ``names``."""
+    """Return a mark for each bin, larger for more beliefs, in the order of ``names``."""
     figure = go.Figure()
     figure.add_scatter(
         x=[0, 1],
@@ -40,19 +40,19 @@ def reliability(
         name="Perfectly calibrated",
     )
     for series, name in names.items():
-        mine = [one for one in bins if one.series == series]
-        most = max((one.n for one in mine), default=1)
+        marks = [mark for mark in bins if mark.series == series]
+        most = max((mark.n for mark in marks), default=1)
         figure.add_scatter(
             name=name,
             mode="markers",
-            x=[one.believed for one in mine],
-            y=[one.right for one in mine],
+            x=[mark.believed for mark in marks],
+            y=[mark.right for mark in marks],
             marker={
                 "color": colours[series],
-                "size": [_LEAST + (_MOST - _LEAST) * (one.n / most) ** 0.5 for one in mine],
+                "size": [_LEAST + (_MOST - _LEAST) * (mark.n / most) ** 0.5 for mark in marks],
             },
-            error_y=whiskers(((one.right, one.low, one.high) for one in mine), colours[series]),
-            customdata=[f"{one.low:.1%} – {one.high:.1%})<br>{one.words}" for one in mine],
+            error_y=whiskers(((mark.right, mark.low, mark.high) for mark in marks), colours[series]),
+            customdata=[f"{mark.low:.1%} – {mark.high:.1%})<br>{mark.words}" for mark in marks],
             hovertemplate="%{fullData.name}<br>believed %{x:.1%}, right %{y:.1%} (%{customdata}<extra></extra>",
         )
     across, up = (

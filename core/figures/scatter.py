@@ -1,4 +1,4 @@
-"""One estimate against another: points with their 95 % intervals in both directions, and lines over them."""
+"""Scatter plot of two estimates: points with their 95 % intervals in both directions, and straight lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.figures.marks import shown_name
+from core.figures.marks import legend_name
 from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, whiskers
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
@@ -17,10 +17,10 @@ _UNBOUNDED: Bounds = (None, None)
 
 @dataclass(frozen=True)
 class Spot:
-    """One point with its intervals; one without an ``x`` is a horizontal line at its ``y`` (known of no conversation).
+    """One point with its intervals; without an ``x`` it is a horizontal line at ``y`` (no value from conversations).
 
-    ``kind`` chooses its symbol (its data set, say), ``published`` ones are open, ``words`` are added to what hovering
-    says, ``data`` is what a click on it gives.
+    ``kind`` chooses the symbol (its data set, say), ``published`` points are open, ``words`` are added to the hover
+    text. A click on the point gives ``data``.
     """
 
     series: str
@@ -37,7 +37,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Line:
-    """A straight line y = ``start`` + ``slope`` · x over the whole plot; a dotted one helps to read, and is grey."""
+    """A straight line y = ``start`` + ``slope`` · x over the whole plot; a dotted line is a grey reading aid."""
 
     name: str
     slope: float
@@ -45,7 +45,7 @@ class Line:
     colour: str = ""
     dotted: bool = False
     series: str = ""
-    """Whose it is: hidden with its points."""
+    """The line is hidden together with the points of this series."""
 
 
 def scatter(
@@ -61,10 +61,10 @@ def scatter(
     height: int = 500,
     dark: bool = False,
 ) -> go.Figure:
-    """Return points of a colour for each series, in the order of ``names``, with whiskers where bounds are known.
+    """Return points in a colour for each series, in the order of ``names``, with whiskers if they have bounds.
 
-    ``kinds`` (key → name) have a symbol each, which stands in the legend where there are several. ``lines`` go from end
-    to end of the range of ``across``, 0 to 1 unless given. ``written`` points have their ``label`` beside them.
+    Each of ``kinds`` (key → name) has a symbol; the legend explains it if there are several. ``lines`` cover the range
+    of ``across`` (default: 0 to 1). ``written`` draws the ``label`` next to each point.
     """
     figure = go.Figure()
     symbols = {kind: _SYMBOLS[number % len(_SYMBOLS)] for number, kind in enumerate(kinds or ())}
@@ -84,9 +84,9 @@ def scatter(
         )
     for series, name in names.items():
         for published in (False, True):
-            mine = [spot for spot in spots if (spot.series, spot.published) == (series, published)]
-            points = [spot for spot in mine if spot.x is not None]
-            look = {"name": shown_name(name, published=published), "legendgroup": series}
+            members = [spot for spot in spots if (spot.series, spot.published) == (series, published)]
+            points = [spot for spot in members if spot.x is not None]
+            look = {"name": legend_name(name, published=published), "legendgroup": series}
             if points:
                 marker = {
                     "color": colours[series],
@@ -97,7 +97,7 @@ def scatter(
                 figure.add_scatter(
                     x=[spot.x for spot in points],
                     y=[spot.y for spot in points],
-                    # a whisker of no length would be a cross
+                    # a whisker of length 0 is drawn as a cross
                     error_x=whiskers(((s.x, *s.x_bounds) for s in points), colours[series])
                     if any(s.x_bounds != _UNBOUNDED for s in points)
                     else None,
@@ -109,23 +109,23 @@ def scatter(
                     text=[spot.label for spot in points] if written else None,
                     textposition="top right",
                     marker=marker,
-                    customdata=[[_said(spot, name, across, up), *spot.data] for spot in points],
+                    customdata=[[_hover_text(spot, name, across, up), *spot.data] for spot in points],
                     hovertemplate="%{customdata[0]}<extra></extra>",
                     **look,
                 )
-            for number, spot in enumerate(spot for spot in mine if spot.x is None):
+            for number, spot in enumerate(spot for spot in members if spot.x is None):
                 figure.add_scatter(
                     x=ends,
                     y=[spot.y, spot.y],
                     mode="lines",
                     line={"color": colours[series], "width": 1.5, "dash": "dash"},
                     showlegend=not points and not number,
-                    customdata=[[_said(spot, name, across, up), *spot.data]] * 2,
+                    customdata=[[_hover_text(spot, name, across, up), *spot.data]] * 2,
                     hovertemplate="%{customdata[0]}<extra></extra>",
                     **look,
                 )
-    shown = [kind for kind in symbols if any(spot.kind == kind for spot in spots)]
-    for kind in shown if len(shown) > 1 else ():
+    used = [kind for kind in symbols if any(spot.kind == kind for spot in spots)]
+    for kind in used if len(used) > 1 else ():
         marker = {"color": GREY, "size": 10, "symbol": symbols[kind]}
         figure.add_scatter(x=[None], y=[None], mode="markers", name=(kinds or {})[kind], marker=marker)
     return figure.update_layout(
@@ -139,7 +139,7 @@ def scatter(
     )
 
 
-def _said(spot: Spot, name: str, across: Axis, up: Axis) -> str:
+def _hover_text(spot: Spot, name: str, across: Axis, up: Axis) -> str:
     def number(axis: Axis, value: float, bounds: Bounds) -> str:
         low, high = bounds
         around = "" if low is None or high is None else f" ({low:{axis.number}} – {high:{axis.number}})"

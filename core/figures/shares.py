@@ -10,16 +10,16 @@ import plotly.graph_objects as go
 from core.figures.style import FAINT, LEGEND, MARGIN
 
 _WRITTEN = 0.035
-"""Parts of an axis below are too narrow for a number."""
+"""Share of the axis below which a segment is too narrow for a number."""
 _AIR = 1.06
-"""How far beyond the longest bar an axis goes on."""
+"""Length of the axis relative to the longest bar."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One colour of the bars: for each bar its share, its count, and what a click on it gives.
+    """One colour of the bars: for each bar its share, its count, and the ``data`` that a click gives.
 
-    ``ink`` is the colour of the numbers on it; ``words`` are added to what hovering says.
+    ``ink`` is the colour of the numbers; ``words`` are added to the hover text.
     """
 
     name: str
@@ -42,10 +42,10 @@ def stacked(
     row: int = 52,
     dark: bool = False,
 ) -> go.Figure:
-    """Return a bar for each label, made of shares; what does not occur is left out.
+    """Return a bar for each label, made of shares; segments without counts are omitted.
 
-    ``unit`` is what is counted. ``whole``: the shares add up to 1. ``percent``: shares are written on the bars, and not
-    counts. ``row`` is the height of a bar with its air, in pixels.
+    ``unit`` is what is counted. ``whole``: the shares add up to 1. ``percent``: bars show shares instead of counts.
+    ``row`` is the height of a bar with its gap, in pixels.
     """
     figure = go.Figure()
     end = 1.001 if whole else _AIR * max([sum(s.shares[n] for s in segments) for n in range(len(labels))] or [1])
@@ -53,7 +53,7 @@ def stacked(
         if not any(segment.counts):
             continue
         data, words = segment.data or [()] * len(labels), segment.words or [""] * len(labels)
-        said = [
+        hover_texts = [
             "<br>".join(filter(None, [label, f"{segment.name}: {n:,} {unit} ({share:.1%})", more]))
             for label, n, share, more in zip(labels, segment.counts, segment.shares, words, strict=True)
         ]
@@ -71,7 +71,7 @@ def stacked(
             insidetextanchor="middle",
             textangle=0,
             textfont={"color": segment.ink},
-            customdata=[(one, *own) for one, own in zip(said, data, strict=True)],
+            customdata=[(text, *click) for text, click in zip(hover_texts, data, strict=True)],
             hovertemplate="%{customdata[0]}<extra></extra>",
             unselected={"marker": {"opacity": 0.55}},
         )
@@ -81,7 +81,7 @@ def stacked(
         margin={**MARGIN, "r": 28},
         bargap=0.33,
         legend=LEGEND,
-        showlegend=True,  # a single cause has to be named, too
+        showlegend=True,  # a single segment needs its name, too
         font={"size": 13},
         xaxis={
             "title": title,

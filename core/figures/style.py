@@ -1,4 +1,4 @@
-"""Colours and layout that every chart shares, for a light and a dark ground, and what an axis of numbers says."""
+"""Colours, layout and axes that all charts share, for a light and a dark background."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 INK = {False: "#1A2B2B", True: "#E3ECEB"}
-"""Lines and words that must stand out from the ground, by whether it is dark."""
+"""Lines and texts with high contrast, by whether the background is dark."""
 FAINT = {False: "#D5E0DF", True: "#2B3B3C"}
 """Lines of the grid."""
 GREY = "#8C8C8C"
-"""What is published or unclear, and what only helps to read."""
+"""Published or unclear figures, and reading aids."""
 RISE, FALL = "#0072B2", "#D55E00"
 PALETTE = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A6A00", "#6A51A3", "#8C8C8C", "#1B4F4A",
@@ -25,9 +25,9 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """The axis of the numbers: its title, where it begins and ends (by itself where that is left out), its ticks.
+    """An axis of numbers: its title, range (default: chosen by Plotly), and ticks.
 
-    ``number`` is how hovering prints an estimate; ``zero`` draws the line of no difference.
+    ``number`` is the number format of hover texts; ``zero`` draws the line at 0.
     """
 
     title: str = ""
@@ -38,8 +38,8 @@ class Axis:
     zero: bool = False
 
     def layout(self, *, dark: bool = False) -> dict[str, Any]:
-        """Return the axis as Plotly takes it."""
-        held = {"range": list(self.range)} if self.range else {"rangemode": "tozero"}
+        """Return the settings of the axis for Plotly."""
+        range_ = {"range": list(self.range)} if self.range else {"rangemode": "tozero"}
         return {
             "title": self.title,
             "tickformat": self.ticks,
@@ -48,7 +48,7 @@ class Axis:
             "zeroline": self.zero,
             "zerolinecolor": INK[dark],
             **({"dtick": self.step} if self.step else {}),
-            **held,
+            **range_,
         }
 
 
@@ -56,16 +56,16 @@ ACCURACY = Axis("Accuracy", (0, 1.02), ".1f", 0.2)
 
 
 def whiskers(bounds: Iterable[tuple[float | None, float | None, float | None]], colour: str, width: int = 3) -> Trace:
-    """Return the intervals of (estimate, low, high) as Plotly takes them; where a bound is unknown, there is none."""
-    held = list(bounds)
+    """Return Plotly's error bars of (estimate, low, high); a missing bound has none."""
+    intervals = list(bounds)
     return {
         "type": "data",
         "symmetric": False,
         "thickness": 1.4,
         "width": width,
         "color": colour,
-        "array": [None if v is None or high is None else high - v for v, _, high in held],
-        "arrayminus": [None if v is None or low is None else v - low for v, low, _ in held],
+        "array": [None if v is None or high is None else high - v for v, _, high in intervals],
+        "arrayminus": [None if v is None or low is None else v - low for v, low, _ in intervals],
     }
 
 
@@ -84,6 +84,6 @@ def in_rows(labels: Sequence[str], *, dark: bool = False) -> dict[str, Any]:
 
 
 def faded(colour: str, share: float = 0.18) -> str:
-    """Return a colour ("#rrggbb") that lets the ground through."""
+    """Return the colour "#rrggbb" with this opacity (0 to 1)."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {share:g})"

@@ -1,14 +1,14 @@
-"""Agreement of judges on items: percent agreement and the coefficients that correct it for chance, with intervals.
+"""Agreement of judges on items: percent agreement and chance-corrected coefficients, with intervals.
 
 Percent agreement, Fleiss' kappa and Gwet's AC1 follow the general form for any number of judges (Gwet, Handbook of
 Inter-Rater Reliability, 4th edition, chapters 2 and 3); Cohen's kappa and Krippendorff's alpha are those of two judges.
-A coefficient that chance alone would make 1 (everybody always says the same) is undefined: NaN. irrCAC 0.4.4 gives the
-same AC1 to the five decimals that it rounds to, but demands scipy 1.12 and pandas 2, installs beside no later ones, and
-its intervals take items as independent.
+A coefficient is NaN if chance alone would make it 1 (all judges always give the same answer). irrCAC 0.4.4 gives the
+same AC1 to the five decimals that it rounds to, but it pins scipy 1.12 and pandas 2, and its intervals treat items as
+independent.
 
-Coefficients of the answers and of thousands of resampled sets are computed at once. Items hang together by case
-(several answers to one case): it is resampled whole. Where judges agree on everything, or on nothing, all resamples are
-alike: the bounds are then what Wilson's interval of the percent agreement, over cases, comes to with the same agreement
+The coefficients of the sample and of thousands of resamples are computed in one step. Items of one case (several
+answers to it) are correlated, so cases are resampled. If judges agree on everything, or on nothing, all resamples are
+identical; the interval is then Wilson's interval of the percent agreement over cases, corrected with the same agreement
 by chance.
 """
 
@@ -27,52 +27,54 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A coefficient with the interval that resamples cases; all NaN where it is undefined."""
+    """A coefficient with its interval, cases resampled; all NaN if the coefficient is undefined."""
 
     value: float
     interval: Interval
 
 
 def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
-    """Return, for each table, every coefficient of two judges whose items hang together by case, by its name.
+    """Return every coefficient of two judges, by name, for each table.
 
-    A table is case × first judge's category × second's: how many of the case's items they put there. All tables are of
-    the same cases, which are resampled whole, once for all.
+    Args:
+        tables: Arrays case × first judge's category × second judge's category: the number of the case's items that the
+            judges put there. All tables have the same cases, so one set of resamples serves them all.
     """
-    held = [np.asarray(table, dtype=np.float64) for table in tables]
-    flat = [table.reshape(len(table), -1) for table in held]
+    counts_by_case = [np.asarray(table, dtype=np.float64) for table in tables]
+    flat = [table.reshape(len(table), -1) for table in counts_by_case]
     weights = np.split(_with_resamples(np.hstack(flat)), np.cumsum([table.shape[1] for table in flat])[:-1], axis=1)
-    found = []
-    for table, sums in zip(held, weights, strict=True):
+    estimates = []
+    for table, sums in zip(counts_by_case, weights, strict=True):
         if not sums[0].sum():
-            found.append(dict.fromkeys(_OF_TWO, Estimate(float("nan"), NOTHING)))
+            estimates.append(dict.fromkeys(_OF_TWO, Estimate(float("nan"), NOTHING)))
             continue
         n, kinds = sums.sum(axis=1), table.shape[1]
         chosen = np.eye(kinds)[np.indices((kinds, kinds)).reshape(2, -1).T]
         with np.errstate(divide="ignore", invalid="ignore"):
             observed = sums @ np.einsum("pc,pc->p", chosen[:, 0], chosen[:, 1]) / n
             first, second = sums @ chosen[:, 0] / n[:, None], sums @ chosen[:, 1] / n[:, None]
-            shares, values = (first + second) / 2, 2 * n  # each item has two
-            counts = shares * values[:, None]
+            shares, values = (first + second) / 2, 2 * n  # two values per item
+            value_counts = shares * values[:, None]
             by_chance = (
                 np.zeros_like(observed),
                 (first * second).sum(axis=1),
                 (shares**2).sum(axis=1),
                 (shares * (1 - shares)).sum(axis=1) / (kinds - 1),
-                (counts * (counts - 1)).sum(axis=1) / (values * (values - 1)),
+                (value_counts * (value_counts - 1)).sum(axis=1) / (values * (values - 1)),
             )
-        found.append(_estimates(observed, dict(zip(_OF_TWO, by_chance, strict=True)), len(table)))
-    return found
+        estimates.append(_estimates(observed, dict(zip(_OF_TWO, by_chance, strict=True)), len(table)))
+    return estimates
 
 
-def many_judges_by_case(patterns: ArrayLike, held: ArrayLike) -> dict[str, Estimate]:
+def many_judges_by_case(patterns: ArrayLike, items: ArrayLike) -> dict[str, Estimate]:
     """Return percent agreement, Fleiss' kappa and Gwet's AC1 of any number of judges, by name.
 
-    ``patterns`` is pattern × category: how many judges chose it, two or more in all; ``held`` is case × pattern: how
-    many of the case's items were judged so. Cases are resampled whole.
+    Args:
+        patterns: Pattern × category: the number of judges that chose the category, at least two judges per pattern.
+        items: Case × pattern: the number of the case's items with that pattern. Cases are resampled.
     """
     chosen = np.asarray(patterns, dtype=np.float64)
-    weights = _with_resamples(np.asarray(held, dtype=np.float64))
+    weights = _with_resamples(np.asarray(items, dtype=np.float64))
     kinds, n = chosen.shape[1], weights.sum(axis=1)
     judges = chosen.sum(axis=1)
     agreeing = (chosen * (chosen - 1)).sum(axis=1) / (judges * (judges - 1))
@@ -84,7 +86,7 @@ def many_judges_by_case(patterns: ArrayLike, held: ArrayLike) -> dict[str, Estim
         "fleiss_kappa": (shares**2).sum(axis=1),
         "gwet_ac": (shares * (1 - shares)).sum(axis=1) / (kinds - 1),
     }
-    return _estimates(observed, by_chance, len(np.asarray(held)))
+    return _estimates(observed, by_chance, len(np.asarray(items)))
 
 
 _OF_TWO = ("percent_agreement", "cohen_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
@@ -96,22 +98,21 @@ def _all_corrected(observed: Floats, by_chance: Floats) -> Floats:
 
 
 def _with_resamples(by_case: Floats) -> Floats:
-    """Return the sums over all cases, then those over resampled ones."""
     return np.vstack([by_case.sum(axis=0), resampled_sums(by_case)])
 
 
 def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> dict[str, Estimate]:
-    """Return every coefficient with its interval; the answers themselves come first, then the resamples."""
-    found: dict[str, Estimate] = {}
-    alike = bool(np.nanmax(observed) - np.nanmin(observed) < 1e-9)
+    """Return every coefficient with its interval; row 0 of ``observed`` is the sample, the other rows are resamples."""
+    estimates: dict[str, Estimate] = {}
+    identical = bool(np.nanmax(observed) - np.nanmin(observed) < 1e-9)
     for name, chance in by_chance.items():
         values = _all_corrected(observed, chance)
         if not np.isfinite(values[0]):
             interval = NOTHING
-        elif alike:
+        elif identical:
             bounds = np.array(wilson(observed[0] * cases, cases))
             interval = Interval(*_all_corrected(bounds, np.full(2, chance[0])).tolist())
         else:
             interval = percentiles(values[1:], cases)
-        found[name] = Estimate(float(values[0]), interval)
-    return found
+        estimates[name] = Estimate(float(values[0]), interval)
+    return estimates

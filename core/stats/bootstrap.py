@@ -1,17 +1,16 @@
 """Percentile bootstrap interval of a mean over cases (Johri et al. 2025, Methods: cases are resampled, not trials).
 
-Exact where the values lie on a lattice, as shares of a few trials do: the resampled sum is then a convolution of one
-small distribution with itself, and needs no random numbers. Other values are resampled with a fixed seed; those of
-``MANY`` cases are put on a fine lattice instead, which is nearer to endless resampling and takes a twentieth of the
-time.
-Intervals are expanded (``core.stats.intervals``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
-Where all cases score alike (all right, all wrong, one case only) every resample is the same; the interval of a share is
-Wilson's then, other means have none. Near such samples percentiles are too narrow: the default for shares is
+The interval is exact if the values lie on a lattice, as shares of a few trials do: the sum of a resample is then a
+convolution of one small distribution with itself, and no random numbers are needed. Other values are resampled with a
+fixed seed; from ``MANY`` cases they are rounded to a fine lattice instead, which is closer to endless resampling and
+takes a twentieth of the time.
+Intervals are expanded (``core.stats.intervals``): plain percentiles cover 93 % at 20 cases, not 95 %.
+If all cases have the same score (all right, all wrong, a single case), all resamples are equal; a share then has
+Wilson's interval, other means have none. Near such samples percentiles are too narrow, so the default for shares is
 ``core.stats.smoothed``.
 
-Of many means over the same cases one draw of cases serves every column: the same resamples with the same seed, in a
-hundredth of the time where there are hundreds of columns. A column that some cases lack takes the mean over those that
-were drawn and have it.
+Many means over the same cases share one draw of cases: the same resamples with the same seed, in a hundredth of the
+time for hundreds of columns. A column without values for some cases takes the mean over the drawn cases with a value.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from core.stats.smoothed import mean_interval
 Floats = NDArray[np.float64]
 
 MAX_POINTS = 1 << 20
-"""Support points of the resampled sum beyond which resampling is cheaper than the exact way."""
+"""Support points of the resampled sum above which random resampling is cheaper than the exact method."""
 MAX_DENOMINATOR = 1_000
 RESAMPLES = 10_000
 SEED = 20
 _BLOCK = 500_000
-_KEPT = 8_000_000
-"""Draws that are remembered for the next figure about as many cases, a byte each."""
+_MAX_CACHED = 8_000_000
+"""Largest number of draws (one byte each) that is cached for the next figure with the same number of cases."""
 _ROUNDING = 1e-12
 _TIE = 1e-6
-"""Two means this much closer than neighbours on the lattice are the same one."""
+"""Two means are equal if they are closer than this share of a lattice step."""
 _FEW = 8
 MANY = 1_000
-"""Cases from which values off a lattice are put on one of ``_FINE`` steps: the bounds move by less than resampling."""
+"""Number of cases from which other values are rounded to ``_FINE`` steps: an error smaller than that of resampling."""
 _FINE = 200
 
 
@@ -57,32 +56,32 @@ class Lattice(NamedTuple):
 
     @property
     def points(self) -> int:
-        """How many values the sum of a resample can take."""
+        """Number of values that the sum of a resample can take."""
         return int(self.ticks.max()) * self.ticks.size + 1
 
 
 class Chance(NamedTuple):
-    """Probability of lying beyond a distance, and of lying at it exactly."""
+    """Probability of a deviation larger than a distance, and of one equal to it."""
 
     beyond: float
     tied: float
 
 
 class MeanDistribution(NamedTuple):
-    """What means a resample can have, in rising order, and how likely each is."""
+    """Possible means of a resample, ascending, and their probabilities."""
 
     means: Floats
     probabilities: Floats
 
     def interval(self, tail: float) -> Interval:
-        """Return the means that leave at most the share ``tail`` beyond either end."""
+        """Return the bounds with at most the share ``tail`` of the probability outside on each side."""
         cumulated = np.cumsum(self.probabilities)
         low, high = np.searchsorted(cumulated, [tail - _ROUNDING, 1 - tail - _ROUNDING])
         last = self.means.size - 1
         return Interval(float(self.means[min(low, last)]), float(self.means[min(high, last)]))
 
     def chance_beyond(self, centre: float, distance: float) -> Chance:
-        """Return the probability of a mean farther than ``distance`` from ``centre``, to either side."""
+        """Return the probability of a mean farther than ``distance`` from ``centre``, on both sides together."""
         spacing = self.means[1] - self.means[0] if self.means.size > 1 else 1.0
         excess = np.abs(self.means - centre) - distance
         tied = np.abs(excess) <= _TIE * spacing
@@ -92,10 +91,13 @@ class MeanDistribution(NamedTuple):
 def bootstrap_interval(
     values: ArrayLike, level: float = 0.95, *, expanded: bool = True, shares: bool = True
 ) -> Interval:
-    """Return the percentile bootstrap interval of the mean: exact on a lattice, else near it or resampled.
+    """Return the percentile bootstrap interval of the mean: exact if possible, else approximated or resampled.
 
-    NaN without values. ``expanded`` corrects for few cases; without it they are those of the publication. ``shares``
-    says that values lie between 0 and 1, so that those which are all alike have an interval too; others are NaN.
+    Args:
+        values: One value per case; without values the bounds are NaN.
+        level: Confidence level, between 0 and 1.
+        expanded: Correct for few cases; without the correction the interval is that of the publication.
+        shares: The values lie between 0 and 1; equal values then have Wilson's interval instead of NaN bounds.
     """
     exact = exact_interval(values, level, expanded=expanded, shares=shares)
     if exact is not None:
@@ -104,7 +106,7 @@ def bootstrap_interval(
     even = 0 < np.ptp(sample) < _FINE / 10 * sample.std()  # a step is less than a tenth of a standard deviation
     if not even or not MANY <= sample.size <= MAX_POINTS // (_FINE + 2):
         return resampled_interval(sample, level, expanded=expanded, shares=shares)
-    # each value is shared out to the steps on its two sides, so that the mean stays what it is
+    # each value is split between the two nearest steps, so that the mean does not change
     low, step = float(sample.min()), float(np.ptp(sample)) / _FINE
     below, beyond = np.divmod((sample - low) / step, 1)
     ticks = np.concatenate([below, below + 1]).astype(np.int64)
@@ -115,15 +117,15 @@ def bootstrap_interval(
 def exact_interval(
     values: ArrayLike, level: float = 0.95, *, expanded: bool = True, shares: bool = True
 ) -> Interval | None:
-    """Return the interval that endless resampling would give, or ``None`` where the values fit no small lattice."""
+    """Return the limit of endless resampling, or ``None`` if the values fit no small lattice."""
     sample = np.asarray(values, dtype=float)
     if sample.size == 0:
         return NOTHING
     distribution = mean_distribution(sample)
     if distribution is None:
         return None
-    found = distribution.interval(tail_of(sample.size, level, expanded))
-    return _unless_alike(found, sample, level, shares) if expanded else found
+    interval = distribution.interval(tail_of(sample.size, level, expanded))
+    return _unless_equal(interval, sample, level, shares) if expanded else interval
 
 
 def resampled_interval(
@@ -141,28 +143,28 @@ def resampled_interval(
         return NOTHING
     tail = tail_of(sample.size, level, expanded)
     low, high = np.quantile(resampled_means(sample, resamples, seed), [tail, 1 - tail])
-    found = Interval(float(low), float(high))
-    return _unless_alike(found, sample, level, shares) if expanded else found
+    interval = Interval(float(low), float(high))
+    return _unless_equal(interval, sample, level, shares) if expanded else interval
 
 
-def _unless_alike(found: Interval, sample: Floats, level: float, shares: bool) -> Interval:
-    # a low level has bounds that meet though values differ
-    alike = math.isclose(float(sample.min()), float(sample.max()), abs_tol=_ROUNDING)
-    if not alike:
-        return found
-    return wilson_if_alike(found, float(sample[0]), sample.size, level) if shares else NOTHING
+def _unless_equal(interval: Interval, sample: Floats, level: float, shares: bool) -> Interval:
+    # at a low level the bounds can meet although the values differ
+    equal = math.isclose(float(sample.min()), float(sample.max()), abs_tol=_ROUNDING)
+    if not equal:
+        return interval
+    return wilson_if_alike(interval, float(sample[0]), sample.size, level) if shares else NOTHING
 
 
 def tail_of(n: int, level: float, expanded: bool) -> float:
-    """Return the share of resamples beyond either bound of an interval of this level."""
+    """Return the share of resamples outside the interval on each side."""
     return expansion_of_mean(n).tail(level) if expanded and n > 1 else (1 - level) / 2
 
 
 def resampled_means(sample: Floats, resamples: int, seed: int) -> Floats:
     """Return the means of random resamples.
 
-    Few distinct values: how often each is drawn, by one multinomial draw a resample. Otherwise case by case, in
-    blocks to bound memory.
+    With few distinct values, one multinomial draw per resample says how often each value is drawn. Otherwise cases are
+    drawn one by one, in blocks to bound memory.
     """
     generator = np.random.default_rng(seed)
     n = sample.size
@@ -176,7 +178,7 @@ def resampled_means(sample: Floats, resamples: int, seed: int) -> Floats:
 
 
 def mean_distribution(sample: Floats, max_points: int = MAX_POINTS) -> MeanDistribution | None:
-    """Return the distribution of a bootstrap mean, or ``None`` where the values fit no small lattice.
+    """Return the distribution of a bootstrap mean, or ``None`` if the values fit no small lattice.
 
     The sum of n draws is distributed as the n-fold convolution of the distribution of one draw: its Fourier
     transform to the power n. The transform is accurate to about 1e-15, so smaller probabilities are noise.
@@ -192,19 +194,19 @@ def _convolved(one_draw: Floats, n: int, low: float, step: float) -> MeanDistrib
     size = scipy.fft.next_fast_len(points, real=True)
     base, exponent = scipy.fft.rfft(one_draw, size), n
     result = np.ones_like(base)
-    while exponent:  # by squaring: ten times as fast as numpy's power, and as accurate
+    while exponent:  # exponentiation by squaring: ten times as fast as numpy's power, equally accurate
         if exponent & 1:
             result = result * base
         if exponent := exponent >> 1:
             base = base * base
-    raised = scipy.fft.irfft(result, size)[:points]
-    probabilities = np.clip(raised, 0, None)
+    power = scipy.fft.irfft(result, size)[:points]
+    probabilities = np.clip(power, 0, None)
     means = low + step * np.arange(points) / n
     return MeanDistribution(means, probabilities / probabilities.sum())
 
 
 def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Lattice | None:
-    """Return the widest lattice through the values, or ``None`` where they are no fractions with a small denominator.
+    """Return the widest lattice through the values, or ``None`` if they are not fractions with a small denominator.
 
     With 5 trials a case the steps are 1/5; where the numbers of trials differ, 1 over their least common multiple.
     """
@@ -223,7 +225,7 @@ def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Latt
 
 
 FEW = 50
-"""A column that fewer cases have is taken by itself: a draw from all cases could hold none of them."""
+"""A column with values for fewer cases is resampled on its own: a draw from all cases could miss all of them."""
 
 
 def column_intervals(
@@ -236,8 +238,13 @@ def column_intervals(
 ) -> list[Interval]:
     """Return the interval of each column's mean; rows are cases, NaN is a case without a value.
 
-    ``shares`` says of each column whether its values lie between 0 and 1 (none does if it is not given): those have the
-    smoothed interval. Others are resampled together; their bounds are NaN where all values are alike.
+    Args:
+        matrix: Case × column.
+        level: Confidence level, between 0 and 1.
+        shares: For each column, whether its values lie between 0 and 1 (default: no column); such a column has the
+            smoothed interval. The other columns are resampled together; equal values have NaN bounds.
+        resamples: Number of resamples.
+        seed: Seed of the random numbers.
     """
     present = ~np.isnan(matrix)
     counts = present.sum(axis=0)
@@ -263,20 +270,20 @@ def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:
     filled, weights = np.where(present, matrix, 0.0), present.astype(np.float64)
     blocks = []
     for drawn in drawn_cases(matrix.shape[0], resamples, seed):
-        held = float(matrix.shape[0]) if present.all() else drawn @ weights
+        n_values = float(matrix.shape[0]) if present.all() else drawn @ weights
         with np.errstate(invalid="ignore"):
-            blocks.append((drawn @ filled) / held)
+            blocks.append((drawn @ filled) / n_values)
     return np.concatenate(blocks)
 
 
 def drawn_cases(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield, in blocks to bound memory, how often each case is drawn in each resample."""
-    blocks = _kept_draws(n, resamples, seed) if n * resamples <= _KEPT else _draws(n, resamples, seed)
+    """Yield the number of times that each case is drawn in each resample, in blocks to bound memory."""
+    blocks = _cached_draws(n, resamples, seed) if n * resamples <= _MAX_CACHED else _draws(n, resamples, seed)
     return (block.astype(np.float64) for block in blocks)
 
 
 @lru_cache(maxsize=4)
-def _kept_draws(n: int, resamples: int, seed: int) -> list[NDArray[np.uint8]]:
+def _cached_draws(n: int, resamples: int, seed: int) -> list[NDArray[np.uint8]]:
     return list(_draws(n, resamples, seed))
 
 

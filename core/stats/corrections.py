@@ -1,6 +1,7 @@
 """Correction of p-values for multiplicity, stars, and how a p-value is printed.
 
-Johri et al. 2025 name Holm–Bonferroni; their tables hold Benjamini–Hochberg. Whoever shows either says which.
+Johri et al. 2025 name Holm–Bonferroni, but their tables contain Benjamini–Hochberg. A figure or table with adjusted
+p-values names the correction.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ _STARS = ((0.0001, "****"), (0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def adjusted(p_values: Iterable[float], correction: Correction) -> list[float]:
-    """Return the adjusted p-values in the order given; the family is all of them, except NaN, which stays NaN.
+    """Return the adjusted p-values in the same order; NaN stays NaN and is not part of the family.
 
-    With Holm–Bonferroni the chance of any false finding in the family stays at the level, with Benjamini–Hochberg the
-    expected share of false findings.
+    Holm–Bonferroni controls the chance of any false finding in the family, Benjamini–Hochberg the expected share of
+    false findings.
     """
     values = np.array(list(p_values), dtype=np.float64)
-    known = ~np.isnan(values)
-    p = values[known]
+    present = ~np.isnan(values)
+    p = values[present]
     if correction == "holm":
-        # statsmodels has it too, but collects garbage of the whole process at every call: 0.1 s and more in a dashboard
+        # statsmodels has this too, but runs the garbage collector at every call: 0.1 s and more in a dashboard
         order = np.argsort(p, kind="stable")
         p[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1)
     elif correction == "bh" and p.size:
-        # loading statsmodels takes most of a second, which a page without a test should not wait for
+        # imported here: loading takes most of a second, and most pages do not need it
         from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
         p = multipletests(p, method="fdr_bh")[1]
-    values[known] = p
+    values[present] = p
     return [float(p) for p in values]
 
 
 def stars(p: float) -> str:
-    """Return ``****`` to ``*`` for p ≤ .0001, .001, .01, .05, else ``ns``; nothing for NaN."""
+    """Return ``****`` to ``*`` for p ≤ .0001, .001, .01, .05, else ``ns``; an empty string for NaN."""
     if math.isnan(p):
         return ""
     return next((mark for bound, mark in _STARS if p <= bound), "ns")

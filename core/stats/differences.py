@@ -1,15 +1,15 @@
 """Comparison of two arms (or models, or versions) on the same cases: difference of means, interval, two-sided p-value.
 
 ``paired_difference`` serves every comparison of two paired samples. p is that of the exact sign-flip test (Fisher, The
-Design of Experiments (1935), section 21): were the arms alike, each case's difference could as well have the other
-sign, and p is the share of all 2ⁿ choices of signs whose mean lies at least as far from 0 as the observed one. Of yes
-and no it is McNemar's exact test. The interval is the smoothed one (``core.stats.smoothed``) of the differences, which
-lie between −1 and 1; it holds 0 if p is above 1 − level, and at most ends there otherwise.
+Design of Experiments (1935), section 21): if the arms were equal, each case's difference could as well have the other
+sign, and p is the share of all 2ⁿ choices of signs with a mean at least as far from 0 as the observed mean. For yes/no
+values this is McNemar's exact test. The interval is the smoothed one (``core.stats.smoothed``) of the differences,
+which lie between −1 and 1; it contains 0 if p is above 1 − level, and otherwise at most ends there.
 
 ``bootstrap_difference`` is the comparison by resampling of Johri et al. 2025, Methods, corrected for few cases;
 ``core.stats.paper`` has the published digits.
 
-McNemar's test is that of paired yes/no judgements: whether two models (or judges) differ on the same items.
+``mcnemar`` compares paired yes/no judgements: whether two models (or judges) differ on the same items.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Floats = NDArray[np.float64]
 Engine = Literal["auto", "exact", "resampled"]
 
 FLOOR = 1e-10
-"""Smallest exact p-value before the small-sample correction: the transform's rounding errors, summed over a tail, are
-2e-12 at 8,000 cases. A p-value at its floor means "at most this"."""
+"""Smallest exact p-value before the small-sample correction: the rounding errors of the transform, summed over a tail,
+are 2e-12 at 8,000 cases. A p-value at this floor is an upper bound."""
 _TIE = 1e-12
 _MOST_ENUMERATED = 20
-"""Differences off a lattice, up to which all choices of signs are gone through."""
+"""Largest number of differences without a lattice for which all choices of signs are enumerated."""
 _SIGN_BLOCK = 2_000
 
 
@@ -52,7 +52,7 @@ _SIGN_BLOCK = 2_000
 class Difference:
     """Mean of the first arm minus mean of the second, in the unit of the scores.
 
-    ``n`` counts cases. p and bounds are NaN where there are fewer than two. ``engine`` says whether p is exact or by
+    ``n`` is the number of cases; with fewer than two, p and bounds are NaN. ``engine`` says whether p is exact or from
     random draws.
     """
 
@@ -66,10 +66,14 @@ class Difference:
 def paired_difference(
     first: ArrayLike, second: ArrayLike, level: float = 0.95, *, most: float | None = 1.0
 ) -> Difference:
-    """Compare two arms on the same cases, given in the same order.
+    """Compare two arms on the same cases, in the same order.
 
-    ``most`` is the largest difference that there can be: 1 for shares. ``None`` takes the largest value seen, for
-    measures without a limit that are never negative, such as lengths; bounds are NaN if all values are 0.
+    Args:
+        first: One score per case.
+        second: The other arm's score of the same case.
+        level: Confidence level, between 0 and 1.
+        most: The largest possible difference: 1 for shares. ``None`` takes the largest value in the data, for measures
+            that are not negative and have no limit, such as lengths; bounds are NaN if all values are 0.
     """
     a, b = _paired_scores(first, second)
     differences = a - b
@@ -80,15 +84,15 @@ def paired_difference(
     p, engine = sign_flip_p(differences)
     limit = float(np.abs([a, b]).max()) if most is None else most
     if np.abs(differences).max() > limit + _TIE:
-        raise UsageError(f"A difference is larger than {limit:g}, the largest that there can be.")
+        raise UsageError(f"A difference is larger than {limit:g}, the largest possible one.")
     smoothed = mean_interval(np.clip(differences, -limit, limit), level, low=-limit, high=limit)
     return Difference(mean, _consistent(smoothed, mean, p <= 1 - level), p, n, engine)
 
 
 def _consistent(interval: Interval, mean: float, significant: bool) -> Interval:
-    """Return the interval with the bound between mean and 0 moved to 0 if it contradicts the test.
+    """Return the interval; if it contradicts the test, its bound between the mean and 0 is moved to 0.
 
-    The exact test is stricter than the interval with few cases, and knows only the sizes of the differences seen.
+    With few cases the exact test is stricter than the interval, and uses only the observed sizes of differences.
     """
     low, high = interval
     if mean > 0 and (low > 0) != significant:
@@ -99,11 +103,11 @@ def _consistent(interval: Interval, mean: float, significant: bool) -> Interval:
 
 
 def sign_flip_p(differences: ArrayLike) -> tuple[float, Literal["exact", "resampled"]]:
-    """Return the two-sided p-value of the sign-flip test that the mean difference is 0, and how it was found.
+    """Return the two-sided p-value of the sign-flip test that the mean difference is 0, and the method.
 
-    Exact where differences lie on a lattice, as those of shares of a few trials do (the sum is a convolution), and of
-    at most 20 differences other than 0; else from 10,000 random choices of signs with a fixed seed. The smallest is
-    2 / 2ⁿ, or 1e-10 at a lattice of many cases: "at most this".
+    The p-value is exact if the differences lie on a lattice, as those of shares of a few trials do (the sum is a
+    convolution), or if at most 20 differences are not 0; otherwise it comes from 10,000 random choices of signs with a
+    fixed seed. The smallest value is 2 / 2ⁿ, or 1e-10 (an upper bound) on a lattice with many cases.
     """
     values = np.asarray(differences, dtype=np.float64)
     sizes, total = np.abs(values[values != 0]), abs(float(values.sum()))
@@ -121,7 +125,7 @@ def sign_flip_p(differences: ArrayLike) -> tuple[float, Literal["exact", "resamp
         least = int(np.ceil(reached / lattice.step - 1e-6))
         return min(1.0, max(FLOOR, float(chances[least : points - least + 1].sum()))), "exact"
     if sizes.size <= _MOST_ENUMERATED:
-        sums = sizes[:1]  # the first sign may stay: all sums with the other one are those with all signs changed
+        sums = sizes[:1]  # the first sign is fixed: flipping all signs gives the same distances from 0
         for size in sizes[1:]:
             sums = np.concatenate([sums + size, sums - size])
         return float(np.mean(np.abs(sums) >= reached)), "exact"
@@ -146,9 +150,16 @@ def bootstrap_difference(
 ) -> Difference:
     """Compare two arms on the same cases by the bootstrap over cases.
 
-    ``engine``: ``auto`` is exact where the differences lie on a lattice, else resampled; ``exact`` raises
-    ``UsageError`` where that is not possible. ``expanded`` corrects for few cases; see ``core.stats.intervals``.
-    Without it p and percentiles are the plain ones of the publication, but for its random numbers.
+    Args:
+        first: One score per case.
+        second: The other arm's score of the same case.
+        level: Confidence level, between 0 and 1.
+        engine: ``auto`` is exact if the differences lie on a lattice, else resampled; ``exact`` raises ``UsageError``
+            if that is not possible.
+        expanded: Correct for few cases (``core.stats.intervals``). Without the correction p and percentiles are those
+            of the publication, apart from its random numbers.
+        resamples: Number of resamples.
+        seed: Seed of the random numbers.
     """
     a, b = _paired_scores(first, second)
     differences = a - b
@@ -167,7 +178,7 @@ def bootstrap_difference(
     means = resampled_means(differences, resamples, seed)
     excess = np.abs(means - mean) - abs(mean)
     tied = np.abs(excess) <= _TIE
-    # The observed sample counts as one more resample, beyond: no p-value is 0.
+    # The observed sample counts as one more extreme resample, so that no p-value is 0.
     beyond, at = int(np.sum((excess > 0) & ~tied)) + 1, int(np.sum(tied))
     p = _p(Chance(beyond / (means.size + 1), at / (means.size + 1)), mean, expansion, 0.0)
     low, high = np.quantile(means, [tail, 1 - tail])
@@ -175,7 +186,7 @@ def bootstrap_difference(
 
 
 def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -> float:
-    """Return the two-sided p-value: ties count in full in the plain one, half in the expanded one (mid-p)."""
+    """Return the two-sided p-value: ties count in full, or half with the expansion (mid-p)."""
     if abs(mean) < _TIE:
         return 1.0
     if expansion is None:
@@ -198,7 +209,7 @@ def _scores(values: ArrayLike) -> Floats:
 
 
 class PairedCounts(NamedTuple):
-    """How many items got yes from both, from the first alone, from the second alone, from neither."""
+    """Number of items with a yes from both judges, only the first, only the second, and neither."""
 
     both: int
     first_only: int
@@ -207,12 +218,12 @@ class PairedCounts(NamedTuple):
 
     @property
     def agreement(self) -> float:
-        """The share (0 to 1) of items that got the same from both; NaN without items."""
+        """Share (0 to 1) of items with the same judgement from both; NaN without items."""
         return (self.both + self.neither) / sum(self) if sum(self) else float("nan")
 
     @property
     def kappa(self) -> float:
-        """Cohen's kappa; NaN where chance alone would make it 1."""
+        """Cohen's kappa, −1 to 1; NaN if agreement by chance is already 1."""
         first, second, n = self.both + self.first_only, self.both + self.second_only, max(1, sum(self))
         by_chance = (first * second + (n - first) * (n - second)) / n**2
         return (self.agreement - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan")
@@ -227,7 +238,7 @@ class McNemar(NamedTuple):
 
 
 def paired_counts(first: Sequence[bool], second: Sequence[bool]) -> PairedCounts:
-    """Count paired judgements; raises ``UsageError`` where they do not pair up."""
+    """Count paired judgements; raises ``UsageError`` if the numbers of judgements differ."""
     if len(first) != len(second):
         raise UsageError("Paired judgements need one of each for every item.")
     pairs = [(bool(a), bool(b)) for a, b in zip(first, second, strict=True)]
@@ -235,9 +246,9 @@ def paired_counts(first: Sequence[bool], second: Sequence[bool]) -> PairedCounts
 
 
 def mcnemar(counts: PairedCounts, *, exact: bool = True, continuity: bool = True) -> McNemar:
-    """Return the test by the binomial distribution, or by chi-square with or without continuity correction.
+    """Return the exact (binomial) test, or chi-square with or without continuity correction.
 
-    Only items on which the two differ carry information; without any, p is 1.
+    Only items with different judgements carry information; without any, p is 1.
     """
     if not counts.first_only + counts.second_only:
         return McNemar(0.0, 1.0, counts)

@@ -1,9 +1,9 @@
 """Intervals of a mean and of a share in closed form, and the correction of the bootstrap for few cases.
 
-The classical interval of the normal theory; Wilson's of a share of independent items such as cases, also where
-resampling them says nothing. A resample of n cases varies less than a new sample would, by (n − 1)/n, and knows nothing
-of t: plain percentiles are too narrow and plain p-values too small below some 50 cases. Expanded ones are corrected
-(Hesterberg, The American Statistician 69 (2015), 371–386).
+``t_interval`` is the classical interval of normal theory; ``wilson`` is that of a share of independent items such as
+cases, and works when all items are equal. A resample of n cases varies less than a new sample, by (n − 1)/n, and
+ignores the t distribution: plain percentiles are too narrow and plain p-values too small below some 50 cases. Expanded
+ones are corrected (Hesterberg, The American Statistician 69 (2015), 371–386).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 
 class Interval(NamedTuple):
-    """Lower and upper bound, in the unit of the values; both NaN where there is nothing to say."""
+    """Lower and upper bound, in the unit of the values; both NaN if there is no interval."""
 
     low: float
     high: float
@@ -41,10 +41,10 @@ def t_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def wilson(count: float, n: int, level: float = 0.95) -> Interval:
-    """Return Wilson's score interval of ``count`` of ``n`` (Wilson 1927, JASA 22:209); NaN for none.
+    """Return Wilson's score interval of ``count`` of ``n`` (Wilson 1927, JASA 22:209); NaN if ``n`` is 0.
 
-    ``count`` need not be whole: of numbers between 0 and 1 that have the same mean, zeros and ones vary most, so that
-    the interval is on the safe side for any others.
+    ``count`` need not be an integer: among numbers between 0 and 1 with the same mean, zeros and ones vary most, so
+    the interval is conservative for all others.
     """
     if not n:
         return NOTHING
@@ -56,10 +56,9 @@ def wilson(count: float, n: int, level: float = 0.95) -> Interval:
 
 
 def wilson_if_alike(resampled: Interval, share: float, cases: int, level: float = 0.95) -> Interval:
-    """Return the interval of a share, 0 to 1, as resampled; where its bounds meet, Wilson's over the cases.
+    """Return the resampled interval of a share (0 to 1), or Wilson's over the cases if the resampled bounds meet.
 
-    Cases that are all alike, as where all answers are right, are alike in every resample: that says nothing about
-    other cases.
+    If all cases are equal (all answers right, say), so are all resamples: they say nothing about other cases.
     """
     if not math.isclose(resampled.low, resampled.high, rel_tol=1e-9, abs_tol=1e-12):
         return resampled
@@ -67,12 +66,12 @@ def wilson_if_alike(resampled: Interval, share: float, cases: int, level: float 
 
 
 def unless_alike(resampled: Interval) -> Interval:
-    """Return an interval as resampled, or NaN bounds if these meet: resamples that are all alike say nothing."""
+    """Return the resampled interval, or NaN if its bounds meet: resamples that are all equal say nothing."""
     return NOTHING if math.isclose(resampled.low, resampled.high, rel_tol=1e-9, abs_tol=1e-12) else resampled
 
 
 class Expansion(NamedTuple):
-    """How far bootstrap deviations fall short.
+    """How much too small bootstrap deviations are.
 
     ``shrinkage``: bootstrap standard error over the unbiased one, at most 1. ``df``: degrees of freedom of t.
     """
@@ -81,7 +80,7 @@ class Expansion(NamedTuple):
     df: float
 
     def tail(self, level: float) -> float:
-        """Return the share to cut off at either end for an interval of this level: less than (1 − level)/2."""
+        """Return the share to cut off on each side for an interval of this level: less than (1 − level)/2."""
         t = float(scipy.special.stdtrit(self.df, (1 + level) / 2))
         return float(scipy.special.ndtr(-t / self.shrinkage))
 
@@ -92,5 +91,5 @@ class Expansion(NamedTuple):
 
 
 def expansion_of_mean(n: int) -> Expansion:
-    """Return the correction for the mean of ``n`` ≥ 2 cases, and so for paired differences."""
+    """Return the correction for the mean of ``n`` ≥ 2 cases (or paired differences)."""
     return Expansion(((n - 1) / n) ** 0.5, n - 1)

@@ -1,7 +1,7 @@
 """The significance test of the published tables, digit for digit (Johri et al. 2025, Methods; preset ``paper``).
 
-The resamples depend on the number of cases alone, so one matrix of them serves every test of that size. Only where
-rounding errors decide whether a resample counts is its mean taken again, in the loop's own order of operations.
+The resamples depend only on the number of cases, so one matrix serves every test of that size. If rounding errors
+decide whether a resample counts, its mean is computed again in the order of operations of the published loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESAMPLES = 10_000
 DIGITS = 4
 _BLOCK_ROWS = 500
 _NEAR = 1e-9
-"""Far above the rounding error of a mean of thousands of scores, far below the step between two possible means."""
+"""Far above the rounding error of a mean of thousands of scores, far below the distance of two possible means."""
 
 
 class _Pair(NamedTuple):
@@ -37,18 +37,18 @@ class _Pair(NamedTuple):
 
 
 class Resamples(NamedTuple):
-    """The cases that each resample draws, in the order drawn, and how often it draws each. Both (resamples, n)."""
+    """The cases of each resample in the order of drawing, and the count of each case; both (resamples, n)."""
 
     drawn: NDArray[np.unsignedinteger]
     counts: NDArray[np.uint8]
 
 
 def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
-    """Return the published two-sided p-value, rounded to 4 decimals, of each two arms' scores of the same cases.
+    """Return the published two-sided p-value, rounded to 4 decimals, of each pair of arms on the same cases.
 
-    One value a case, in the order of the data set's file, as the float64 mean of its trials. The order of cases is
-    part of the result, and so is the order of the arms (as the tables name them): it decides rounding errors, and
-    these decide ties. NaN without cases. Tests of one size together are much faster than one by one.
+    An arm has one value per case, in the order of the data set's file: the float64 mean of its trials. The order of
+    cases and the order of the arms (as in the tables) are part of the result: they decide rounding errors, and these
+    decide ties. NaN without cases. Tests of the same size are much faster in one call.
     """
     pairs = [_pair(first, second) for first, second in tests]
     positions: dict[int, list[int]] = defaultdict(list)
@@ -64,9 +64,9 @@ def paper_p_values(tests: Sequence[tuple[ArrayLike, ArrayLike]]) -> list[float]:
 
 @lru_cache(maxsize=2)
 def resamples_of(n: int) -> Resamples:
-    """Return the 10,000 resamples of ``n`` cases: ``RandomState(20)``, as ``choice`` draws them one after the other.
+    """Return the 10,000 resamples of ``n`` cases that successive calls of ``RandomState(20).choice`` draw.
 
-    About 60 MB for 2,000 cases; the two latest sizes are kept.
+    About 60 MB for 2,000 cases; the two latest sizes are cached.
     """
     generator = np.random.RandomState(SEED)
     drawn = np.empty((RESAMPLES, n), dtype=np.min_scalar_type(max(n - 1, 1)))
@@ -81,7 +81,7 @@ def resamples_of(n: int) -> Resamples:
 
 
 def _p_values(pairs: list[_Pair]) -> list[float]:
-    """Return the p-value of each pair; all have the same number of cases."""
+    """Return the p-value of each pair; all pairs have the same number of cases."""
     columns = np.column_stack([pair.differences for pair in pairs])
     resamples = resamples_of(len(columns))
     blocks = (resamples.counts[start : start + _BLOCK_ROWS] for start in range(0, RESAMPLES, _BLOCK_ROWS))
@@ -95,9 +95,9 @@ def _p_value(means: Floats, pair: _Pair, resamples: Resamples) -> float:
         return 1.0
     excess = np.abs(means - observed) - np.abs(observed)
     close = np.abs(excess) < _NEAR
-    # Scores are fractions of a few trials, so exact ties are common; the last bits of the loop's own sums decide them.
-    again = pair.deviation(pair.differences[resamples.drawn[close]])
-    hits = int(np.sum(excess[~close] > 0)) + int(np.sum(np.abs(again) >= np.abs(observed)))
+    # Scores are fractions of a few trials, so exact ties are common; the last bits of the published loop's sums decide.
+    recomputed = pair.deviation(pair.differences[resamples.drawn[close]])
+    hits = int(np.sum(excess[~close] > 0)) + int(np.sum(np.abs(recomputed) >= np.abs(observed)))
     return round((hits + 1) / (RESAMPLES + 1), DIGITS)
 
 

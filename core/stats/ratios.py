@@ -1,6 +1,6 @@
-"""Intervals of figures that are made of sums over cases, such as a share of answers: cases are resampled whole.
+"""Intervals of figures that are functions of sums over cases, such as a share of answers; cases are resampled.
 
-A share of items has the smoothed interval (``core.stats.smoothed``). Other figures made of sums are taken from random
+A share of items has the smoothed interval (``core.stats.smoothed``). Other figures have percentiles of random
 resamples, with a fixed seed and a correction for few cases (``core.stats.intervals``).
 """
 
@@ -22,7 +22,7 @@ _FEW = 8
 
 
 def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Return resample × column: the sums over cases, drawn with replacement, of a table case × column."""
+    """Return the column sums of a table case × column over cases drawn with replacement: resample × column."""
     table = np.asarray(by_case, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise UsageError("Resampling needs a table of numbers: a row for each case, without gaps.")
@@ -30,13 +30,13 @@ def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = S
         return np.zeros((resamples, table.shape[1]))
     if len(table) >= MANY:
         rows, counts = np.unique(table, axis=0, return_counts=True)
-        if len(rows) * _FEW <= len(table):  # how often each is drawn, by one draw a resample
+        if len(rows) * _FEW <= len(table):  # one multinomial draw per resample counts each distinct row
             return np.random.default_rng(seed).multinomial(len(table), counts / len(table), resamples) @ rows
     return np.concatenate([drawn @ table for drawn in drawn_cases(len(table), resamples, seed)])
 
 
 def percentiles(figures: ArrayLike, n_cases: int, level: float = 0.95) -> Interval:
-    """Return the interval from a figure's values in resamples of ``n_cases`` cases; what is not finite is left out."""
+    """Return the interval from a figure's values in resamples of ``n_cases`` cases; non-finite values are dropped."""
     values = np.asarray(figures, dtype=np.float64)
     values = values[np.isfinite(values)]
     if not values.size:
@@ -55,6 +55,6 @@ def ratio_intervals(numerators: ArrayLike, denominators: ArrayLike, level: float
 
 
 def ratio(numerators: ArrayLike, denominators: ArrayLike) -> float:
-    """Return Σ numerators / Σ denominators; NaN where nothing is counted."""
+    """Return Σ numerators / Σ denominators; NaN if the denominator is 0."""
     below = float(np.sum(np.asarray(denominators, dtype=np.float64)))
     return float(np.sum(np.asarray(numerators, dtype=np.float64))) / below if below else math.nan

@@ -1,17 +1,17 @@
-"""Interval of a mean or a share over cases that holds near 0 and 1 and for few cases: the smoothed bootstrap.
+"""Interval of a mean or a share over cases that is valid near 0 and 1 and for few cases: the smoothed bootstrap.
 
 A resample gives every case a random weight, gamma-distributed with shape 1 (the Bayesian bootstrap: Rubin, The Annals
 of Statistics 9 (1981), 130–134), and two pseudo-cases, one all wrong and one all right, a weight of a smaller shape.
-They stand for the cases that a sample does not show: if all cases are right, another one may be wrong. Of one trial a
-case the interval is that of the beta distribution, Jeffreys' with a shape of 1/2 (Brown, Cai, DasGupta, Statistical
-Science 16 (2001), 101–133). Cases are clusters: how far trials of a case hang together is in the spread of the cases'
-values, so nothing has to be assumed of it, and numbers of trials may differ.
+They stand for cases that the sample does not contain: if all cases are right, the next one may be wrong. With one trial
+per case the interval is that of the beta distribution, Jeffreys' interval for a shape of 1/2 (Brown, Cai, DasGupta,
+Statistical Science 16 (2001), 101–133). Cases are clusters: the correlation of a case's trials is part of the spread of
+the cases' values, so it needs no assumption, and numbers of trials may differ.
 
-Nothing is drawn: a share lies below r where a weighted sum of gamma variables lies below 0, whose probability is one
-integral of their characteristic function (Gil-Pelaez, Biometrika 38 (1951), 481–482). A resampled mean rises with each
-value in it, so both bounds do: one more wrong answer never moves a bound up.
+No random numbers are drawn: a share lies below r if a weighted sum of gamma variables lies below 0, and the probability
+of this is one integral of their characteristic function (Gil-Pelaez, Biometrika 38 (1951), 481–482). A resampled mean
+rises with each of its values, and so do both bounds: one more wrong answer never raises a bound.
 
-Shape of the pseudo-cases and tails were chosen for coverage: benchmarks/bench_coverage.py.
+The shape of the pseudo-cases and the tails were chosen for coverage: benchmarks/bench_coverage.py.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Floats = NDArray[np.float64]
 
 _DF_PER_CASE = 4
 _STEPS = 100
-"""Values are put on so many steps where more than that are different: the width grows by less than 1 %."""
+"""More distinct values than this are rounded to this number of steps: the width grows by less than 1 %."""
 _NODE_DISTANCE = 0.25
 _NODES = np.arange(0.0, 10.0, _NODE_DISTANCE)
-"""Where the integrand is looked at: the trapezoidal rule on a scale that becomes logarithmic far out, to 1e-9."""
+"""Nodes of the trapezoidal rule, logarithmic in the far tail; the error is below 1e-9."""
 _NOTHING_LEFT = 40.0
-"""How far the exponent falls until the integrand is below the last digit."""
+"""Fall of the exponent after which the integrand is below the last digit."""
 _FAR = 10.0
 _CLOSE = 1e-8
 _MOST_ROUNDS = 80
 
 
 def mean_interval(values: ArrayLike, level: float = 0.95, *, low: float = 0.0, high: float = 1.0) -> Interval:
-    """Return the interval of the mean of one value a case, each between ``low`` and ``high``; NaN without values."""
+    """Return the interval of the mean of one value per case, each between ``low`` and ``high``; NaN without values."""
     sample = np.asarray(values, dtype=np.float64)
     if not sample.size or not high > low:
         return NOTHING
@@ -51,10 +51,10 @@ def mean_interval(values: ArrayLike, level: float = 0.95, *, low: float = 0.0, h
 
 
 def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float = 0.95) -> Interval:
-    """Return the interval of the share Σ numerators / Σ denominators of items that hang together by case.
+    """Return the interval of the share Σ numerators / Σ denominators of items that are clustered by case.
 
-    One number of either for each case; cases without items do not count. Shares above 1, as of marks per reply, are
-    possible: the pseudo-case has the largest then.
+    Each case has one numerator and one denominator; cases without items do not count. Shares above 1 (marks per reply,
+    say) are possible: the right pseudo-case then has the largest share in the data.
     """
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     if above.shape != below.shape:
@@ -70,12 +70,12 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float 
 
 
 def pseudo_shape(n_cases: int) -> float:
-    """Return the shape of either pseudo-case: 1/2 for five cases and fewer, rising to 3/4 for many."""
+    """Return the shape of each pseudo-case: 1/2 up to five cases, rising to 3/4 for many."""
     return max(0.5, 0.75 - 1.25 / n_cases)
 
 
 def tail_share(n_cases: int, level: float) -> float:
-    """Return the share beyond either bound: the normal tail of Student's quantile with four degrees a case."""
+    """Return the share outside each bound: the normal tail of Student's quantile, four degrees of freedom per case."""
     return float(scipy.special.ndtr(-scipy.special.stdtrit(_DF_PER_CASE * n_cases, (1 + level) / 2)))
 
 
@@ -89,14 +89,14 @@ def _interval(above: Floats, below: Floats, counts: NDArray[np.int64], level: fl
     def normal_score(shares: Floats) -> Floats:
         return np.asarray(_score_below_zero(above - shares[:, None] * below, shapes))
 
-    wanted = np.array([scipy.special.ndtri(tail), -scipy.special.ndtri(tail)])
-    low, high = _solved(normal_score, wanted, _first_guess(above, below, shapes, tail))
+    targets = np.array([scipy.special.ndtri(tail), -scipy.special.ndtri(tail)])
+    low, high = _solved(normal_score, targets, _first_guess(above, below, shapes, tail))
     all_wrong, all_right = not above[:-2].any(), bool((below - above)[:-2].max() <= _CLOSE)
     return Interval(0.0 if all_wrong else float(low), 1.0 if all_right else float(high))
 
 
 def _first_guess(above: Floats, below: Floats, shapes: Floats, tail: float) -> Floats:
-    """Return both bounds of the beta distribution with the same mean and variance."""
+    """Return the two quantiles of the beta distribution with the same mean and variance."""
     total = shapes.sum()
     mean = float(shapes @ above / (shapes @ below))
     variance = float(shapes @ (above - mean * below) ** 2) / (shapes @ below) ** 2 * total / (total + 1)
@@ -110,7 +110,7 @@ def _score_below_zero(coefficients: Floats, shapes: Floats) -> Floats:
     if coefficients.shape[1] > _STEPS + 2:
         rows = [_on_steps(row, shapes) for row in coefficients]
         return np.concatenate([_score_below_zero(values[None], weights) for values, weights in rows])
-    # the smaller of both tails is integrated, so that no digits are lost: that of a sum with a mean below 0, above 0
+    # integrate the smaller tail, so that no digits are lost: the sum is mirrored to have a mean below 0
     sign = np.where(coefficients @ shapes > 0, -1.0, 1.0)
     size = np.abs(coefficients).max(axis=1)
     tails = _chance_above_zero(coefficients * (sign / size)[:, None], shapes)
@@ -135,12 +135,12 @@ def _chance_above_zero(coefficients: Floats, shapes: Floats) -> Floats:
         following = np.where((following > low) & (following < high), following, (low + high) / 2)
         moved = np.abs(following - saddle).max()
         saddle = following
-        if moved < 0.02 * end.min():  # any place near it will do
+        if moved < 0.02 * end.min():  # a rough saddle point is enough
             break
     part = coefficients / (1 - coefficients * saddle[:, None])
     second, third = part**2 @ shapes + 1 / saddle**2, 2 * (part**3 @ shapes) - 2 / saddle**3
     bend, width = (third / (6 * second))[:, None], (1 / np.sqrt(second))[:, None]
-    # far out many small coefficients make exp(K) grow to one side: the parabola opens to the other
+    # in the far tail many small coefficients make exp(K) grow on one side: the parabola opens to the other side
     drift = (coefficients / (1 + (_FAR * width * coefficients) ** 2)) @ shapes
     bend = np.where(bend * drift[:, None] > 0, -bend / 2, bend)
     y, step = width * np.sinh(_NODES), width * np.cosh(_NODES)
@@ -151,14 +151,14 @@ def _chance_above_zero(coefficients: Floats, shapes: Floats) -> Floats:
         if not uphill.any():
             break
         bend = np.where(uphill[:, None], 0.0, bend)  # a straight line never rises
-    # far out, where nothing is left to add, the parabola may leave the valley for a hill
+    # in the far tail, after the integrand has vanished, the parabola may leave the valley and climb again
     over = np.logical_or.accumulate(exponent.real < exponent.real[:, :1] - _NOTHING_LEFT, axis=1)
     values = (np.exp(np.where(over, -np.inf, exponent)) / path * along).imag
     return np.asarray(_NODE_DISTANCE * (values.sum(axis=1) - values[:, 0] / 2) / np.pi)
 
 
 def _on_steps(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return at most ``_STEPS`` + 1 values with weights and the same mean: each is shared out to its neighbours."""
+    """Return at most ``_STEPS`` + 1 weighted values with the same mean: each value is split between its neighbours."""
     low, step = float(values.min()), float(np.ptp(values)) / _STEPS
     below, beyond = np.divmod((values - low) / step, 1)
     ticks = np.concatenate([below, below + 1]).astype(np.int64)
@@ -167,14 +167,14 @@ def _on_steps(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return np.asarray(low + step * np.flatnonzero(used), dtype=np.float64), np.asarray(shared[used], dtype=np.float64)
 
 
-def _solved(score: Callable[[Floats], Floats], wanted: Floats, guess: Floats) -> Floats:
-    """Return where a rising function of shares has the wanted values: the secant method on log odds, kept in bounds."""
+def _solved(score: Callable[[Floats], Floats], targets: Floats, guess: Floats) -> Floats:
+    """Return the shares at which a rising function has the ``targets``: secant method on log odds, within bounds."""
     low, high = np.full_like(guess, -60.0), np.full_like(guess, 60.0)
     x = np.log(guess / (1 - guess))
-    slope = np.full_like(x, (wanted[1] - wanted[0]) / max(x[1] - x[0], 1e-6))
+    slope = np.full_like(x, (targets[1] - targets[0]) / max(x[1] - x[0], 1e-6))
     earlier, earlier_miss = x, np.zeros_like(x)
     for number in range(_MOST_ROUNDS):
-        miss = score(1 / (1 + np.exp(-x))) - wanted
+        miss = score(1 / (1 + np.exp(-x))) - targets
         low, high = np.where(miss < 0, x, low), np.where(miss < 0, high, x)
         if number:
             with np.errstate(divide="ignore", invalid="ignore"):

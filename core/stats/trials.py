@@ -1,7 +1,7 @@
-"""What repeated trials of a case say: reliability (pass^k), flips, and how much of the variance lies between cases.
+"""Figures of repeated trials of a case: reliability (pass^k), flips, and the share of the variance between cases.
 
-All functions take counts by case: of ``counted`` trials, ``correct`` were right. Cases without the trials that a
-figure needs are left out, and their number comes with it.
+All functions take counts by case: of ``counted`` trials, ``correct`` were right. Cases with too few trials for a figure
+are left out, and the result has their number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 class Share(NamedTuple):
-    """A mean over cases, between 0 and 1 (NaN without cases), the cases in it, those left out, and its interval."""
+    """A mean over cases, 0 to 1 (NaN without cases), the number of cases in it and left out, and its interval."""
 
     value: float
     n_cases: int
@@ -31,10 +31,10 @@ class Share(NamedTuple):
 
 
 class VarianceComponents(NamedTuple):
-    """Variance of scores (0 to 1) of single trials: of cases' true means, and of the trials of one case.
+    """Variance of scores (0 to 1) of single trials: between the true means of cases, and within a case.
 
-    ``between`` is an unbiased estimate and can come out below 0. ``trials_per_case`` is the mean that counts where
-    cases have unequal numbers. NaN where no case has two trials or there is one case only.
+    ``between`` is an unbiased estimate and can be negative. ``trials_per_case`` is the effective mean for unequal
+    numbers of trials. All are NaN if no case has two trials or if there is only one case.
     """
 
     between: float
@@ -44,13 +44,13 @@ class VarianceComponents(NamedTuple):
 
     @property
     def icc(self) -> float:
-        """Intraclass correlation: the share of variance between cases; 1 where trials of a case always agree."""
+        """Intraclass correlation: the share of variance between cases; 1 if the trials of each case always agree."""
         total = self.between + self.within
         return self.between / total if total else float("nan")
 
 
 def pass_hat_k(correct: ArrayLike, counted: ArrayLike, k: int) -> Share:
-    """Return pass^k: the chance that ``k`` trials of a case are all right, then the mean over cases.
+    """Return pass^k: the probability that ``k`` trials of a case are all right, averaged over cases.
 
     Unbiased for each case: C(correct, k) / C(counted, k) (Yao et al. 2024, τ-bench). Cases with fewer than ``k``
     trials are left out. ``k`` = 1 is accuracy.
@@ -74,7 +74,7 @@ def flip_rate(correct: ArrayLike, counted: ArrayLike) -> Share:
 def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
     """Return the interval of the one-way intraclass correlation of single trials, resampled by case.
 
-    NaN bounds if trials of a case always agree, or if all cases are alike: no resample says anything else then.
+    The bounds are NaN if the trials of each case always agree, or if all cases are equal: all resamples are then equal.
     """
     right, trials = _counts(correct, counted)
     used = trials > 0
@@ -93,7 +93,8 @@ def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
 def variance_components(sums: ArrayLike, counted: ArrayLike, squares: ArrayLike | None = None) -> VarianceComponents:
     """Return the components of a one-way random-effects analysis of variance, cases as groups.
 
-    ``sums`` and ``squares`` are of a case's scores; for right or wrong (1 or 0) both are the number of right ones.
+    ``sums`` and ``squares`` are the sum and the sum of squares of a case's scores; for right or wrong (1 or 0) both are
+    the number of right trials.
     """
     totals, trials = _counts(sums, counted, binary=squares is None)
     squared = totals if squares is None else np.asarray(squares, dtype=np.float64)
@@ -112,7 +113,7 @@ def variance_components(sums: ArrayLike, counted: ArrayLike, squares: ArrayLike 
 def _counts(correct: ArrayLike, counted: ArrayLike, *, binary: bool = True) -> tuple[Floats, Floats]:
     right, trials = np.asarray(correct, dtype=np.float64), np.asarray(counted, dtype=np.float64)
     if right.ndim != 1 or right.shape != trials.shape:
-        raise UsageError("Trials are counted case by case: one number of right ones and one of all for each.")
+        raise UsageError("Each case needs two numbers: its right trials and its counted trials.")
     if binary and ((right < 0) | (right > trials)).any():
         raise UsageError("A case cannot have more right trials than trials.")
     return right, trials

@@ -24,12 +24,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from core.callbacks import Stop
 from core.errors import AnamnesisError, UsageError
 from core.text.rouge import rouge_1, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
 from core.training.encoding import MASKED, Encoded
 from core.training.learner import Learner, library
-from core.work import Stop
 
 QUESTION_TOKENS = 40
 """A generated question is cut here."""

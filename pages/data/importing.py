@@ -12,16 +12,17 @@ import pandas as pd
 import streamlit as st
 
 from core.access import allowed_path
+from core.callbacks import Progress, Stop
 from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, Record, Rows
-from core.datasets.readers.formats.plain import FIRST, guessed, is_told
+from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, kept
+from core.jobs.background import Job, begin, forget, job_at
 from core.text.demographics import age_and_sex
-from core.work import Progress, Stop, Work, begin, forget, work_at
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
@@ -118,7 +119,7 @@ def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str
 
     It begins by itself the first time. Raises ``AnamnesisError`` where it failed.
     """
-    work: Work[T] = work_at(key) or begin(key, do, doing)
+    work: Job[T] = job_at(key) or begin(key, do, doing)
     work.join(_SOON_S)
     if work.running:
         st.fragment(draw_work, run_every=1.0)(
@@ -248,7 +249,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     places = st.columns(3)
     chosen: dict[str, str] = {}
-    likely = guessed(seen.fields)
+    likely = guess_columns(seen.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
         key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
         if name == "options":
@@ -266,7 +267,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     chosen[FIRST] = "" if begin in (None, _NONE) else begin
     named = {name: field for name, field in chosen.items() if field}
-    if not is_told(named):
+    if not has_needed_columns(named):
         st.caption("At least the vignette (or the question) and the right answer are needed.")
         return None
     return named
@@ -352,7 +353,7 @@ def _ask_and_import(
             icon=":material/swap_horiz:",
         )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
-    if work_at(key) is not None or st.button(
+    if job_at(key) is not None or st.button(
         f"Import {counted(len(reading.cases), 'case')}",
         type="primary",
         icon=":material/upload_file:",
@@ -370,8 +371,8 @@ def _ask_and_import(
                     skip_bad=bool(reading.rejected),
                     source=source.strip() or None,
                     licence=licence.strip() or None,
-                    told=told,
-                    asked_to_stop=asked_to_stop,
+                    on_progress=told,
+                    should_stop=asked_to_stop,
                 )
 
         done = _done(key, bring_in, f"Importing {file.name}")

@@ -18,7 +18,7 @@ import streamlit as st
 
 from core.browser import find_browser
 from core.errors import AnamnesisError
-from core.figures.narrow import under_one_another
+from core.figures.narrow import in_one_column
 from core.figures.picture import COLUMN_MM, WIDTH_MM, no_browser, picture_of, without_links
 from core.figures.report import with_caption
 from core.measures.provenance import differing, side_by_side, side_of
@@ -127,7 +127,7 @@ def draw_figure(
 def _build(make: Callable[[bool], go.Figure], dark: bool) -> tuple[go.Figure, go.Figure | None]:
     """Return a figure, and the same for a narrow window if its panels stand next to one another."""
     figure = without_links(make(dark))
-    return figure, under_one_another(figure)
+    return figure, in_one_column(figure)
 
 
 @cached_query(spinner=False, entries=96)

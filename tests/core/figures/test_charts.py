@@ -14,7 +14,7 @@ import pytest
 from core.errors import AnamnesisError, UsageError
 from core.figures import picture
 from core.figures.marks import Mark, bars, dots
-from core.figures.narrow import under_one_another
+from core.figures.narrow import in_one_column
 from core.figures.picture import check_name, picture_of, without_links
 from core.figures.report import chart_of, figure_of, with_caption
 from core.measures.base import Columns, Row
@@ -233,7 +233,7 @@ def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
     marks = [Mark(place, 0.5, series="a", panel=panel) for place in "xy" for panel in ("one", "two", "three")]
     titles = {"one": "First", "two": "Second", "three": "Third"}
     figure = bars(marks, {"a": "A"}, {"a": "#000000"}, panels=titles)
-    narrow = under_one_another(figure)
+    narrow = in_one_column(figure)
     assert narrow is not None
     places = [narrow.layout[name].domain for name in ("yaxis", "yaxis2", "yaxis3")]
     assert all(upper[0] > lower[1] for upper, lower in pairwise(places))
@@ -241,7 +241,7 @@ def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
     assert all(narrow.layout[name].showticklabels for name in ("yaxis", "yaxis2", "yaxis3"))
     assert [title.text for title in narrow.layout.annotations] == list(titles.values())
     assert figure.layout.xaxis.domain != (0, 1)
-    assert under_one_another(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None
+    assert in_one_column(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None
 
 
 def test_a_browser_that_hangs_is_asked_again_and_then_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
