@@ -62,7 +62,7 @@ def evaluate(
     torch, device, batch_size = library("torch"), trainer.args.device, trainer.args.train_batch_size
     planned = len(encoded) + len(lines)
     learner.model.eval()
-    loss = tokens = 0.0
+    loss = count = 0.0
     # in the precision of the training, which sets it only once it has begun
     with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=trainer.args.bf16):
         for start in range(0, len(encoded), batch_size):
@@ -71,15 +71,15 @@ def evaluate(
             batch = {name: tensor.to(device) for name, tensor in trainer.data_collator(rows).items()}
             predicted = int((batch["labels"][:, 1:] != MASKED).sum())
             loss += float(trainer.compute_loss(learner.model, batch)) * predicted
-            tokens += predicted
+            count += predicted
     recalls = []
     for number, line in enumerate(lines):
         on_progress(len(encoded) + number, planned)
         recalls.append(key_recall(line.keys, questions(learner, line)))
     return Evaluation(
-        loss=loss / tokens,
-        perplexity=math.exp(min(loss / tokens, 700.0)),
-        tokens=int(tokens),
+        loss=loss / count,
+        perplexity=math.exp(min(loss / count, 700.0)),
+        tokens=int(count),
         key_recall=sum(recalls) / len(recalls) if recalls else None,
         asked=len(recalls),
     )
@@ -215,15 +215,7 @@ def fine_tune(
                 metrics.losses = _train(trainer, metrics.planned_steps, checkpoint, told, stop, save_every)
             metrics.finished = len(metrics.losses) == metrics.planned_steps
             metrics.after = figures("measuring after") if metrics.finished else None
-        # whole before it takes its place
-        half = checkpoints / "model"
-        shutil.rmtree(half, ignore_errors=True)
-        half.mkdir()
-        learner.save(half)
-        (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
-        if out.is_dir():  # empty, or the model of a training that was stopped
-            shutil.rmtree(out)
-        os.replace(half, out)
+        _write(learner, metrics, out, checkpoints / "model")
         if metrics.finished:
             shutil.rmtree(checkpoints)
     finally:
@@ -329,6 +321,17 @@ def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, fol
     trainer.remove_callback(transformers.PrinterCallback)
     learner.model = trainer.model
     return trainer
+
+
+def _write(learner: Learner, metrics: Metrics, out: Path, half: Path) -> None:
+    """Write model and metrics to ``half``, which takes the place of ``out`` when it is whole."""
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    learner.save(half)
+    (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
+    if out.is_dir():  # empty, or the model of a training that was stopped
+        shutil.rmtree(out)
+    os.replace(half, out)
 
 
 def _steps(train: Sequence[Encoded], settings: Settings) -> int:
