@@ -87,7 +87,7 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     """
     whole = _whole(selection)
     extract, busy = Causes(Store().path, whole, judge), (marking(), job_work(FactsJudging))
-    place = (extract.path, str(access.sees()), whole, judge)
+    place = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(place, extract)
     running = any(work is not None and work.running for work in busy)
     if not again and running and (work := work_at(last)) is not None and last.whole.exists():

@@ -112,8 +112,7 @@ def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said
     found = [one for one in lint(cases) if one.fault == "duplicate"]
     assert [(one.case_key, one.severe) for one in found] == [("t/0", False), ("t/3", True)]
     assert (
-        found[0].message
-        == "too many of the 4 vignettes have similar lengths or letters: only equal ones were searched"
+        found[0].message == "too many of the 4 vignettes have similar lengths or letters: only equal ones were searched"
     )
     assert found[1].message == "the same vignette as t/1"
 
