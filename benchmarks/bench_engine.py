@@ -1,8 +1,7 @@
 """A campaign's calls under load, as a share of the ideal (calls × latency / in flight), beside the bare client's.
 
 The provider is a process of its own that answers after a fixed time, 16 words in 16 events. All rows keep the same
-number of calls in flight; the bare client and the model layer send the same messages, the campaign its own. Where the
-answers come at once, the CPU is the limit, and the campaign is played in worker processes as well.
+number of calls in flight; the bare client and the model layer send the same messages, the campaign its own.
 
 With ``--long``, which takes about six minutes: a thousand conversations of ten turns beside a pool of processes that
 each play one after the other, both from the first call to the last as the provider sees them, and a provider that
@@ -22,11 +21,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 from common import SMOKE, provider, sized, table
 from openai import AsyncOpenAI, DefaultAioHttpClient, OpenAI
 
@@ -37,8 +34,7 @@ from core.frameworks.craftmd import Settings
 from core.jobs.engine import Options, run_trials
 from core.jobs.plan import header_of, trials_of
 from core.jobs.progress import Progress, Stop
-from core.jobs.run import Players, begin, in_this_process
-from core.jobs.workers import in_processes
+from core.jobs.run import begin, in_this_process
 from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
@@ -49,7 +45,6 @@ CALLS_A_TRIAL = 5
 """The patient and the doctor speak twice each (provider.py), then the doctor answers one multiple choice."""
 LOADS = ((0.01, 16, 80),) if SMOKE else ((0.2, 64, 640), (1.0, 128, 640))
 """Latency in seconds, calls in flight, calls in all."""
-AT_ONCE = (0.0, 16, 80) if SMOKE else (0.0, 64, 1600)
 TURNS = 10
 POOL = 7
 _NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "reference/quotes")
@@ -57,25 +52,17 @@ _NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "refere
 
 @dataclass(frozen=True)
 class Measured:
-    """Wall seconds and CPU seconds, of this process and its workers, of so many calls."""
+    """Wall seconds and CPU seconds of so many calls."""
 
     wall_s: float
     cpu_s: float
-    here_s: float
-    """Of the CPU seconds, those of this process."""
     calls: int
 
 
 async def measured(work: Awaitable[int]) -> Measured:
-    wall, cpu, here = time.perf_counter(), cpu_s(), time.process_time()
+    wall, cpu = time.perf_counter(), time.process_time()
     calls = await work
-    return Measured(time.perf_counter() - wall, cpu_s() - cpu, time.process_time() - here, calls)
-
-
-def cpu_s() -> float:
-    """Return the CPU seconds of this process and its workers so far."""
-    workers = [one for one in psutil.Process().children() if "core.jobs.workers" in " ".join(one.cmdline())]
-    return time.process_time() + sum(sum(one.cpu_times()[:2]) for one in workers)
+    return Measured(time.perf_counter() - wall, time.process_time() - cpu, calls)
 
 
 async def side_by_side(one: Callable[[], Awaitable[object]], in_flight: int, calls: int) -> int:
@@ -143,12 +130,7 @@ async def layer(url: str, in_flight: int, calls: int) -> Measured:
 
 
 async def campaign(
-    url: str,
-    in_flight: int | None,
-    calls: int,
-    a_trial: int = CALLS_A_TRIAL,
-    show: Show = lambda progress: None,
-    players: Players = in_this_process,
+    url: str, in_flight: int | None, calls: int, a_trial: int = CALLS_A_TRIAL, show: Show = lambda progress: None
 ) -> Measured:
     """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
     store, trials = Store(), calls // a_trial
@@ -166,7 +148,7 @@ async def campaign(
         begin(header)
         fold_if_free(store)  # as the command line does before it starts
         missing = trials_of(header)
-        async with players(header, registry) as play, following(store) as follow:
+        async with in_this_process(header, registry) as play, following(store) as follow:
             options = Options(in_flight, on_progress=show)
             run = run_trials(header, play, missing, Progress(len(missing)), Stop(), options=options, fold=follow)
             return await measured(_calls_of(run))
@@ -182,11 +164,6 @@ ROWS: tuple[Row, ...] = (
     ("bare client, whole replies", unstreamed),
     ("model layer", layer),
     ("campaign", campaign),
-)
-IN_WORKERS: tuple[Row, ...] = (
-    ("campaign", campaign),
-    ("campaign, 1 worker", partial(campaign, players=in_processes(1))),
-    ("campaign, 2 workers", partial(campaign, players=in_processes(2))),
 )
 
 
@@ -272,23 +249,22 @@ def main() -> None:
         refusals(0.01 if SMOKE else 1.0)
     if "--long" in sys.argv:
         return
-    for (latency_s, in_flight, calls), kinds in (*((load, ROWS) for load in LOADS), (AT_ONCE, IN_WORKERS)):
+    for latency_s, in_flight, calls in LOADS:
         ideal_s = calls * latency_s / in_flight
         rows = []
         with provider(latency_s) as url:
-            for name, work in kinds:
+            for name, work in ROWS:
                 rows.append((name, in_a_database(work(url, in_flight, calls))))
         first = rows[0][1]
         table(
             f"{calls} calls, answers after {latency_s:g} s, {in_flight} in flight",
-            ("", "of the ideal", "calls/s", "CPU ms a call", "in this process", "CPU / first"),
+            ("", "of the ideal", "calls/s", "CPU ms a call", "CPU / bare"),
             [
                 (
                     name,
-                    f"{ideal_s / m.wall_s:.0%}" if ideal_s else "–",
+                    f"{ideal_s / m.wall_s:.0%}",
                     f"{m.calls / m.wall_s:.0f}",
                     f"{1000 * m.cpu_s / m.calls:.1f}",
-                    f"{1000 * m.here_s / m.calls:.1f}",
                     f"{m.cpu_s / first.cpu_s:.2f}",
                 )
                 for name, m in rows

@@ -60,7 +60,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
 )  # fmt: skip
 """Page and what else stands in its address; ``?`` is some trial. What a look leaves to a process is waited for."""
 REPORTS = (
-    "accuracy", "belief", "care", "endings", "experts", "facts_ledger", "failures", "graders", "history",
+    "accuracy", "belief", "care", "endings", "experts", "failures", "graders", "history",
     "history_taking", "ledger", "memorisation", "pairs", "patient_marks", "patients", "power", "repeatability", "spend",
     "suitability",
 )  # fmt: skip
@@ -93,7 +93,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
     from streamlit.testing.v1 import AppTest
     from streamlit.util import calc_hash
 
-    from core import work
+    from core.jobs import background
     from core.store.database import Store
 
     with Store().read() as cursor:
@@ -111,7 +111,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
             wall, cpu = time.perf_counter(), time.process_time()
             app.run()
             times += [f"{time.perf_counter() - wall:.2f}", f"{time.process_time() - cpu:.2f}"]
-            for left in list(work._KNOWN.values()):
+            for left in list(background._jobs.values()):
                 left.join()
             if app.exception:
                 raise SystemExit(f"{page} {query} failed: {app.exception[0].value}")

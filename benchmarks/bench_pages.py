@@ -93,9 +93,14 @@ def measured(page: str, changes: Sequence[Change]) -> tuple[str, ...]:
     """Open a page, change its filters, and return its line of the table."""
     from streamlit.testing.v1 import AppTest
 
+    from pages.kit.navigation import PARTS
+
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300)
     start = time.perf_counter()
-    app._page_hash = calc_hash(page)
+    name, part = PARTS.get(page, (page, {}))
+    for key, value in part.items():
+        app.query_params[key] = value
+    app._page_hash = calc_hash(name)
     app.run()
     first = time.perf_counter() - start
     taken: list[float] = []

@@ -165,7 +165,7 @@ class Started(_Event):
     seed: int
     parent: Parent | None = None
     framework: str = ""
-    """Name of the framework; empty, with version 0, in trials of version 0.1."""
+    """Name of the framework."""
     framework_version: int = 0
     at: float = Field(default_factory=time.time)
 

@@ -135,13 +135,12 @@ class ReplyLine(_Line):
 
 
 class GradesLine(_Line):
-    """New verdicts on answers of a stored trial (a re-grading). ``calls`` are the calls without a reply line."""
+    """New verdicts on answers of a stored trial (a re-grading)."""
 
     type: Literal["grades"] = "grades"
     run_id: str
     trial_id: str
     grades: list[Graded]
-    calls: list[CallRecord] = Field(default_factory=list)
     unit: str = ""
     """The piece of work that this line completes: its replies are used up."""
     schema_version: int = SCHEMA
@@ -180,11 +179,10 @@ RowTable = Literal[
 class RowLine(_Line):
     """A result of a job other than a trial or verdict: a row of ``table``.
 
-    Such jobs have separate journals without the header of a run. Judging jobs of version 0.1 wrote lines of the type
-    ``judged``, without separate reply lines.
+    Such jobs have separate journals without the header of a run.
     """
 
-    type: Literal["row", "judged"] = "row"
+    type: Literal["row"] = "row"
     table: RowTable
     row: dict[str, Any]
     unit: str = ""
@@ -512,9 +510,9 @@ def _drop_torn_line(path: Path) -> None:
 def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
     """Yield (offset after the line, line) for every complete line from byte ``start``.
 
-    ``about`` selects lines that contain one of these texts. An incomplete last line is ignored; a damaged line raises
-    ``AnamnesisError`` with its position. A trial gets its calls from the reply lines before it, if they are after
-    ``start``.
+    ``about`` selects lines that contain one of these texts. An incomplete last line is ignored; a damaged line, or one
+    of a version before 0.4, raises ``AnamnesisError`` with its position. A trial gets its calls from the reply lines
+    before it, if they are after ``start``.
     """
     paid: dict[str, Any] = {}
     patterns, offset = [text.encode() for text in about], start
@@ -528,6 +526,11 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                 continue
             try:
                 fields = orjson.loads(raw)
+                if isinstance(fields, dict) and (fields.get("type") == "judged" or fields.get("calls")):
+                    raise AnamnesisError(
+                        f"The journal {path} was written by an Anamnesis before 0.4, which this one does not read: "
+                        "take it into a database with version 0.5, then open that database with this version."
+                    )
                 if isinstance(fields, dict) and fields.get("type") in ("run", "trial", "grades"):
                     fields = _migrated(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":

@@ -5,18 +5,19 @@ from typing import Any
 import streamlit as st
 
 from core import access
+from core.callbacks import Progress, Stop
 from core.figures.report import chart_of
 from core.frameworks.base import title_of
+from core.jobs.background import Job, begin, begin_all, job_at, measuring_all
 from core.jobs.progress import ask_to_stop
 from core.measures.accuracy import printed_twice, published_rows
-from core.measures.missing import begin_all, count_missing, measuring_all, seconds_for
+from core.measures.missing import count_missing, seconds_for
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from core.store.queries.trials import conversations
 from core.store.sample import SAMPLE, add_sample, remove_sample
 from core.store.selection import Selection
-from core.work import Progress, Stop, Work, begin, work_at
 from pages.kit.cached import ask
 from pages.kit.campaigns import (
     accuracy_chart,
@@ -208,7 +209,7 @@ def draw_result(run: RunProgress) -> None:
         link("compare", "Compare two", "compare_arrows")
 
 
-def counting() -> Work[dict[str, int]]:
+def counting() -> Job[dict[str, int]]:
     """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
     store = Store()
     key = ("missing", str(store.path), access.visible_owner(), store.version)
@@ -216,7 +217,7 @@ def counting() -> Work[dict[str, int]]:
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
         return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}
 
-    return work_at(key) or begin(key, count)
+    return job_at(key) or begin(key, count)
 
 
 def begin_waiting(names: tuple[str, ...]) -> None:

@@ -8,11 +8,11 @@ from pydantic import SecretStr
 
 from core.access import visitor
 from core.errors import AnamnesisError
+from core.jobs.background import begin, job_at
 from core.models.connection import Connection, Server, find_servers, offered, try_model
 from core.models.keys import find_key
 from core.models.register import SERVER, Entry, Listed, add, keep, listed, own_names, remove
 from core.models.registry import load_registry
-from core.work import begin, work_at
 from pages.kit.controls import ask_secret, choose
 from pages.kit.get_model import draw_offers
 from pages.kit.look import counted, faults_said, plain
@@ -43,7 +43,7 @@ def draw_models() -> None:
 
 def draw_found() -> None:
     """Draw the servers of models on this machine, each with what it offers; looked for in the background."""
-    work = work_at(_LOOKING)
+    work = job_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("On this machine", anchor=False)
         if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look", **only("reach")):

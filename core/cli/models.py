@@ -35,7 +35,7 @@ def list_models(
         {
             "model": one.spec.name,
             "shown_as": one.spec.display,
-            "at": " ".join(one.spec.command) or one.spec.base_url or "this machine",
+            "at": one.spec.base_url or "this machine",
             "key": f"{one.missing_key} is missing" if one.missing_key else one.spec.api_key_env or "none",
             "prices": one.prices or "not known",
             "own": "yes" if one.own else "",
@@ -66,19 +66,14 @@ def add_model(
     tokens_per_minute: Annotated[int | None, typer.Option(min=1, help="At most so many tokens.")] = None,
     context: Annotated[int | None, typer.Option(min=1, help="Its context in tokens.")] = None,
     python: Annotated[str, typer.Option(help="An application: MODULE:FUNCTION.")] = "",
-    command: Annotated[str, typer.Option(help="An application: './mydoctor.sh'.")] = "",
     http: Annotated[str, typer.Option(help="An application: its address.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Replace an entry of this name.")] = False,
 ) -> int:
     """Enter a model or an application into your file."""
-    ways = {"python": python, "command": command, "http": http}
+    ways = {"python": python, "http": http}
     given = [kind for kind, value in ways.items() if value]
     if len(given) > 1 or (given and (address or model or provider)):
-        raise UsageError("An application is --python, --command or --http alone, without --address or --provider.")
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError:
-        raise UsageError("The command has a quotation mark that is never closed.") from None
+        raise UsageError("An application is --python or --http alone, without --address or --provider.")
     full = add(
         Entry(
             name,
@@ -94,7 +89,6 @@ def add_model(
             requests_per_minute,
             tokens_per_minute,
             context,
-            words,
         ),
         programs=True,
         again=again,

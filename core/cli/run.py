@@ -54,7 +54,6 @@ from core.jobs.plan import (
 )
 from core.jobs.progress import is_running
 from core.jobs.run import Players, already_running, begin, carry_out, check_prompts, check_startable, in_this_process
-from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -63,12 +62,6 @@ from core.store.queries.runs import RunProgress, run_records
 from core.store.queries.runs import header_of as header_of_run
 from core.store.queries.runs import runs as stored_runs
 
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Processes that play the trials: 1, or with --engine ray one for each CPU of the cluster."
-    ),
-]
 EngineName = Annotated[str, typer.Option("--engine", help="Where trials are played: local, or ray.")]
 RayAddress = Annotated[
     str | None,
@@ -97,7 +90,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             raise typer.BadParameter(
                 f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
             )
-        players = _players(given["workers"], given["engine"], given["ray_address"])
+        players = _players(given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
         chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
@@ -206,7 +199,6 @@ def _options(known: Framework) -> Given:
         "reasoning_effort": option(str, "", effort.description, flag_of("reasoning_effort", effort)),
         "images": option(str, "without", fields["images"].description),
         "concurrency": (Concurrency, None),
-        "workers": (Workers, None),
         "engine": (EngineName, "local"),
         "ray_address": (RayAddress, None),
         "budget_usd": (Budget, None),
@@ -221,14 +213,13 @@ def _options(known: Framework) -> Given:
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")],
     concurrency: Concurrency = None,
-    workers: Workers = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
     budget_usd: Budget = None,
     batch: Batch = False,
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
-    players = _players(workers, engine, ray_address)
+    players = _players(engine, ray_address)
     try:
         header = find_header(run_id)
     except UsageError:
@@ -324,14 +315,14 @@ def state_of(row: RunProgress) -> str:
     return "complete" if row.state == "complete" else "stopped"
 
 
-def _players(workers: int | None, engine: str, ray_address: str | None) -> Players:
+def _players(engine: str, ray_address: str | None) -> Players:
     if engine not in ("local", "ray"):
         raise UsageError(f"There is no --engine {engine!r}: write local or ray.")
     if engine == "ray":
-        return on_ray(ray_address, workers)
+        return on_ray(ray_address)
     if ray_address is not None:
         raise UsageError("--ray-address belongs to --engine ray.")
-    return in_processes(workers) if workers and workers > 1 else in_this_process
+    return in_this_process
 
 
 def _carry_out(

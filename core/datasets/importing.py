@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core import access
+from core.callbacks import Progress, Stop
 from core.datasets import imported
 from core.datasets.archive import GIGABYTE, Limits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import MAX_STORED_REASONS, DatasetInfo
@@ -22,7 +23,6 @@ from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import MAX_BYTES, is_spreadsheet
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
-from core.work import Progress, Stop
 
 _NAME_LENGTH = 40
 _LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"})

@@ -46,6 +46,22 @@ def demonstration() -> dict[str, str]:
     return {f"{DATASET}/{name}": reason for name, reason in reasons.items()}
 
 
+UNKNOWN = "unknown"
+"""The table of ``lay_answers`` that answers topics which a case has no answer for."""
+
+
+@functools.cache
+def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return case key → topic → what the patient says of it, in lay words; ``UNKNOWN`` is one of the keys."""
+    tables = tomllib.loads((paths.CASES / "lay_answers.toml").read_text(encoding="utf-8"))
+    return {
+        name if name == UNKNOWN else f"{DATASET}/{name}": {
+            topic: (said,) if isinstance(said, str) else tuple(said) for topic, said in topics.items()
+        }
+        for name, topics in tables.items()
+    }
+
+
 @functools.cache
 def library() -> tuple[Case, ...]:
     return tuple(read_library(paths.CASES))

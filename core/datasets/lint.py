@@ -15,7 +15,7 @@ from rapidfuzz import fuzz, process
 from core.case import Case
 from core.images import Image, local_images
 from core.knowledge.base import Knowledge, words_of_name
-from core.text.suitability import picture_missing
+from core.text.missing_pictures import picture_missing
 
 _ROWS = 256
 """Texts whose letter counts are compared with the others in one step."""

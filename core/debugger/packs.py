@@ -1,38 +1,34 @@
-"""Prompt packs made at the debugger: from edits of another pack, or from what a stored conversation really used."""
+"""Prompt packs made at the debugger: from edited templates of another pack, or a copy of a conversation's own."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
 from jinja2 import meta
 
 from core import access
-from core.asking.parts import AFTER_CONVERSATION, parts_of
+from core.asking.parts import Part
 from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
-from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
-from core.events import Called
-from core.frameworks.base import Framework, framework, pack_of
-from core.prompts import check_pack_name, load_pack, own_packs_folder, read_prompt
+from core.frameworks.base import Framework, framework
+from core.prompts import Prompt, check_pack_name, load_pack, own_packs_folder, read_prompt
 from core.prompts.sandbox import ENVIRONMENT
-from core.text.questions import question_kind
 
 _OF_RELEASE = " specializing in {specialty}"
 
 
-def save_pack(
-    name: str, base: str, edits: Mapping[str, str], *, leave_out: Collection[str] = (), overwrite: bool = False
-) -> Path:
+def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool = False) -> Path:
     """Save a copy of the pack ``base`` with the templates of ``edits`` (prompt name → template) as the user's own.
 
-    What ``base`` has besides (personas, beliefs, …) goes along, prompts to ``leave_out`` apart. Raises ``UsageError``
-    for a name that cannot be used or is taken (without ``overwrite``), a prompt that ``base`` does not have, and a
-    template that is no Jinja2 or uses other inputs than its prompt has.
+    What ``base`` has besides (personas, beliefs, …) goes along. Raises ``UsageError`` for a name that cannot be used or
+    is taken (without ``overwrite``), a prompt that ``base`` does not have, and a template that is no Jinja2 or uses
+    other inputs than its prompt has.
     """
     access.require("edit", f"pack {name}")
     check_pack_name(name)
@@ -40,7 +36,7 @@ def save_pack(
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
         raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")
-    files = {prompt: found.header + found.source for prompt, found in pack.prompts.items() if prompt not in leave_out}
+    files = {prompt: found.header + found.source for prompt, found in pack.prompts.items()}
     for prompt, template in edits.items():
         if prompt not in pack.prompts:
             raise UsageError(f"The prompt pack {pack.name} has no {prompt}.md: it cannot be changed.")
@@ -67,46 +63,41 @@ def save_pack(
     return folder
 
 
-def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Path:
-    """Save a pack whose prompts are the wording that a stored or imported conversation really used.
+def prompt_of(part: Part) -> Prompt | None:
+    """Return the prompt whose rendering a message is, or ``None`` if there is none or its file has changed since."""
+    if not part.prompt or not part.source:
+        return None
+    try:
+        prompt = load_pack(pack_of_part(part)).prompts.get(part.prompt)
+        rendering = prompt.render(**part.values) if prompt else None
+    except (UsageError, KeyError):
+        return None
+    return prompt if rendering == part.content else None
 
-    For the same case it renders byte for byte what was sent, as far as it is known: all of a pack that has not changed
-    since, else every prompt of which a call was recorded with its values; of a release, the doctor's prompt. The rest
-    comes from the framework's own pack. Raises ``UsageError`` where the trial is not stored, or no wording is known.
+
+def pack_of_part(part: Part) -> str:
+    """Return the name of the pack, or the path of its folder, that a message's prompt comes from."""
+    folder = Path(part.source or "").parent
+    return str(folder) if folder.is_absolute() else folder.name
+
+
+def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Path:
+    """Save the prompts of a stored or imported conversation as a pack.
+
+    They are a copy of its pack; of a release, the doctor's prompt in the framework's own pack, which renders byte for
+    byte what was sent. Raises ``UsageError`` if the trial is not stored, or its pack has changed since.
     """
     check_pack_name(name)
     trial = load_record(trial_id)
     if trial is None:
         raise UsageError(f"There is no stored conversation {trial_id!r}.")
-    if not prompts_of(trial.header).changed:
-        return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
-    # prompt → template in the wording that was sent: the first of a prompt, for a run has one pack
-    base, used, unsent = pack_of(own), dict[str, str](), set[str]()
     if trial.system_prompt is not None:
-        used["doctor"] = template_of_release(trial.system_prompt, own)
-    else:
-        calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
-        answers = [{part.part: part.prompt for part in parts_of(call)} for call in calls if call.purpose == "answer"]
-        if any("dialogue" in sent and sent.get("instruction") != AFTER_CONVERSATION for sent in answers):
-            unsent.add(AFTER_CONVERSATION)  # the pack had no such prompt yet
-        for part in (part for call in calls for part in parts_of(call)):
-            prompt = base.prompts.get(part.prompt or "")
-            if prompt is None or prompt.name in used:
-                continue
-            values = prompt.taken({"asks_for": question_kind(trial.case), **part.values})
-            try:
-                used[prompt.name] = template_of(part.content, prompt, values)
-            except UsageError:
-                # the wording leaves a value out; a list that cannot be told would stand for this case alone
-                if all(not isinstance(value, list | tuple) for value in values.values()):
-                    used[prompt.name] = literal_template(part.content, prompt, values)
-    if not used:
-        raise UsageError(
-            "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "
-            "what it was: there is no wording to take."
-        )
-    return save_pack(name, own.name, used, leave_out=unsent, overwrite=overwrite)
+        edits = {"doctor": template_of_release(trial.system_prompt, own)}
+        return save_pack(name, own.name, edits, overwrite=overwrite)
+    if changed := prompts_of(trial.header).changed:
+        raise UsageError(f"{changed}: there is no template to copy.")
+    return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
 
 
 def template_of_release(prompt: str, of: Framework) -> str:
@@ -115,7 +106,15 @@ def template_of_release(prompt: str, of: Framework) -> str:
     marked = release.template_of(prompt) if release else prompt
     before, clause, after = marked.partition(_OF_RELEASE)
     if not clause:
-        return escaped(prompt.strip())
+        return _escaped(prompt.strip())
     names = orjson.dumps(AS_RELEASED).decode()
     filled = f"{{% if specialty %}} specializing in {{{{ {names}.get(specialty, specialty) }}}}{{% endif %}}"
-    return f"{escaped(before)}{filled}{escaped(after)}"
+    return f"{_escaped(before)}{filled}{_escaped(after)}"
+
+
+def _escaped(literal: str) -> str:
+    """Return a template that renders to the literal: braces that would open a tag are values.
+
+    So is a carriage return, which a template would turn into a line break, and what follows a brace may be one.
+    """
+    return re.sub(r"\{(?=[{%#\r]|$)", '{{ "{" }}', literal).replace("\r", '{{ "\\r" }}')

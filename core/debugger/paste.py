@@ -1,215 +1,217 @@
-"""Recognises what a researcher pastes: vignette, question, choices, answer, and the vignette's sections.
+"""Reads what a researcher pastes: the last question, choices in one pattern, the answer, and the rest as vignette.
 
-Nothing is guessed silently: whatever is missing or was left out is said in ``notes``, and every part can be edited
-before ``case_of`` makes a case of it.
+Only what is certain is read; everything else stays empty and ``notes`` say so, because every part can be edited before
+``case_of`` makes a case of it. Rows of JSON and CSV are read by the readers of data sets.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import shorten
 
 from pydantic import ValidationError
 
-from core.case import FINAL_QUESTION, SPECIALTIES, Case
-from core.debugger.paste_layouts import Pasted, cut_answer, find_choices, meant, read_row
-from core.errors import UsageError
-from core.text.case_items import complaint_of
-from core.text.demographics import age_and_sex, patient_demographics, read_demographics
-from core.text.questions import split_question
+from core.case import FINAL_QUESTION, Case
+from core.datasets.readers import FORMATS, read_cases
+from core.datasets.readers.format import RowError
+from core.datasets.readers.formats.plain import right_option
+from core.datasets.readers.item import split_item
+from core.errors import AnamnesisError, UsageError
+from core.text.demographics import read_demographics
 from core.text.sections import sentences
 
 DATASET = "pasted"
 LONGEST_TITLE = 80
 """Characters of a pasted case's title."""
-LONG_WORDS = 2_000
-"""A vignette of more words than this gets a note."""
+LONGEST_CHOICE = 40
+"""A list with an item of more words than this is not taken for choices."""
 
-_LABEL = re.compile(
-    r"^[*_#\s]*(?P<label>(?:clinical |case |patient )?(?:vignette|case|scenario|context|stem)(?: presentation| report)?"
-    r"(?: (?:no\.? ?)?\d+)?|(?:question|q)(?: ?(?:no\.? ?)?\d+)?|task)[*_\s]*(?:[:.)]|\s[-–—]\s)[*_]*\s*(?P<rest>.*)$",
-    re.IGNORECASE,
-)
-_ASKED = re.compile(r"(?<=[^.?!:,;\"“(] )(?:What|Which|Who|Whose|How|Why|Where|When|Of the following)\b[^?]*\?$")
-"""A question that follows a sentence without its full stop."""
-_QUESTION_LABEL = re.compile(r"q|task", re.IGNORECASE)
+
+@dataclass(frozen=True)
+class Pasted:
+    """The parts of a pasted case, each empty if it was not recognised; ``notes`` are sentences for the user."""
+
+    vignette: str = ""
+    question: str = FINAL_QUESTION
+    choices: tuple[str, ...] = ()
+    answer: str = ""
+    specialty: str = "Other"
+    notes: tuple[str, ...] = ()
 
 
 def read_pasted(text: str) -> Pasted:
-    """Recognise the parts of pasted text, JSON or CSV; never raises for any text."""
-    found = read_row(text) or _read_text(cleaned(text))
-    # a sentence for each part that was not recognised or looks wrong
-    notes = list(found.notes)
-    if not (found.vignette or found.question or found.choices or found.answer):
-        notes.append("Nothing was pasted: paste a vignette, with its question, choices and answer if there are any.")
-    else:
-        words = len(found.vignette.split())
-        if not found.vignette:
-            notes.append("No vignette was recognised: paste the patient's story too.")
-        if not found.question:
-            notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
-        if not found.choices:
-            notes.append("No choices were recognised: name them, or only free-response arms can be run.")
-        if found.answer is None:
-            notes.append("No answer was recognised: name it.")
-        if words > LONG_WORDS:
-            notes.append(f"The vignette has {words:,} words: check that it is one case.")
-    return replace(found, question=found.question or FINAL_QUESTION, notes=tuple(notes))
+    """Recognise the parts of pasted text, or of the first row of pasted JSON or CSV; never raises, for any text."""
+    pasted = _read_row(text) or _read_text(_cleaned(text))
+    notes = list(pasted.notes)
+    if not pasted.vignette:
+        notes.append("No vignette was recognised: paste the patient's story.")
+    if not pasted.choices:
+        notes.append("No choices were recognised: enter them, or only free-response arms can be run.")
+    if not pasted.answer:
+        notes.append("No answer was recognised: name it.")
+    return replace(pasted, notes=tuple(notes))
+
+
+def _read_row(text: str) -> Pasted | None:
+    """Return the first row of a pasted data set, or ``None`` if the text is none."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "pasted"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            reading = read_cases(path, DATASET)
+        except AnamnesisError:
+            return None
+    title = FORMATS[reading.format].title
+    if not reading.cases:
+        reasons = [reason for _, reason in (*reading.rejected, *reading.left_out, (0, "it has no row"))]
+        return Pasted(notes=(f"This looks like data in the format {title}, but was not read: {reasons[0]}.",))
+    case, rows = reading.cases[0], len(reading.cases)
+    note = f"Read in the format {title}." if rows == 1 else f"{rows} rows were pasted: the first was taken."
+    vignette = "" if case.vignette == case.question else case.vignette
+    return Pasted(vignette, case.question, case.choices, case.answer, case.specialty, (note,))
+
+
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\x00"))
+_WRAPPED = re.compile(r"(?<=[^\n]{60})(?<![^\n]{131})(?<![.?!:])\n(?=[^\n])(?![-*•]|[(\[]?\w{1,2}[).:\]]\s)")
+"""The end of a line that was broken at a fixed width; items of a list begin their own lines."""
+
+
+def _cleaned(text: str) -> str:
+    """Return the text with single spaces, unbroken paragraphs and at most one empty line in a row."""
+    lines = [" ".join(line.split()) for line in text.translate(_INVISIBLE).splitlines()]
+    return _WRAPPED.sub(" ", re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip())
+
+
+_ANSWER = re.compile(
+    r"(?:^[*_#> ]*(?i:(?:the )?(?:(?:correct|right|best) )?(?:answer|ans|key))|"
+    r"(?<=\s)(?:(?:The )?[Cc]orrect [Aa]nswer|Answer|ANSWER|Ans))"
+    r"\.?[*_]*\s*(?:[:=]|is\b:?)[*_\s]*(?P<answer>[^\n]*)",
+    re.MULTILINE,
+)
+_LABELS = tuple(
+    re.compile(rf"{place}[(\[]?([A-Ja-j1-9])(?:\.\s+|[)\]]\.?\s*|:\s+)(?=\S)", re.MULTILINE)
+    for place in (r"^", r"(?:^|(?<=\s))")
+)
+"""Letters or numbers of choices: one a line, or within a line."""
+_HEADER = re.compile(r"(?:^|\n|(?<=\?) )(?:(?:answer )?(?:options|choices)|question(?: \d{1,4})?) ?:?$", re.IGNORECASE)
+_ASKS = re.compile(r"(?:\?|\b(?:is|are|be|by|of|with|following) ?(?:[:…_]|\.\.\.)?)[\"”*_)]{0,3}$")
+"""How the text before choices ends: with a question, or with a sentence that a choice completes."""
+_MARKED = re.compile(r"[*✓✔✅←]|\((?:correct|right|answer|key)\)", re.IGNORECASE)
+"""A choice that is marked as the right one."""
 
 
 def _read_text(text: str) -> Pasted:
-    cut = cut_answer(text)
-    notes = list(cut.notes)
-    found = find_choices(cut.text)
-    body, answer = cut.text, cut.answer
-    choices: tuple[str, ...] = ()
-    if found is not None:
-        body, choices, answer = found.before, found.choices, cut.answer or found.starred
-        notes += ["The lines after the question were taken for choices."] if found.bare else []
-        if found.after and "?" in found.after and "?" not in body:
-            body = f"{body}\n{found.after}".strip()
-        elif found.after:
-            notes.append("What follows the choices was left out.")
-    vignette, question = _split(body, bool(choices))
-    if answer is not None:
-        answer, note = meant(answer, choices)
-        notes += [note] if note else []
-    return Pasted(vignette, question, choices, answer, None, tuple(notes))
+    notes: list[str] = []
+    answer = ""
+    if named := _ANSWER.search(text):
+        answer = named["answer"].strip(' *_."“”')
+        before, after = text[: named.start()].strip(), text[named.end() :].strip()
+        if before and after:
+            notes.append("What follows the answer was left out.")
+        text = before or after
+    text, choices, after = _cut_choices(text)
+    vignette, question, between = _cut_question(text, bool(choices))
+    if after or between:
+        notes.append("What follows the question or the choices was left out: check that nothing is missing.")
+    if not question:
+        notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
+    try:
+        answer = _meant(answer, choices) if answer else ""
+    except UsageError as error:
+        notes.append(str(error))
+    return Pasted(vignette, question or FINAL_QUESTION, choices, answer, notes=tuple(notes))
 
 
-def _split(body: str, has_choices: bool) -> tuple[str, str]:
-    """Return (vignette, question), the question empty where there is none, and both without their labels."""
-    story: list[str] = []
-    asked: list[str] = []
-    target = story
-    for line in body.split("\n"):
-        label = _LABEL.match(line)
-        if label and _QUESTION_LABEL.match(label["label"]) and any(part.strip() for part in story):
-            target = asked
-        elif label and not _QUESTION_LABEL.match(label["label"]) and asked:
-            target = story
-        target.append(label["rest"] if label else line)
-    vignette, question = "\n".join(story).strip(), " ".join(" ".join(asked).split())
-    return (vignette, question) if question else _cut_question(vignette, has_choices)
+def _cut_choices(text: str) -> tuple[str, tuple[str, ...], str]:
+    """Return the text before the choices, the choices, and the text after them; no choices unless they are certain."""
+    for pattern in _LABELS:
+        labels = list(pattern.finditer(text))
+        first = max((number for number, label in enumerate(labels) if label[1] in "Aa1"), default=len(labels))
+        labels = labels[first:]
+        names = "".join(label[1] for label in labels)
+        if len(names) < 2 or not any(order.startswith(names) for order in ("ABCDEFGHIJ", "abcdefghij", "123456789")):
+            continue
+        end = text.find("\n", labels[-1].end())
+        after = text[end:].strip() if end >= 0 else ""
+        ends = [label.start() for label in labels[1:]] + [end if end >= 0 else len(text)]
+        items = [text[label.end() : stop] for label, stop in zip(labels, ends, strict=True)]
+        before = _HEADER.sub("", text[: labels[0].start()].rstrip()).rstrip()
+        if (
+            _ASKS.search(before[-40:])
+            and "?" not in after
+            and not any(len(item.split()) > LONGEST_CHOICE or _MARKED.search(item) for item in items)
+        ):
+            return before, tuple(" ".join(item.split()).rstrip(" .,;") for item in items), after
+    return text, (), ""
 
 
-def _cut_question(body: str, has_choices: bool) -> tuple[str, str]:
-    """Cut the question: the last sentence, a line of its own, or as ``split_question`` finds it."""
-    last = (sentences(body) or [""])[-1]
-    unstopped = _ASKED.search(last)
-    last = unstopped[0] if unstopped else last
-    if "?" in last or (has_choices and last.endswith((":", "…", "..."))):
-        return body[: body.rindex(last)].strip(), last
-    lines = [line.strip() for line in body.split("\n")]
-    for number in range(len(lines) - 1, -1, -1):
-        if "?" in lines[number] and len(sentences(lines[number])) == 1:
-            return "\n".join(lines[:number] + lines[number + 1 :]).strip(), lines[number]
-    vignette, question = split_question(body)
-    return (vignette, question) if vignette != body else (body, "")
+_LABEL = re.compile(r"^[*_#]{0,3}(?:vignette|case|question)(?: \d{1,4})?[*_]{0,3} ?[:.)][*_]{0,3}\s*", re.IGNORECASE)
+_QUESTION = re.compile(
+    r"(?<![,;:\"“(] )(?<=[ .])(?:What|Which|Who|How|Why|Where|When|Of the following)\b[^?]{0,400}\?$"
+)
+"""A question that follows a sentence without its full stop, or without the space after it."""
+
+
+def _cut_question(text: str, has_choices: bool) -> tuple[str, str, str]:
+    """Return vignette, question (empty if there is none), and the text after the question."""
+    question = next((sentence for sentence in reversed(sentences(text)) if "?" in sentence), "")
+    if unstopped := _QUESTION.search(question):
+        question = unstopped[0]
+    if not question and has_choices:  # a sentence that the choices complete
+        question = split_item(text)[1]
+    before, _, after = text.rpartition(question) if question in text and question else (text, "", "")
+    vignette = _LABEL.sub("", _HEADER.sub("", before.strip())).strip()
+    return vignette, _LABEL.sub("", question), after.strip()
+
+
+def _meant(answer: str, choices: tuple[str, ...]) -> str:
+    """Return the choice that an answer names by its words, letter or number; an answer without choices stands as it is.
+
+    Raises ``UsageError`` if it names none.
+    """
+    if choices:
+        try:
+            return right_option(answer, dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", choices, strict=False)), 1)
+        except RowError as error:
+            raise UsageError(f"It is not clear which choice is right: {error}.") from error
+    words = re.sub(r"^[(\[]?[A-Ja-j1-9][).:\]]+\s*", "", answer)
+    if len(words) < 2:
+        raise UsageError(f"The answer is given as '{answer}', but there are no choices: write its name.")
+    return words
 
 
 def case_of(pasted: Pasted, title: str = "") -> Case:
-    """Make a case of what was recognised, as the user has edited it.
+    """Make a case of a pasted one, as the user has edited it.
 
-    It is known by its ``title``, which is made of the vignette where none is given (``title_of``). The answer may be
-    given as a letter. Raises ``UsageError`` where vignette or answer is missing, the answer is none
-    of the choices, a choice stands twice, or the specialty is unknown.
+    Its ``title`` is the beginning of the vignette if none is given. The answer may be a letter. Raises ``UsageError``
+    if vignette or answer is missing, the answer is none of the choices, or two choices are equal.
     """
-    story, given = pasted.vignette.strip(), pasted.answer or ""
-    named = tuple(choice.strip() for choice in pasted.choices if choice.strip())
-    specialty = pasted.specialty or "Other"
-    if not story:
+    vignette = pasted.vignette.strip()
+    choices = tuple(choice.strip() for choice in pasted.choices if choice.strip())
+    if not vignette:
         raise UsageError("There is no vignette: paste the patient's story, not only the question.")
-    if specialty not in SPECIALTIES:
-        raise UsageError(f"The specialty '{specialty}' is unknown: choose one of {', '.join(SPECIALTIES)}.")
-    twice = [choice for choice in named if [c.lower() for c in named].count(choice.lower()) > 1]
-    if twice:
-        raise UsageError(f"The choice '{twice[0]}' stands there twice: each choice is named once.")
-    if not given.strip():
+    if len({choice.lower() for choice in choices}) < len(choices):
+        raise UsageError("Two choices are equal: name each choice once.")
+    if not pasted.answer.strip():
         raise UsageError("There is no answer: name the right diagnosis.")
-    right, note = meant(given, named)  # in the words of the choices
-    if right is None or (named and right not in named):
-        raise UsageError(note or f"The answer '{given}' is none of the choices: correct it.")
-    age, sex = read_demographics(story)
+    age, sex = read_demographics(vignette)
+    words = re.sub(r"[/:\x00-\x1f]+", " ", title.strip() or vignette[:200])
+    name = shorten(words, LONGEST_TITLE, placeholder="").strip(" .,;")
     try:
-        made = Case(
-            case_key=f"{DATASET}/",
+        return Case(
+            case_key=f"{DATASET}/{name or 'without a title'}",
             dataset=DATASET,
-            specialty=specialty,
-            vignette=story,
+            specialty=pasted.specialty,
+            vignette=vignette,
             question=pasted.question.strip() or FINAL_QUESTION,
-            choices=named,
-            answer=right,
+            choices=choices,
+            answer=_meant(pasted.answer.strip(), choices),
             age=age,
             sex=sex,
             source="pasted",
         )
     except ValidationError as error:
         raise UsageError(f"This cannot be a case: {error.errors()[0]['msg']}.") from error
-    words = " ".join(_APART.sub(" ", title).split())[:LONGEST_TITLE].strip()
-    return made.model_copy(update={"case_key": f"{DATASET}/{words or title_of(made)}"})
-
-
-def title_of(case: Case) -> str:
-    """Return what a pasted case is called: its title, else its age, sex and complaint, or its first words."""
-    named = case.case_key.partition("/")[2]
-    if named and not _UNNAMED.fullmatch(named):
-        return named
-    age, _, sex = age_and_sex(case).rpartition(", ")
-    if not age and sex.endswith(" old"):
-        age, sex = sex, ""
-    young = (patient_demographics(case)[0] or _GROWN) < _GROWN
-    person = {"female": "girl" if young else "woman", "male": "boy" if young else "man"}.get(sex, "")
-    who = " ".join(part for part in (_OLD.sub(r"-\1-old", age), person) if part)
-    complaint = complaint_of(case.model_copy(update={"vignette": case.vignette[:_READ], "profile": None}))
-    words = case.vignette[:_READ].split()
-    title = f"{who}, {complaint}" if who and complaint else complaint or " ".join(words[:_FIRST_WORDS])
-    return " ".join(_APART.sub(" ", title).split())[:LONGEST_TITLE].strip(" .,;")
-
-
-_APART = re.compile(r"[/:\x00-\x1f]+")
-"""What tells the parts of a case's key and of a case set's name apart: no title has it."""
-_UNNAMED = re.compile(r"[0-9a-f]{8}")
-"""The key of a pasted case of before 0.3.0, when it was known by its content."""
-_OLD = re.compile(r" (year|month|day)s old")
-_GROWN = 18.0
-_READ = 600
-"""Characters of a vignette in which a title is looked for."""
-_FIRST_WORDS = 8
-
-
-_BLANKS = dict.fromkeys(
-    map(ord, "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000\t\f\v"),
-    " ",
-)
-_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\x00"), None)
-_BREAKS = re.compile(r"\r\n|[\r\u2028\u2029\x85]")
-_WRAPPED_FROM, _WRAPPED_TO = 60, 130
-"""Lengths between which a line looks like one of a block broken at a fixed width."""
-_ITEM = re.compile(r"^[*_]{0,2}(?:[-*•–▪◦·]\s|[(\[]?(?:[A-Ja-j]|\d{1,2})[)\].:]\s|[A-Z][A-Za-z0-9 ]{1,30}:)")
-_LONE_LETTER = re.compile(r"(?m)^\(?([A-J])[.):]?\n+(?=\S)(?!\(?[A-J][.):]?$)")
-
-
-def cleaned(text: str) -> str:
-    """Return the text with plain line ends and blanks, unbroken paragraphs, and at most one empty line in a row."""
-    plain = _BREAKS.sub("\n", text.translate(_INVISIBLE)).translate(_BLANKS)
-    lines = [re.sub(r" {2,}", " ", line).strip() for line in plain.split("\n")]
-    joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-    joined = _LONE_LETTER.sub(r"\1. ", joined)
-    return "\n\n".join(_unbroken(paragraph) for paragraph in joined.split("\n\n"))
-
-
-def _unbroken(paragraph: str) -> str:
-    """Join the lines of a block that was broken at a fixed width; items of a list keep their lines."""
-    kept: list[str] = []
-    width = 0
-    for line in paragraph.split("\n"):
-        complete = kept and (kept[-1].endswith("?") or (kept[-1].endswith(":") and not line[:1].islower()))
-        broken = kept and not complete and _WRAPPED_FROM <= width <= _WRAPPED_TO
-        if broken and not _ITEM.match(line):
-            hyphenated = re.search(r"\w[-‐‑]$", kept[-1]) and line[:1].islower()
-            kept[-1] = f"{kept[-1]}{'' if hyphenated else ' '}{line}"
-        else:
-            kept.append(line)
-        width = len(line)
-    return "\n".join(kept)

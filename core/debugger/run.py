@@ -37,6 +37,7 @@ from core.events import (
 )
 from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
+from core.jobs.background import Job
 from core.jobs.engine import Options, run_trials
 from core.jobs.plan import campaign_of, check_pictures, header_of, human_seats, in_full, trials_of
 from core.jobs.progress import Progress, Stop, running
@@ -47,7 +48,6 @@ from core.store.database import Store
 from core.store.fold import fold, following
 from core.store.lease import DatabaseBusyError
 from core.text.demographics import read_demographics
-from core.work import Work
 
 CALLS_AT_ONCE = 16
 """The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
@@ -57,16 +57,14 @@ EDITED = "edited"
 _EDIT_OF = re.compile(r"-edit-[0-9a-f]{6}$")
 
 
-class BenchRun(Work[None]):
-    """A run under way; everything here is safe to read from other threads at any time.
+class BenchRun(Job[None]):
+    """A job that runs all trials and arms of one case, and what happened in them so far.
 
     ``error`` says in one sentence why it broke off; it is ``None`` also where somebody stopped it.
     """
 
-    called = "The run"
-
     def __init__(self, campaign: Campaign, header: RunHeader, registry: Registry, play: Play) -> None:
-        super().__init__(lambda *_: self._do(registry, play))
+        super().__init__(lambda tell, stop: self._do(registry, play, stop))
         self.campaign, self.header = campaign, header
         self.case: Case = campaign.cases[0]
         self.trials: list[Trial] = trials_of(header)
@@ -78,18 +76,11 @@ class BenchRun(Work[None]):
             if isinstance(line, TrialLine):
                 self._events[line.trial] = list(line.events)
         self._missing = [trial for trial in self.trials if not self._events[trial.number]]
-        self._stop = Stop()
 
     @property
     def run_id(self) -> str:
         """The id under which the run is stored once a trial of it is finished."""
         return self.header.run_id
-
-    def stop(self) -> None:
-        """End the run within a moment; finished trials are stored, those under way are not."""
-        access.require("run")
-        self.stopped = True
-        self._stop.ask("It was stopped.")
 
     def snapshot(self) -> dict[int, list[Event]]:
         """Return trial number → what happened so far."""
@@ -105,15 +96,15 @@ class BenchRun(Work[None]):
         events = tuple(self._events[trial_number])
         return TrialRecord(trial.trial_id, trial.case, self.header, trial.number, trial.seed, events)
 
-    def _do(self, registry: Registry, play: Play) -> None:
-        asyncio.run(self._carry_out(registry, play))
+    def _do(self, registry: Registry, play: Play, stop: Stop) -> None:
+        asyncio.run(self._carry_out(registry, play, stop))
         if not (path := journal_path(self.run_id)).exists():  # nothing was finished, and nothing paid for
             shutil.rmtree(path.parent, ignore_errors=True)
             return
         with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
             fold(Store())
 
-    async def _carry_out(self, registry: Registry, play: Play) -> None:
+    async def _carry_out(self, registry: Registry, play: Play, stop: Stop) -> None:
         with running(self.run_id) as stop_file:
             async with registry, following(Store()) as follow:
                 await run_trials(
@@ -121,14 +112,14 @@ class BenchRun(Work[None]):
                     lambda trial: self._play(trial, play),
                     self._missing,
                     self.progress,
-                    self._stop,
+                    stop,
                     stop_file,
                     Options(CALLS_AT_ONCE, calls_at_once=CALLS_AT_ONCE),
                     fold=follow,
                     given=await asyncio.to_thread(_given, self.header),
                 )
         if self.progress.done < self.progress.planned and not self.stopped:
-            self.error = self._stop.reason
+            self.error = stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
         """Keep the trial's events for whoever watches as they come, and yield them in the order of its arms."""

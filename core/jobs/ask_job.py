@@ -21,6 +21,7 @@ from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import core.jobs
+from core import access
 from core.asking.ask import Asked, Request, ask, unreadable
 from core.asking.calls import Voice
 from core.asking.memory import Memory, Unit
@@ -29,7 +30,8 @@ from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Event
 from core.frameworks.casting import is_model
-from core.jobs.engine import Job, Options, in_background
+from core.jobs.background import Job, begin, job_at
+from core.jobs.engine import Engine, Options
 from core.jobs.estimate import SECONDS_BY_RULE, TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.jobs.progress import Ended, Progress, Stop, running
 from core.journal import DoneLine, GradesLine, Line, RowLine, RunHeader, journal_path
@@ -39,7 +41,6 @@ from core.paths import extensions
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.fold import fold, following
-from core.work import Work, work_at
 
 _READ_AT_ONCE = 100
 _SAMPLED = 50
@@ -394,7 +395,7 @@ def run_job(
             for part in plan.parts:
                 if not part.todo or stop.reason is not None:
                     continue
-                engine_job = Job[Any](
+                engine = Engine[Any](
                     part.journal,
                     part.unit,
                     do,
@@ -410,7 +411,7 @@ def run_job(
                     fold=follow,
                 )
                 with running(part.journal, store.journals) as stop_file:
-                    await engine_job.run(_loaded(job, store, part.todo), stop_file)
+                    await engine.run(_loaded(job, store, part.todo), stop_file)
 
     try:
         asyncio.run(work())
@@ -435,20 +436,24 @@ def _loaded(job: AskJob[Item], store: Store, todo: Sequence[Any]) -> Iterator[It
         yield from job.load(store, todo[start : start + _READ_AT_ONCE])
 
 
-def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Work[Outcome]:
-    """Start a job in the background of this process, or return one of the same kind that is running."""
-    return in_background(
-        _place(type(job), job.apart),
-        lambda options, stop: run_job(job, Store(), load_registry(), options, stop),
-        f"job {job.name}",
-        job.title,
-        budget_usd,
-    )
+def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[Outcome]:
+    """Start a job in the background of this process, or return one of the same kind that is running.
+
+    What keeps it from beginning (an unknown model, a missing key) is in its ``error``, in a sentence.
+    """
+    access.require("run", f"job {job.name}")
+    access.check_money()
+
+    def do(tell: Callable[[int, int], None], stop: Stop) -> Outcome:
+        options = Options(budget_usd=budget_usd, on_progress=lambda progress: tell(progress.done, progress.planned))
+        return run_job(job, Store(), load_registry(), options, stop)
+
+    return begin(_place(type(job), job.apart), do, job.title)
 
 
-def job_work(kind: type[AskJob[Any]], apart: str = "") -> Work[Outcome] | None:
+def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[Outcome] | None:
     """Return the job of a kind that is running in this process or was the last, or ``None``."""
-    return work_at(_place(kind, apart))
+    return job_at(_place(kind, apart))
 
 
 def _place(kind: type[AskJob[Any]], apart: str) -> tuple[str, ...]:

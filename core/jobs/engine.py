@@ -12,7 +12,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,12 +21,12 @@ from typing import Generic, TypeVar
 
 import orjson
 
-from core import access, work
+from core import access
 from core.asking.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
-from core.jobs.progress import STATUS, Progress, Stop, watched
+from core.jobs.progress import STATUS, Progress, Stop
 from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
 from core.models.limits import LEARNT, MOST
 from core.models.registry import Registry
@@ -50,7 +50,6 @@ _STATUS_EVERY = 5
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 U = TypeVar("U")
 Given = Mapping[str, Mapping[str, list[Remembered]]]
 """Piece of work → what was asked → the replies that it is given."""
@@ -94,7 +93,7 @@ def _interrupts(stop: Stop) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Job(Generic[U]):
+class Engine(Generic[U]):
     """Work of one journal: ``do`` does a piece of it and returns the lines to keep, which end the piece.
 
     ``unit`` names a piece, the same whenever the job is taken up again; ``ours`` says which pieces in the journal are
@@ -269,25 +268,6 @@ class Job(Generic[U]):
             self.stop.ask(words, at_once=False)
 
 
-def in_background(
-    key: Hashable, do: Callable[[Options, Stop], T], asked: str, title: str = "", budget_usd: float | None = None
-) -> work.Work[T]:
-    """Do a job in a thread of this process, unless one of the same key is under way in it: then return that.
-
-    What cannot be done as asked (an unknown model, a missing key, a run that another process works on) is in ``error``
-    at its end, as one sentence. Stopped, it keeps what came, and the same again goes on. ``asked`` says to the audit
-    log what somebody began.
-    """
-    access.require("run", asked)
-    access.check_money()
-
-    def carry_on(tell: work.Progress, asked_to_stop: work.Stop) -> T:
-        stop = Stop()
-        return do(Options(budget_usd=budget_usd, on_progress=watched(tell, asked_to_stop, stop)), stop)
-
-    return work.begin(key, carry_on, title)
-
-
 async def run_trials(
     header: RunHeader,
     play: Callable[[Trial], AsyncIterator[Event]],
@@ -322,7 +302,7 @@ async def run_trials(
         ]
 
     progress.done = progress.planned - len(missing)
-    job = Job[Trial](
+    engine = Engine[Trial](
         header.run_id,
         lambda trial: trial.trial_id,
         do,
@@ -335,5 +315,5 @@ async def run_trials(
         fold=fold,
         given=given or {},
     )
-    await job.run(missing, stop_file)
+    await engine.run(missing, stop_file)
     return progress

@@ -63,7 +63,7 @@ from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.runs import Run, run_ids
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
-from core.text.profiles import Prepared
+from core.text.profiles import WITHOUT_PROFILE, Prepared
 
 HUMAN = "human"
 """Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
@@ -269,6 +269,10 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = names[tested_seat(known).role]
     found = remarks(tested, {role: names[role] for role in seats_at_work(known, tested, run.arms)})
+    if isinstance(run, Campaign) and known.cases.plays_profiles:
+        without = sum(case.profile is None for case in run.cases)
+        if without:
+            found += (f"{without:,} of {len(run.cases):,} cases have no profile: {WITHOUT_PROFILE}",)
     if not isinstance(run, Campaign) or run.trials == 1 or not is_model(tested):
         return found
     if run.settings.temperature is None and load_registry(programs=True).is_greedy(tested):
@@ -288,7 +292,7 @@ def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None 
         return known.cases.prepare(cases, {})
     keys = [case.case_key for case in cases]
     with store.read() as cursor:
-        found = newest_profiles(cursor, keys) if known.cases.needs_profile else {}
+        found = newest_profiles(cursor, keys) if known.cases.plays_profiles else {}
         rows = newest_items(cursor, keys) if known.cases.plays_items else []
     items = {(row.case_key, row.content_hash): ItemSet(items_from_json(row.items), row.made_by) for row in rows}
     cases = [with_items(case, items.get((case.case_key, case.content_hash))) for case in cases]
@@ -375,12 +379,6 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
         raise UsageError(
             f"None of the {len(campaign.cases)} chosen cases has a picture in a file{addresses}: import cases with "
             "their pictures, or run with --images without."
-        )
-    without = [case.case_key for case in campaign.cases if case.profile is None]
-    if campaign.framework.cases.needs_profile and without:
-        raise UsageError(
-            f"{campaign.framework.title} plays cases with a profile, and {len(without)} have none, {without[0]} the "
-            "first: prepare them before the run."
         )
     many = campaign.choices_of_many()
     if not many and any(question_type == "mcq_many" for _, question_type in campaign.arms):

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from core import access, paths, work
+from core import access, paths
 from core.asking.memory import Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
@@ -260,25 +260,9 @@ class Stop:
         self.reason = self.reason or reason
         self.at_once = self.at_once or at_once
 
-
-def watched(
-    told: work.Progress,
-    asked_to_stop: work.Stop,
-    stop: Stop,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Callable[[Progress], None]:
-    """Return what shows a job's progress to work in the background (``core.work``), and takes its stop to the job.
-
-    ``on_progress`` is shown the whole of it.
-    """
-
-    def show(progress: Progress) -> None:
-        told(progress.done, progress.planned)
-        if asked_to_stop():
-            stop.ask("It was asked to stop.")
-        on_progress(progress)
-
-    return show
+    def __call__(self) -> bool:
+        """Say whether the job is to stop, to work that asks (``core.callbacks.Stop``)."""
+        return self.reason is not None
 
 
 @contextmanager

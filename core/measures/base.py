@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Concatenate, Literal, NamedTuple, ParamSpec, T
 
 import core.measures
 from core.asking.scene import Dialogue
+from core.callbacks import Progress, Stop
 from core.case import Case
 from core.paths import extensions
 from core.stats.differences import PairedCounts
@@ -27,7 +28,6 @@ from core.store.queries.scores import Evidence as Evidence
 from core.store.queries.scores import Lists, Part, Trials
 from core.store.queries.scores import Score as Score
 from core.store.selection import Selection
-from core.work import Progress, Stop
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")

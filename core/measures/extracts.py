@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from core import __version__, access
+from core.callbacks import Progress, Stop
 from core.processes import read_by
 from core.store.database import Store
 from core.store.selection import Selection
-from core.work import Progress, Stop
 
 PART = 1_000
 """Conversations in a part, which is what a stop loses at most."""
@@ -41,9 +41,7 @@ _NARROWED = {
 
 
 class Rows(ABC):
-    """What parts are made of, read once for all of them; ``left_out`` answers or conversations are in none."""
-
-    left_out: int = 0
+    """What parts are made of, read once for all of them."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -103,8 +101,7 @@ class Extract(ABC):
     def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
         """Return what is kept, in the columns that are named, of the rows that are ``equal`` in others.
 
-        ``within`` narrows to the conditions, question types, sources and specialties of a selection. How much was left
-        out stands in ``attrs["left_out"]``.
+        ``within`` narrows to the conditions, question types, sources and specialties of a selection.
         """
         chosen = {column: getattr(within, name) for name, column in _NARROWED.items()} if within else {}
         filters = [
@@ -130,9 +127,7 @@ class _Part:
             if self.number < len(parts) and not parts[self.number].exists():
                 _write(rows.table(slice(last - PART, last)), parts[self.number])
         if last >= len(rows):
-            table = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
-            table.attrs["left_out"] = rows.left_out
-            _write(table, whole)
+            _write(pd.concat(map(pd.read_parquet, parts), ignore_index=True), whole)
             kept = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
             for path in (whole.with_suffix(""), *kept[:-_KEPT]):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

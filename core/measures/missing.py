@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from core import access
-from core.errors import AnamnesisError
+from core.callbacks import Progress, Stop
 from core.measures.base import Measure, Record, add_extensions
 from core.processes import read_by
 from core.store.database import Store
@@ -16,7 +15,6 @@ from core.store.queries.cases import cases_of
 from core.store.queries.scores import Score, ToMeasure, add_scores, lists_of, parts_of, unmeasured
 from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
-from core.work import Progress, Stop, Work, begin, work_at
 
 WRITTEN = 1_200
 """Trials between two writes: how much a crash loses."""
@@ -96,54 +94,6 @@ def measure_missing(
     finally:
         _write(store, measure, new)
     return Measured(done, len(todo) - done)
-
-
-def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Work[Measured]:
-    """Start to measure what is missing in the background of this process; or return that which is under way."""
-    access.require("run", f"measure {measure.name}")
-
-    def do(tell: Progress, stop: Stop) -> Measured:
-        return measure_missing(store, measure, selection, progress=tell, stop=stop)
-
-    return begin(_place(store, measure), do, f"Measuring: {measure.title or measure.name}")
-
-
-def measuring(store: Store, measure: Measure) -> Work[Measured] | None:
-    """Return the measuring of a database that is under way or was the last, or ``None``."""
-    return work_at(_place(store, measure))
-
-
-def begin_all(store: Store, wanted: Sequence[Measure]) -> Work[None]:
-    """Start to measure what is missing for these measures, one after the other, in the background of this process."""
-    access.require("run", "measure all")
-    todo = {measure.name: count_missing(store, measure) for measure in wanted}
-    planned = sum(todo.values())
-
-    def do(tell: Progress, stop: Stop) -> None:
-        done = 0
-        for measure in wanted:
-            part = begin_measuring(store, measure)
-            while part.running:
-                part.join(0.2)
-                tell(done + part.done, planned)
-                if stop():
-                    part.stop()
-            if part.error:
-                raise AnamnesisError(part.error)
-            if stop():
-                return
-            done += todo[measure.name]
-
-    return begin(_place(store), do)
-
-
-def measuring_all(store: Store) -> Work[None] | None:
-    """Return the measuring of everything that is under way or was the last, or ``None``."""
-    return work_at(_place(store))
-
-
-def _place(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
-    return "measuring", str(store.path), measure.name if measure else ""
 
 
 def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[Parcel]:

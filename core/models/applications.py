@@ -1,4 +1,4 @@
-"""Applications in a seat: a Python function, an endpoint with threads, or a command, as a ``ChatModel``.
+"""Applications in a seat: a Python function, or an endpoint with threads, as a ``ChatModel``.
 
 Each is given ``{"thread", "message", "messages"}`` and answers with the text of a reply, or with
 ``{"reply": text}``, beside which ``usage`` (``prompt_tokens``, ``completion_tokens``), ``cost_usd`` and ``reasoning``
@@ -9,15 +9,12 @@ them as a model is sent them. What no application tells is estimated (tokens) or
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import importlib
 import inspect
 import json
 import math
 import os
-import shutil
-import signal
 import sys
 import time
 from abc import abstractmethod
@@ -39,18 +36,17 @@ from core.models.limits import Sleep, shared_limiter
 from core.models.local import in_thread
 from core.models.pictures import check_takes, recorded
 from core.models.prices import cost, source
-from core.models.spec import PROGRAMS, ModelSpec, is_loopback
+from core.models.spec import ModelSpec, is_loopback
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
 
 _FORM = 'reply with text, or with {"reply": text}'
-_LONGEST_ERROR = 2_000
 
 
 class Application:
-    """What the three kinds share: a reply comes whole, under the entry's limits and timeouts."""
+    """What both kinds share: a reply comes whole, under the entry's limits and timeouts."""
 
     retried: ClassVar[bool] = False
-    """Whether what failed may heal by itself; a program that is asked twice only fails twice."""
+    """Whether what failed may heal by itself; a function that is asked twice only fails twice."""
 
     def __init__(
         self,
@@ -64,9 +60,7 @@ class Application:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._limiter = shared_limiter(
-            spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind not in PROGRAMS
-        )
+        self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind != "python")
         self._dearest: float | None = None
 
     @property
@@ -209,50 +203,6 @@ class PythonApplication(Application):
             raise self._failed(f"it raised {clean(f'{type(error).__name__}: {error}')}") from error
 
 
-class CommandApplication(Application):
-    """A command that is run for each message: JSON on its standard input, the reply on its standard output."""
-
-    def __init__(self, spec: ModelSpec, **more: Any) -> None:
-        super().__init__(spec, **more)
-        self._folder = Path(spec.folder or os.getcwd()).expanduser()
-        program = spec.command[0] if spec.command else ""
-        within = self._folder / Path(program).expanduser()
-        found = str(within) if os.sep in program and os.access(within, os.X_OK) else shutil.which(program)
-        if not program or found is None:
-            what = f"{program} is no program that can be run in {self._folder}" if program else "it has no command"
-            raise UsageError(f"{self.name} cannot be started: {what}; correct its command, or make it executable.")
-        self._command = (found, *spec.command[1:])
-
-    async def ask(self, asked: Mapping[str, Any]) -> object:
-        """Run the command once; it is killed with all it started where it takes too long."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=self._folder,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise self._failed(f"it could not be started ({error.strerror})") from error
-        try:
-            out, err = await process.communicate(orjson.dumps(asked) + b"\n")
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode:
-            lines = err[-_LONGEST_ERROR:].decode(errors="replace").strip().splitlines()
-            said = f" ({clean(lines[-1])})" if lines else ""
-            raise self._failed(f"it ended with status {process.returncode}{said}")
-        text = out.decode(errors="replace")
-        with contextlib.suppress(ValueError):
-            told = json.loads(text)
-            if isinstance(told, dict) and "reply" in told:
-                return told
-        return text
-
-
 class HttpApplication(Application):
     """An endpoint that is sent each message as JSON; its key, where it has one, goes as a bearer token."""
 
@@ -285,9 +235,5 @@ class HttpApplication(Application):
             raise AttemptFailed(replace(failure, advice=f"check the address, and {_FORM}", retry=False)) from None
 
 
-APPLICATIONS: dict[str, type[Application]] = {
-    "python": PythonApplication,
-    "command": CommandApplication,
-    "http": HttpApplication,
-}
+APPLICATIONS: dict[str, type[Application]] = {"python": PythonApplication, "http": HttpApplication}
 """Kind of a provider → what plays it."""

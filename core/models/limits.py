@@ -284,8 +284,10 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
-elsewhere: Callable[[str, Limits, SecretStr | None, bool], RateLimiter] | None = None
-"""Makes a limiter that stands in another process, where one holds them all (``core.models.tickets``)."""
+REMOTE_LIMITER: ContextVar[Callable[[str, Limits, SecretStr | None, bool], RateLimiter] | None] = ContextVar(
+    "remote_limiter", default=None
+)
+"""Makes limiters that stand for those of another process, in a worker of a cluster (``core.jobs.cluster``)."""
 _shared: dict[tuple[str, Limits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
@@ -295,6 +297,8 @@ def shared_limiter(scope: str, limits: Limits, key: SecretStr | None = None, *, 
 
     Not ``adaptive`` is what answers on this machine, by a program that we start: more at once makes it no faster.
     """
+    if (remote := REMOTE_LIMITER.get()) is not None:
+        return remote(scope, limits, key, adaptive)
     with _shared_lock:
-        make = elsewhere or (lambda *_: RateLimiter(limits, Concurrency(scope) if adaptive else None))
-        return _shared.setdefault((scope, limits, key, adaptive), make(scope, limits, key, adaptive))
+        limiter = RateLimiter(limits, Concurrency(scope) if adaptive else None)
+        return _shared.setdefault((scope, limits, key, adaptive), limiter)

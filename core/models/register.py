@@ -5,19 +5,19 @@ A key is never written: an entry names the variable that holds it, or it is held
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import threading
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import tomlkit
 from pydantic import SecretStr, ValidationError
+from tomlkit.items import Comment, InlineTable, Item, Table, Whitespace
 
 from core import access
 from core.errors import UsageError
@@ -34,7 +34,7 @@ from core.models.settings import (
     parse_settings,
     read_settings,
 )
-from core.models.spec import PROGRAMS, ModelSpec
+from core.models.spec import ModelSpec
 from core.paths import local_folder
 
 SERVER = "server"
@@ -50,7 +50,7 @@ class Entry:
 
     ``name`` is with or without the provider before it. ``model_id`` is the name under which the server knows it, for a
     Python application ``MODULE:FUNCTION``, by default the name; ``key_env`` the variable that holds its key. Prices are
-    US dollars a million tokens. ``folder`` is where a program is started.
+    US dollars a million tokens. ``folder`` is where its module lies.
     """
 
     name: str
@@ -66,7 +66,6 @@ class Entry:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     context: int | None = None
-    command: tuple[str, ...] = ()
     folder: str = ""
 
 
@@ -85,7 +84,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     """Enter a model and return its full name; raise ``UsageError`` with one sentence where that cannot be.
 
     A ``key`` is held for this process, under ``key_env`` or a variable that is named for the model, and never written.
-    ``programs`` lets an entry run a program here: for a command line only, never for what came from a page. ``again``
+    ``programs`` lets an entry load a module here: for a command line only, never for what came from a page. ``again``
     replaces an entry of the user's, or overrides one that is shipped.
     """
     access.require("manage", f"add {entry.name}")
@@ -97,7 +96,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     name, kind = f"{provider}/{short}", known.providers[provider].kind
     if not _NAME.match(short):
         raise UsageError("A model's name is letters, digits and . _ - : @ + /, without blanks: choose another one.")
-    if kind in PROGRAMS and not programs:
+    if kind == "python" and not programs:
         raise UsageError("A program can be entered on the command line only: use `python -m core models add` there.")
     taken = {one.casefold() for one in (*known.models, *known.aliases)}
     if not again and taken & {name.casefold(), short.casefold()}:
@@ -113,14 +112,12 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     folder = Path(entry.model_id or short).expanduser()
     if kind == "hf" and folder.exists() and not folder.resolve().is_relative_to((local_folder() / "models").resolve()):
         access.allowed_path(folder)
-    if address and kind in PROGRAMS:
-        raise UsageError(f"{name} is a program on this machine and has no address: leave the address out.")
+    if address and kind == "python":
+        raise UsageError(f"{name} is a function on this machine and has no address: leave the address out.")
     if not address and (provider == SERVER or kind == "http"):
         raise UsageError(f"{name} needs the address of its server, such as http://127.0.0.1:8000/v1.")
     if kind == "python" and not re.fullmatch(r"[\w.]+:\w+", entry.model_id):
         raise UsageError(f"{name} needs the function that answers: MODULE:FUNCTION, such as mydoctor:reply.")
-    if kind == "command" and not entry.command:
-        raise UsageError(f"{name} needs the command that answers, such as ./mydoctor.sh.")
     if (entry.input_price is None) != (entry.output_price is None):
         raise UsageError("A price is needed for input and for output: give both, or none.")
     variable = entry.key_env
@@ -138,8 +135,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
         "model_id": None if entry.model_id in ("", short) else entry.model_id.strip(),
         "base_url": address or None,
         "api_key_env": variable or None,
-        "command": list(entry.command) or None,
-        "folder": str(Path(entry.folder or os.getcwd()).expanduser().resolve()) if kind in PROGRAMS else None,
+        "folder": str(Path(entry.folder or os.getcwd()).expanduser().resolve()) if kind == "python" else None,
         "context": entry.context,
         "sampling": {"effort": entry.effort.strip()} if entry.effort.strip() else None,
         "prices": {what: value for what, value in prices.items() if value is not None} or None,
@@ -151,7 +147,7 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].rstrip('.')}.") from None
-    _change(lambda text: _without(text, name) + _block(name, table), name, table)
+    _change(name, table)
     if key is not None:
         hold(variable, key, for_all=True)
     return name
@@ -165,7 +161,7 @@ def remove(name: str) -> str:
     access.require("manage", f"remove {name}")
     full = _own_name(name)
     variable = _own()["models"][full].get("api_key_env")
-    _change(lambda text: _without(text, full), full, None)
+    _change(full, None)
     if variable:
         forget(variable)
     return full
@@ -178,18 +174,7 @@ def keep(name: str, findings: Mapping[str, Any]) -> None:
     table = {**own, **findings}
     if table == own:
         return
-
-    def edited(text: str) -> str:
-        lines = text.splitlines(keepends=True)
-        at = next((n for n, line in enumerate(lines) if _path(line) == ("models", name)), None)
-        if at is None:
-            return _ended(text) + _block(name, table)
-        end = next((n for n in range(at + 1, len(lines)) if _path(lines[n])), len(lines))
-        inside = [line for line in lines[at + 1 : end] if not re.match(rf"\s*({'|'.join(findings)})\s*=", line)]
-        set_ = [f"{setting} = {_value(value)}\n" for setting, value in findings.items()]
-        return "".join([*lines[:at], _ended(lines[at]), *set_, *inside, *lines[end:]])
-
-    _change(edited, name, table)
+    _change(name, table)
 
 
 def listed(registry: Registry) -> tuple[Listed, ...]:
@@ -221,29 +206,28 @@ def _own_name(name: str) -> str:
     raise UsageError(f"Your models file {own_file()} has no model called {name}: there is nothing to remove.")
 
 
-def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | None) -> None:
-    """Write the file with one entry changed, or raise ``UsageError`` and leave it where more would change than that."""
+def _change(name: str, table: Mapping[str, Any] | None) -> None:
+    """Write the file with the entry of a model as ``table``, or without it; all else in the file stays as it is.
+
+    Raises ``UsageError`` and leaves the file where more would change than that.
+    """
     with _writing:
         path = own_file().resolve()
         content = path.read_bytes() if path.exists() else b""
         before = parse_settings(path, content)
-        text = content.decode()
-        models = {one: held for one, held in before.get("models", {}).items() if one != name}
+        models = {other: entry for other, entry in before.get("models", {}).items() if other != name}
         if table is not None:
             models[name] = dict(table)
         wanted = {**before, "models": models}
-        changed = edit(text)
-        try:
-            after = tomllib.loads(changed)
-        except ValueError:
-            after = {}
+        changed = _without(content.decode(), name) if table is None else _with(content.decode(), name, table)
+        after = parse_settings(path, changed.encode())
         if {**after, "models": after.get("models", {})} != wanted:
             raise UsageError(f"{name} stands in {path} in a form that cannot be changed from here: edit the file.")
         check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_bytes()), after))
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{os.getpid()}.half")
         try:
-            written.write_text(changed.lstrip("\n"), encoding="utf-8")
+            written.write_text(changed.strip("\n") + "\n", encoding="utf-8")
             if path.exists():
                 shutil.copymode(path, written)
             os.replace(written, path)
@@ -253,57 +237,64 @@ def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | No
             written.unlink(missing_ok=True)
 
 
+def _with(text: str, name: str, table: Mapping[str, Any]) -> str:
+    """Return the text of a models file with an entry as ``table``: where it stood, or at the end."""
+    file = tomlkit.parse(text)
+    models: Any = file.get("models", {})
+    if isinstance(models, InlineTable):
+        models[name] = _item(table)
+        return tomlkit.dumps(file)
+    entry = models.get(name)
+    if entry is None:
+        new = tomlkit.table()
+        new.update({setting: _item(value) for setting, value in table.items()})
+        file.append("models", tomlkit.table(is_super_table=True).append(name, new))
+        return tomlkit.dumps(file)
+    comments = _take_comments_at_end(entry)
+    for setting in [setting for setting in entry if setting not in table]:
+        del entry[setting]
+    for setting, value in table.items():
+        if setting not in entry or entry[setting].unwrap() != value:
+            entry[setting] = _item(value)
+    for comment in comments:
+        entry.add(comment)
+    return tomlkit.dumps(file)
+
+
 def _without(text: str, name: str) -> str:
-    """Return the text of a file without the tables of a model; comments that stand before another table stay."""
-    kept: list[str] = []
-    waiting: list[str] = []
-    inside = False
-    for line in text.splitlines(keepends=True):
-        path = _path(line)
-        if path:
-            kept += waiting
-            inside, waiting = path[:2] == ("models", name), []
-        if not inside:
-            kept.append(line)
-        elif re.match(r"\s*(#.*)?$", line):
-            waiting.append(line)  # it belongs to what follows, unless more of the entry does
-        else:
-            waiting = []
-    return _ended("".join([*kept, *waiting]).rstrip("\n"))
+    """Return the text of a models file without an entry."""
+    file = tomlkit.parse(text)
+    models: Any = file["models"]
+    comments = _take_comments_at_end(models[name])
+    while comments and isinstance(comments[0], Whitespace):
+        comments.pop(0)
+    if not comments:
+        del models[name]
+        return tomlkit.dumps(file)
+    # tomlkit counts comments above the next table to this entry: they stay where they are, and only the heading goes
+    models[name] = tomlkit.table()
+    for comment in comments:
+        models[name].add(comment)
+    return re.sub(rf"(?m)^\[models\.[\"']?{re.escape(name)}[\"']?\].*\n", "", tomlkit.dumps(file))
 
 
-def _path(line: str) -> tuple[str, ...]:
-    """Return the keys of a line that begins a table; nothing for any other line."""
-    if not re.match(r"\s*\[", line):
-        return ()
-    try:
-        held: Any = tomllib.loads(line)
-    except ValueError:
-        return ()
-    keys: list[str] = []
-    while isinstance(held, dict | list) and held:
-        if isinstance(held, list):
-            held = held[0]
-            continue
-        (key,) = held
-        keys.append(key)
-        held = held[key]
-    return tuple(keys)
+def _take_comments_at_end(table: Any) -> list[Item]:
+    """Take the comments and blank lines off that follow the last value of a table and of the tables in it."""
+    comments: list[Item] = []
+    if isinstance(table, Table):
+        body = table.value.body
+        while body and isinstance(body[-1][1], Comment | Whitespace):
+            comments.insert(0, body.pop()[1])
+        if body and not comments:
+            return _take_comments_at_end(body[-1][1])
+    return comments
 
 
-def _block(name: str, table: Mapping[str, Any]) -> str:
-    lines = [f"{setting} = {_value(value)}" for setting, value in table.items()]
-    return "\n".join([f"\n[models.{json.dumps(name)}]", *lines, ""])
-
-
-def _value(value: object) -> str:
+def _item(value: Any) -> Item:
     """Return a value as TOML on one line."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(held)}" for key, held in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
-
-
-def _ended(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table
+    item: Item = tomlkit.item(value)
+    return item

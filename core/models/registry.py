@@ -24,14 +24,14 @@ from core.models.failures import RetryPolicy
 from core.models.keys import find_key, typed_key
 from core.models.prices import is_listed, source
 from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url
-from core.models.spec import PROGRAMS, ModelSpec, is_loopback, is_private
+from core.models.spec import ModelSpec, is_loopback, is_private
 
 if TYPE_CHECKING:
     from core.models.batches import Batches
     from core.models.openai_compatible import ClientPool
 
 _AGENTS = ("reference", "human")
-_WRITTEN = {"python:": "python", "exec:": "command", "http://": "http", "https://": "http"}
+_WRITTEN = {"python:": "python", "http://": "http", "https://": "http"}
 """How an application may be written without an entry, and the provider it then is of."""
 
 
@@ -44,8 +44,8 @@ def load_registry(
 ) -> Registry:
     """Read the models files (by default the shipped one and the user's own) and return the registry of them.
 
-    ``programs`` lets ``python:MODULE:FUNCTION`` and ``exec:COMMAND`` be named without an entry: for what is typed at a
-    command line, and never for what is typed on a page. With ``batch`` every model is asked by its Batch API.
+    ``programs`` lets ``python:MODULE:FUNCTION`` be named without an entry: for what is typed at a command line, and
+    never for what is typed on a page. With ``batch`` every model is asked by its Batch API.
     """
     settings = read_settings(list(paths) if paths is not None else default_paths())
     return Registry(settings, retry=retry, programs=programs, batch=batch)
@@ -104,7 +104,7 @@ class Registry:
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
         found = self._known(full)
-        if found.kind in PROGRAMS and not self._programs and full not in self._settings.models:
+        if found.kind == "python" and not self._programs and full not in self._settings.models:
             raise UsageError(
                 f"“{name}” would run a program: name it on the command line, or enter it there first with "
                 f"`python -m core models add`."
@@ -213,7 +213,7 @@ class Registry:
         """
         retry = retry or self._retry
         self._check_allowed(spec)
-        if spec.base_url is None and not spec.served_locally and spec.kind not in PROGRAMS:
+        if spec.base_url is None and not spec.served_locally and spec.kind != "python":
             variable = self._settings.providers[spec.provider].base_url_env
             first = f"set the environment variable {variable}, or " if variable else ""
             raise UsageError(

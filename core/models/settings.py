@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,6 @@ from core.models.base import Sampling, Table
 from core.models.keys import find_setting
 from core.models.limits import Limits
 from core.models.spec import (
-    PROGRAMS,
     Bounds,
     LocalServing,
     MaxTokensField,
@@ -118,7 +116,6 @@ class ModelTable(CommonTable):
 
     display: str | None = None
     model_id: str | None = None
-    command: tuple[str, ...] | None = Field(None, min_length=1)
     folder: str | None = None
     prices: Prices | None = None
     context: int | None = Field(None, ge=1)
@@ -237,7 +234,6 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
         timeouts=Timeouts(**chosen.get("timeouts", {})),
         bounds=Bounds(**chosen.get("bounds", {})),
         serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", LocalServing.start_timeout_s)),
-        command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),
         folder=own.folder,
         group=chosen.get("group", provider),
         thinking_tokens=chosen.get("thinking_tokens"),
@@ -253,8 +249,8 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
 
 def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
     """Return ``spec`` served at another address, after checking that it is one."""
-    if spec.kind in PROGRAMS:
-        raise UsageError(f"{spec.name} is a program on this machine and has no address: leave the address out.")
+    if spec.kind == "python":
+        raise UsageError(f"{spec.name} is a function on this machine and has no address: leave the address out.")
     url = checked_address(spec.name, base_url)
     return replace(spec, base_url=url, limits_scope=f"{spec.provider} {url}")
 
@@ -284,13 +280,6 @@ def checked_address(name: str, url: str) -> str:
     if parts.username or parts.password:
         raise UsageError(f"The base URL for {name} must not hold a user name or password; use a key variable.")
     return url.rstrip("/")
-
-
-def _words(name: str, command: str) -> list[str]:
-    try:
-        return shlex.split(command)
-    except ValueError:
-        raise UsageError(f"The command of {name} has a quotation mark that is never closed.") from None
 
 
 def _from_env(variable: str | None) -> str | None:

@@ -17,9 +17,7 @@ from core.access import target
 from core.models.base import Sampling, Table
 from core.models.limits import Limits
 
-ProviderKind = Literal["openai", "azure", "hf", "python", "http", "command"]
-PROGRAMS: tuple[ProviderKind, ...] = ("python", "command")
-"""Kinds that run a program of the user's here: only a models file or the command line names one."""
+ProviderKind = Literal["openai", "azure", "hf", "python", "http"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
@@ -87,7 +85,7 @@ class ModelSpec:
     where ``{effort}`` stands; what holds nothing but an effort that is not set is left out. ``batch`` says whether
     it can be asked by a Batch API (``core.models.batches``); ``None`` where only its address tells. ``cache_marks``
     says that its provider keeps what is marked (``core.models.wire``), and charges less for it the next time.
-    ``command`` is what an application is started with, ``folder`` where it is started or its module lies.
+    ``folder`` is where the module of a Python application lies.
     """
 
     name: str
@@ -110,7 +108,6 @@ class ModelSpec:
     bounds: Bounds = field(default=Bounds())
     serving: LocalServing = field(default=LocalServing())
     group: str = ""
-    command: tuple[str, ...] = ()
     folder: str | None = None
     opens_thinking: bool = False
     thinking_markers: tuple[tuple[str, str], ...] = ()
@@ -125,7 +122,7 @@ class ModelSpec:
     @property
     def is_application(self) -> bool:
         """Whether an application of the user's answers, and no model server."""
-        return self.kind in ("python", "http", "command")
+        return self.kind in ("python", "http")
 
     @property
     def served_locally(self) -> bool:

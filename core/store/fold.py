@@ -282,7 +282,6 @@ def _add_line(chunk: _Chunk, line: Line) -> None:
         chunk.add("calls", [rows.reply_row(line)])
     elif isinstance(line, GradesLine):
         chunk.add("grades", rows.grade_rows(line))
-        chunk.add("calls", rows.regrading_call_rows(line))
     elif isinstance(line, WithdrawnLine):
         chunk.written.append(line)
     elif isinstance(line, WrittenLine):
@@ -291,8 +290,7 @@ def _add_line(chunk: _Chunk, line: Line) -> None:
     elif isinstance(line, RowLine) and (editable := written.as_written(line)):
         chunk.written.append(editable)
     elif isinstance(line, RowLine):
-        for name, new in rows.job_rows(line).items():
-            chunk.add(name, new)
+        chunk.add(line.table, [rows.job_row(line)])
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:

@@ -37,8 +37,6 @@ _OPTIONAL = ("probe", "rating")
 """Places of failures that do not fail the trial: neither the conversation nor an answer depends on them."""
 _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: after all events of the trial."""
-JUDGING = "judging"
-"""Run and trial id of the calls of version 0.1's judging jobs, whose journals do not name the job."""
 
 
 def _row(table: str, source: object, **values: object) -> Row:
@@ -116,29 +114,16 @@ def grade_rows(line: GradesLine) -> list[Row]:
     return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
-def regrading_call_rows(line: GradesLine) -> list[Row]:
-    """Return the rows of ``calls`` of a re-grading, positioned after the calls of the trial."""
-    return [_call_row(line.run_id, line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
-
-
 def reply_row(line: ReplyLine) -> Row:
     """Return the row of ``calls`` of a reply; calls after the end of a trial are positioned after its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
     return _call_row(line.run_id, line.trial_id, place, line.call)
 
 
-def job_rows(line: RowLine) -> dict[str, list[Row]]:
-    """Return table → rows of a job's result; judgements have the ids of their calls.
-
-    Older journals have the complete calls in judgements, and those of version 0.1 have no separate reply lines.
-    """
-    row, calls = {"visitor": "", **line.row}, list[Row]()
-    if line.table in ("patient_judgements", "fact_judgements"):
-        stored = orjson.loads(row["calls"])
-        row = {**row, "calls": _json([call if isinstance(call, str) else call["call_id"] for call in stored])}
-        if line.type == "judged":
-            calls = [_call_row(JUDGING, JUDGING, n, CallRecord.model_validate(call)) for n, call in enumerate(stored)]
-    return {line.table: [tuple(row[name] for name in SCHEMAS[line.table].names)], "calls": calls}
+def job_row(line: RowLine) -> Row:
+    """Return the row of a job's result."""
+    row = {"visitor": "", **line.row}
+    return tuple(row[name] for name in SCHEMAS[line.table].names)
 
 
 def _grade_row(trial_id: str, grade: Graded) -> Row:

@@ -1,4 +1,4 @@
-"""Quantities in prose: times, ages and weights as ranges that can be compared, and values as findings.
+"""Quantities in prose: the age that a reply gives, times, ages and weights to leave out, and values as findings.
 
 Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
 children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
@@ -8,7 +8,7 @@ taken for those of the blood.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.text.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
@@ -23,14 +23,17 @@ _SPAN = re.compile(
     re.I,
 )
 _AGE = re.compile(rf"\b({_NUMBER})[- ](day|week|month|year)s?[- ](?:old|of age)", re.I)
-_SINCE = (
-    (re.compile(r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b", re.I), (0.2, 1.3)),
-    (re.compile(r"\byesterday\b", re.I), (0.5, 2.0)),
-    (re.compile(r"\b(?:this morning|today|tonight|this evening)\b", re.I), (0.0, 1.0)),
-    (re.compile(r"\blast week\b", re.I), (3.0, 14.0)),
-    (re.compile(r"\blast month\b", re.I), (14.0, 62.0)),
-    (re.compile(r"\blast year\b", re.I), (180.0, 730.0)),
-    (re.compile(r"\b(?:for|past|last) (?:the )?year\b", re.I), (330.0, 400.0)),
+_SINCE = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b",
+        r"\byesterday\b",
+        r"\b(?:this morning|today|tonight|this evening)\b",
+        r"\blast week\b",
+        r"\blast month\b",
+        r"\blast year\b",
+        r"\b(?:for|past|last) (?:the )?year\b",
+    )
 )
 _SAID_AGE = re.compile(
     rf"\b(?:i'm|i am|he's|she's|he is|she is|turned)\s+(?:just |only |almost )?({_NUMBER})\b"
@@ -51,22 +54,15 @@ _MEASURED = re.compile(
     "minute|hour|day|night|week|month|year|evening|morning|kg|kilo|pound|lb"
 )  # most texts hold none of these, and need no closer look
 _WEIGHT = re.compile(rf"\b({_NUMBER})(?: of)?[- ]?(kg|kilos?|kilograms?|pounds?|lbs?)\b", re.I)
-_TOLERANCE = 1.25
-"""Two values within this factor are the same: people round."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A range of values of one kind: ``time`` and ``age`` in days, ``weight`` in kg."""
+    """A range of values of one kind: ``time`` and ``age``, in days."""
 
     kind: str
     low: float
     high: float
-
-    def agrees(self, other: Quantity) -> bool:
-        """Say whether both can be the same value, as people round."""
-        near = self.low <= other.high * _TOLERANCE and other.low <= self.high * _TOLERANCE
-        return self.kind == other.kind and near
 
 
 def said_age(reply: str, asked: bool) -> Quantity | None:
@@ -83,31 +79,14 @@ def said_age(reply: str, asked: bool) -> Quantity | None:
     return None
 
 
-def quantities_in(text: str) -> tuple[str, tuple[Quantity, ...]]:
-    """Return a lower-case text without its times, ages and weights, and what these are."""
+def without_quantities(text: str) -> str:
+    """Return a lower-case text without its times, ages and weights; "lost 6 kg" is left as "lost weight"."""
     if not _MEASURED.search(text):
-        return text, ()
-    found: list[Quantity] = []
-
-    def aged(match: re.Match[str]) -> str:
-        if not _EARLIER_LIFE.search(match.string[: match.start()]):
-            found.append(_quantity("age", match[1], DAYS[match[2].lower()]))
-        return " "
-
-    def lasted(match: re.Match[str]) -> str:
-        found.append(_quantity("time", match[1], DAYS[match[2].lower()]))
-        return " "
-
-    def weighed(match: re.Match[str]) -> str:
-        found.append(_quantity("weight", match[1], 1.0 if match[2].lower().startswith("k") else 0.4536))
-        return "weight"  # "lost 6 kg" is to be read as "lost weight"
-
-    text = _WEIGHT.sub(weighed, _SPAN.sub(lasted, _AGE.sub(aged, text)))
-    for pattern, (low, high) in _SINCE:
-        if pattern.search(text):
-            found.append(Quantity("time", low, high))
-            text = pattern.sub(" ", text)
-    return text, tuple(found)
+        return text
+    text = _WEIGHT.sub("weight", _SPAN.sub(" ", _AGE.sub(" ", text)))
+    for pattern in _SINCE:
+        text = pattern.sub(" ", text)
+    return text
 
 
 def _quantity(kind: str, number: str, unit: float) -> Quantity:
@@ -118,11 +97,6 @@ def _quantity(kind: str, number: str, unit: float) -> Quantity:
     parts = re.split(r"[- ]", word)
     value = sum(_NUMBERS.get(p) or float(p) for p in parts)
     return Quantity(kind, value * unit, value * unit)
-
-
-def any_agrees(quantity: Quantity, others: Iterable[Quantity]) -> bool:
-    """Say whether any of the others can be the same value."""
-    return any(quantity.agrees(other) for other in others)
 
 
 _GAP = r"[^.;,0-9]{0,40}?"

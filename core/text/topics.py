@@ -1,9 +1,9 @@
 """Topics of clinical history: what a fact is about, and what a doctor's question asks for.
 
-Views of the taxonomy (``core.text.vocabulary``): of a fact the first topic counts whose words it holds, in the order given
-here; a question may ask for several. The topics follow the parts of a medical history that a doctor is prompted for
-(Johri et al. 2025, Methods) and what the clinical staff tell (Oh et al., profile generator: vital signs, examination,
-laboratory, imaging).
+Views of the taxonomy (``core.text.vocabulary``). A fact is on the first topic whose words it contains, in the order
+given here; a question may ask for several. The topics follow the parts of a medical history that a doctor is prompted
+for (Johri et al. 2025, Methods) and what the clinical staff tell (Oh et al., profile generator: vital signs,
+examination, laboratory, imaging).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from core.access import allowed_path
+from core.callbacks import Progress, Stop
 from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
@@ -20,8 +21,8 @@ from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
 from core.images import MAX_BYTES, MAX_PIXELS, local_images
+from core.jobs.background import Job, begin, forget, job_at
 from core.text.demographics import age_and_sex
-from core.work import Progress, Stop, Work, begin, forget, work_at
 from pages.kit.jobs import draw_work
 from pages.kit.look import counted, plain
 from pages.kit.tables import draw_table
@@ -118,7 +119,7 @@ def _done(key: tuple[object, ...], do: Callable[[Progress, Stop], T], doing: str
 
     It begins by itself the first time. Raises ``AnamnesisError`` where it failed.
     """
-    work: Work[T] = work_at(key) or begin(key, do, doing)
+    work: Job[T] = job_at(key) or begin(key, do, doing)
     work.join(_SOON_S)
     if work.running:
         st.fragment(draw_work, run_every=1.0)(
@@ -352,7 +353,7 @@ def _ask_and_import(
             icon=":material/swap_horiz:",
         )
     key = ("import", file.stamp, name, format_, *sorted(columns.items()))
-    if work_at(key) is not None or st.button(
+    if job_at(key) is not None or st.button(
         f"Import {counted(len(reading.cases), 'case')}",
         type="primary",
         icon=":material/upload_file:",

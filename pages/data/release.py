@@ -6,7 +6,8 @@ from core.datasets.archive import Limits
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.frameworks.release import Release
-from core.jobs.release.importing import ImportReport, begin_import, importing, report_lines
+from core.jobs.background import begin_import, importing
+from core.jobs.release.importing import ImportReport, report_lines
 from core.store.database import Store
 from pages.data.importing import ask_file
 from pages.kit.controls import choose

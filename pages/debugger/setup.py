@@ -10,8 +10,7 @@ from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
 from core.datasets.select import choices_of, datasets
-from core.debugger.paste import LONGEST_TITLE, case_of, read_pasted, title_of
-from core.debugger.paste_layouts import ROWS_OF
+from core.debugger.paste import LONGEST_TITLE, case_of, read_pasted
 from core.debugger.run import CALLS_AT_ONCE, start_bench
 from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
@@ -160,7 +159,8 @@ def ask_pasted() -> Case | None:
         height=180,
         placeholder=_PLACEHOLDER,
         persist_state="session",
-        help=f"In any usual layout, or a row of a file as JSON or CSV ({', '.join(ROWS_OF)}). All can be edited below.",
+        help="Choices as A–J or 1–9, one a line or in one line, right after the question; the answer after “Answer:”. "
+        "Or a row of a data set as JSON, or as CSV with its header, in any format that can be imported.",
     )
     if not (text or "").strip():
         st.caption("Paste a vignette, then press Ctrl+Enter: what is recognised appears below and can be corrected.")
@@ -187,16 +187,16 @@ def ask_pasted() -> Case | None:
         )
         answer = right.text_input(
             "Right answer",
-            pasted.answer or "",
+            pasted.answer,
             key=key("answer"),
             persist_state="session",
             help="Its name, or the letter of a choice.",
         )
         specialty = choose(
             "Specialty",
-            SPECIALTIES,
+            tuple(dict.fromkeys((*SPECIALTIES, pasted.specialty))),
             key("specialty"),
-            default=pasted.specialty if pasted.specialty in SPECIALTIES else SPECIALTIES[-1],
+            default=pasted.specialty,
             where=right,
             bound=False,
             persist=True,
@@ -217,7 +217,7 @@ def ask_pasted() -> Case | None:
                 "Title",
                 key=key("title"),
                 max_chars=LONGEST_TITLE,
-                placeholder=title_of(case_of(edited)),
+                placeholder=case_of(edited).case_key.partition("/")[2],
                 persist_state="session",
                 help="What the case is called from now on, on every page.",
             )

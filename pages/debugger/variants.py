@@ -1,14 +1,14 @@
-"""A step edited and run again: every try is a variant, seen beside others word by word; edits may become a pack.
+"""A step edited and run again: every try is a variant, next to others word by word; edited templates become a pack.
 
 And the case or a prompt edited for every arm at once: the run before and the one after, arm by arm.
 """
 
+import hashlib
 import html
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -16,11 +16,10 @@ import streamlit as st
 from core.asking.parts import Part
 from core.case import Case
 from core.debugger.diff import Op, Piece, message_diff, word_diff
-from core.debugger.packs import pack_from_trial, save_pack
+from core.debugger.packs import pack_from_trial, pack_of_part, prompt_of, save_pack
 from core.debugger.question import outcome_of
 from core.debugger.run import CALLS_AT_ONCE, start_edited
 from core.debugger.steps import Step, TrialRecord, by_rule_of, prompts_of
-from core.debugger.templates import template_of
 from core.debugger.variants import Variant, start_rerun
 from core.events import CallRecord
 from core.frameworks.base import framework
@@ -29,7 +28,7 @@ from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, in_full
 from core.journal import RunHeader
 from core.live.session import Session
-from core.prompts import load_pack
+from core.prompts import Prompt
 from core.words import ROLE
 from pages.debugger.matrix import Shown, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import badges, label_of
@@ -150,6 +149,8 @@ _TALL = 1_200
 _FEW = 8
 """Arms up to which the table of an edit is shown at full height."""
 _ONLY_MODELS = ("extract", "judge", "summarise", "probe")
+Edits = Mapping[tuple[str, str], str]
+"""(pack, prompt) → its template as it was edited."""
 
 
 def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> None:
@@ -178,7 +179,7 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
         st.caption("What was sent in this step is not known, so that it cannot be sent again.")
         return
     with st.expander("The messages of this step", icon=":material/edit:", key="debug_edit_open"):
-        edited = _ask_messages(record, step, variants)
+        edited, edits = _ask_messages(record, step, variants)
         model, address, problem = _ask_player(record, step)
         if problem:
             st.warning(plain(problem), icon=":material/key:")
@@ -191,15 +192,15 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                 **only("run", disabled=bool(problem)),
             )
             with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
-                _ask_pack_of_edits(record, step, edited)
+                _ask_pack_of_edits(edits)
             with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
                 st.markdown(
-                    "A pack whose prompts are what this conversation was really held under, so that its exact wording "
-                    "can be run again. Prompts of which no wording is known come from the framework's own pack."
+                    "A copy of this conversation's prompts, as long as they have not changed since; of a release, its "
+                    "doctor's prompt in the framework's own pack."
                 )
                 _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
             with st.popover("Run every arm with this edit", icon=":material/table:", key="debug_all_of_step"):
-                _ask_all_of_step(record, step, edited)
+                _ask_all_of_step(record, edits)
             if saved := st.session_state.pop("debug_pack_saved", None):
                 st.toast(
                     f"The prompt pack {saved} is saved; choose it under More settings.",
@@ -224,8 +225,11 @@ def _watch(again: Session) -> None:
     live()
 
 
-def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[Part, ...]:
-    """Let every message be edited, beginning with the original or a variant; return them as they stand."""
+def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[tuple[Part, ...], Edits]:
+    """Let every message and its template be edited, beginning with the original or a variant.
+
+    Return the messages as they stand, and the templates that were edited.
+    """
     if step.would_be_sent:
         st.info(plain(step.note), icon=":material/info:")
     names = names_of(variants)
@@ -234,16 +238,29 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
     base = "original"
     if variants:
         base = choose("Begin with", list(bases), f"debug_base_{key}", names=names, bound=False)
-    edited = []
+    edited: list[Part] = []
+    edits: dict[tuple[str, str], str] = {}
     for number, message in enumerate(bases[base]):
-        text = st.text_area(
+        key_of_message, text = f"debug_edit_{key}_{base}_{number}", message.content
+        prompt = prompt_of(message)
+        columns = st.columns(1 if prompt is None else 2, gap="medium")
+        if prompt is not None:
+            with columns[0]:
+                template = _ask_template(prompt, message, f"{key_of_message}_template")
+                if template is not None:
+                    edits[pack_of_part(message), prompt.name] = template
+                    with faults_said(st.warning, ":material/error:"):
+                        text = prompt.with_source(template).render(**message.values)
+                    # another rendering takes the place of what was written into the message
+                    key_of_message += hashlib.sha256(text.encode()).hexdigest()[:8]
+        content = columns[-1].text_area(
             label_of(message),
-            message.content,
-            key=f"debug_edit_{key}_{base}_{number}",
-            height=300 if len(message.content) > _TALL else "content",
+            text,
+            key=key_of_message,
+            height=300 if len(text) > _TALL else "content",
             persist_state="session",
         )
-        edited.append(replace(message, content=text or ""))
+        edited.append(replace(message, content=content or ""))
     changed = sum(a.content != b.content for a, b in zip(bases[base], edited, strict=True))
     words = (
         f"{counted(changed, 'message is', 'messages are')} changed."
@@ -251,7 +268,20 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
         else "Nothing is changed yet: running it again draws another sample."
     )
     st.caption(f"{words} An empty message is left out.")
-    return tuple(edited)
+    return tuple(edited), edits
+
+
+def _ask_template(prompt: Prompt, message: Part, key: str) -> str | None:
+    """Let the template of a message be edited; return it if it was."""
+    template = st.text_area(
+        f"Template {plain(message.source or prompt.name)}",
+        prompt.source.strip(),
+        key=key,
+        height=300 if len(prompt.source) > _TALL else "content",
+        persist_state="session",
+        help=f"The message next to it is its rendering. What it is given: {', '.join(prompt.inputs) or 'nothing'}.",
+    )
+    return None if (template or "").strip() == prompt.source.strip() else template or ""
 
 
 def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None, str | None]:
@@ -276,50 +306,34 @@ def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None
     return model, address, seat_problem(names, str(reached) if reached else None)
 
 
-def changed_prompts(original: Sequence[Part], edited: Sequence[Part]) -> dict[str, Part]:
-    """Return prompt → the edited message that it was rendered into, for every prompt that was changed."""
-    pairs = zip(original, edited, strict=False)
-    return {new.prompt: new for old, new in pairs if new.prompt and old.content != new.content}
-
-
-def _ask_pack_of_edits(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
-    changed = changed_prompts(step.messages, edited)
-    if not changed:
-        st.caption(
-            "Edit a message that comes from a prompt of the pack first. What was said in the dialogue is no prompt."
-        )
+def _ask_pack_of_edits(edits: Edits) -> None:
+    if not edits:
+        st.caption("Edit a template first. A message that is edited by itself is sent in this step alone.")
         return
-    sources = {str(Path(message.source).parent.name) for message in changed.values() if message.source}
-    if len(sources) > 1:
+    if len({pack for pack, _ in edits}) > 1:
         st.caption("These edits belong to prompts of different packs: save those of one pack at a time.")
         return
-    base = next(iter(sources), record.header.prompt_pack)
-    *files, last = [f"{name}.md" for name in changed]
+    base = next(pack for pack, _ in edits)
+    *files, last = [f"{prompt}.md" for _, prompt in edits]
     words = f"{', '.join(files)} and {last} change" if files else f"{last} changes"
     st.markdown(f"A copy of **{plain(base)}** in which {plain(words)}.")
 
     def save(name: str, *, overwrite: bool) -> None:
-        save_pack(name, base, _templates(base, changed), overwrite=overwrite)
+        save_pack(name, base, {prompt: template for (_, prompt), template in edits.items()}, overwrite=overwrite)
 
     _ask_name("save", "Save the pack", save)
 
 
-def _templates(pack: str, changed: Mapping[str, Part]) -> dict[str, str]:
-    """Return prompt → the template that edited messages make of it; raise ``UsageError`` where one makes none."""
-    prompts = load_pack(pack).prompts
-    return {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
-
-
-def _ask_all_of_step(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
-    changed = changed_prompts(step.messages, edited)
-    if record.header.source != "bench":
+def _ask_all_of_step(record: TrialRecord, edits: Edits) -> None:
+    header = record.header
+    changed = {prompt: template for (pack, prompt), template in edits.items() if pack == header.prompt_pack}
+    if header.source != "bench":
         st.caption("Only a run that was started on this page can be run again as a whole.")
-    elif not changed or any(message.part == "case" for message in changed.values()):
-        st.caption("Edit a message that comes from a prompt first. The case is edited for every arm further below.")
+    elif not changed:
+        st.caption("Edit a template of the run’s prompts first. The case is edited for every arm further below.")
     else:
         st.markdown(f"With {plain(', '.join(f'{name}.md' for name in changed))} as edited here.")
-        header = record.header
-        _draw_start(header, record.case, None, lambda: _templates(header.prompt_pack, changed), "debug_all_step")
+        _draw_start(header, record.case, None, lambda: changed, "debug_all_step")
 
 
 def draw_edit_all(shown: Shown) -> None:

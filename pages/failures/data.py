@@ -6,21 +6,29 @@ import pandas as pd
 
 from core import access
 from core.events import Format
-from core.jobs.ask_job import job_work
+from core.jobs.ask_job import job_of
+from core.jobs.background import Job, begin, job_at
 from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Result, Row
-from core.measures.belief import CALIBRATION, COURSE, MEANS, RELIABILITY, Beliefs, belief_rows, calibrations, curves
+from core.measures.belief import (
+    CALIBRATION,
+    COURSE,
+    MEANS,
+    RELIABILITY,
+    Beliefs,
+    belief_rows,
+    calibrations,
+    closure_notes,
+    curves,
+)
 from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
-from core.measures.ledger.kept import LEDGER
-from core.measures.missing import Measured, begin_measuring, count_missing, measuring
+from core.measures.ledger import read_conversations
 from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge
-from core.store.queries.scores_of_ledgers import talk_sums
 from core.store.selection import Selection
-from core.work import Work, begin, work_at
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
 from pages.kit.notes import basis, notes_on
@@ -33,7 +41,7 @@ _LAST: dict[tuple[object, ...], Causes] = {}
 _FEW = 2_000
 """Up to so many conversations, starting a process takes longer than reading them here."""
 _DRAWN = [
-    "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged", "provisional",
+    "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
 
 
@@ -47,31 +55,14 @@ class Found:
     effects: tuple[Row, ...]
 
 
-def marking() -> Work[Measured] | None:
-    """Return the marking of this database that is running or was the last, or ``None``."""
-    return measuring(Store(), LEDGER)
-
-
-def begin_marking() -> None:
-    """Start to mark every conversation that is not marked."""
-    begin_measuring(Store(), LEDGER)
-
-
-@cached_query(entries=8)
-def count_unmarked(selection: Selection | None = None) -> int:
-    """Return how many conversations are still to be marked."""
-    return count_missing(Store(), LEDGER, selection)
-
-
-@cached_query("Reading the marks…", entries=8)
+@cached_query("Counting the conversations…", entries=8)
 def _conversations(selection: Selection) -> int:
-    with Store().read() as cursor:
-        return int(talk_sums(cursor, LEDGER, selection)[["marked", "missing", "broken"]].sum().sum())
+    return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
-def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Work[bool | None]:
+def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
     """Return the work on an extract, begun if it was not yet; its result is ``None`` if it was stopped."""
-    work = work_at(extract)
+    work = job_at(extract)
     stays = work is not None and (work.running or (not again and (work.result is None or extract.whole.exists())))
     if work is not None and stays:
         return work
@@ -79,24 +70,24 @@ def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Wor
     return begin(extract, lambda tell, stop: extract.make(tell, stop, few=few) or None)
 
 
-def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Work[bool | None]]:
+def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
     """Return the attribution of the wrong answers on a selection's case sets, which is started if it was not yet.
 
-    ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
-    goes on to be shown.
+    ``judge`` says whose word on conversations counts. While conversations are being judged, the last finished one goes
+    on to be shown.
     """
     whole = _whole(selection)
-    extract, busy = Causes(Store().path, whole, judge), (marking(), job_work(FactsJudging))
+    extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
     place = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(place, extract)
-    running = any(work is not None and work.running for work in busy)
-    if not again and running and (work := work_at(last)) is not None and last.whole.exists():
+    running = judging is not None and judging.running
+    if not again and running and (work := job_at(last)) is not None and last.whole.exists():
         return last, work
     _LAST[place] = extract
     return extract, _made(extract, whole, again=again)
 
 
-def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Work[bool | None]]:
+def believing(selection: Selection, *, again: bool = False) -> tuple[Beliefs, Job[bool | None]]:
     """Return the reading of what was believed on a selection's case sets, which is started if it was not yet."""
     whole = replace(_whole(selection), formats=None)
     extract = Beliefs(Store().path, whole)
@@ -115,7 +106,7 @@ def causes(extract: Causes, selection: Selection) -> Found:
     shares = cause_shares(answers)
     names = names_on(selection)
     models = {row["model"]: names[row["model"]] for row in shares}
-    notes = left_out_notes(shares, answers.attrs["left_out"], lambda model: names[model])
+    notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
     return Found(answers, result, tuple(patient_effects(answers, scores)))
@@ -141,5 +132,5 @@ def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
         MEANS.title: belief_rows(table),
         CALIBRATION.title: [row for row, _ in calibrated],
     }
-    notes = notes_on(basis(selection), models)
-    return {title: Result(title, tuple(of), notes if title == COURSE.title else ()) for title, of in rows.items()}
+    notes = {COURSE.title: notes_on(basis(selection), models), MEANS.title: tuple(closure_notes(table))}
+    return {title: Result(title, tuple(of), notes.get(title, ())) for title, of in rows.items()}

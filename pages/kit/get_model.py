@@ -3,18 +3,18 @@
 import streamlit as st
 
 from core.frameworks.base import publisher
+from core.jobs.background import Job, begin, job_at
 from core.models.fetch import OFFERS, details, get
 from core.models.register import own_names
-from core.work import Work, begin, work_at
 from pages.kit.look import in_callback, plain
 from pages.kit.navigation import link
 from pages.kit.seats import RULES
 from pages.kit.visitor import only
 
 
-def fetching(name: str) -> Work[str] | None:
+def fetching(name: str) -> Job[str] | None:
     """Return the fetching of an offered model that is under way or was the last of this process."""
-    return work_at(("models", "get", name))
+    return job_at(("models", "get", name))
 
 
 def draw_offers() -> None:

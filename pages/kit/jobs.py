@@ -12,14 +12,14 @@ from core.debugger.question import Ask, ask_model, outcome_of
 from core.errors import AnamnesisError
 from core.events import Called
 from core.frameworks.casting import REFERENCE, CastNames, is_model
-from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_work
+from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of
+from core.jobs.background import Job
 from core.jobs.estimate import Estimate
 from core.live.session import Session
 from core.measures.base import Measure
 from core.measures.missing import seconds_for
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.work import Work
 from pages.kit.cached import cached_query
 from pages.kit.look import counted, duration, faults_said, in_callback, money, plain, price, tokens_of
 from pages.kit.seats import ask_address, ask_seat, seat_problem
@@ -47,7 +47,7 @@ def draw_estimate(size: Estimate) -> None:
 
 def draw_job(kind: type[AskJob[Any]], key: str, apart: str = "") -> bool:
     """Draw how far the job of a kind is, with the way to stop it, and return whether it runs; else what came of it."""
-    work = job_work(kind, apart)
+    work = job_of(kind, apart)
     if work is None:
         return False
     if work.running:
@@ -105,7 +105,7 @@ def ask_budget(key: str, where: Any = st) -> float | None:
 
 
 def draw_work(
-    work: Work[Any],
+    work: Job[Any],
     doing: str,
     starting: str,
     key: str,
@@ -138,7 +138,7 @@ def draw_work(
 
 
 def draw_missing(
-    work: Work[Any] | None,
+    work: Job[Any] | None,
     missing: int,
     measure: Measure,
     begin: Callable[[], None],

@@ -1,6 +1,6 @@
-"""The pages in their order, found by their names, and the addresses of old that lead to them."""
+"""The pages in their order, found by their names, and links to them and to their parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ A file or folder that is not named here comes last, by its own name; those of th
 """
 _MORE: Final = "More"
 _LED: Final = "_led_to"
-MOVED: Final[dict[str, tuple[str, dict[str, str]]]] = {
+PARTS: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "branches": ("transcripts", {"transcripts_part": "Branches"}),
     "endings": ("accuracy", {"acc_tab": "Endings and what-if"}),
     "monitoring": ("compare", {"cmp_part": "Versions"}),
@@ -44,31 +44,7 @@ MOVED: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "graders": ("judges", {}),
     "experts": ("judges", {"judges_part": "Experts"}),
 }
-"""What was a page of its own → the page that it is a part of, and what tells the part in its address."""
-RENAMED: Final = {
-    **{f"failures_{part}": part for part in ("questions", "rule")},
-    **{f"graders_{part}": part for part in ("cases", "models", "formats", "questions")},
-    **{f"{page}_cases": "cases" for page in ("acc", "failures", "history", "cmp", "endings", "monitoring")},
-    **{f"{page}_models": "models" for page in ("acc", "failures", "endings")},
-    "history_doctors": "models",
-    "care_models": "models",
-    "acc_formats": "formats",
-    "acc_questions": "questions",
-    "acc_asks_for": "asks_for",
-    "acc_pool": "pooled",
-    **{f"{page}_datasets": "datasets" for page in ("failures", "history", "care", "patients", "endings")},
-    **{
-        f"{page}_specialties": "specialties"
-        for page in ("acc", "cmp", "failures", "history", "care", "patients", "endings")
-    },
-    "patients_pool": "pooled",
-    **{f"{page}_{part}": part for page in ("acc", "cmp", "history") for part in ("interval", "correction", "rule")},
-    "monitoring_correction": "correction",
-    "monitoring_rule": "rule",
-}
-"""Names in the addresses of former versions → their names now."""
-_REWORDED: Final = {"Exactly one choice": "Exactly one choice named"}
-"""Choices in these addresses → as they are called now."""
+"""Name of a part of a page → the page, and what tells the part in its address."""
 ICON = str(Path(__file__).with_name("icon.png"))
 
 
@@ -80,7 +56,7 @@ def page_file(name: str) -> str:
 
 def link(name: str, label: str, icon: str, *, help: str | None = None, **query: Any) -> None:
     """Draw a link to a page, at the address that ``query`` makes; ``icon`` is a Material symbol's name."""
-    page, part = MOVED.get(name, (name, {}))
+    page, part = PARTS.get(name, (name, {}))
     query = {**part, **query}
     st.page_link(page_file(page), label=label, icon=f":material/{icon}:", help=help, query_params=query or None)
 
@@ -98,7 +74,7 @@ def follow() -> None:
 
 def go_to(name: str, **query: str | Sequence[str]) -> None:
     """Go to a page, at the address that ``query`` makes."""
-    page, part = MOVED.get(name, (name, {}))
+    page, part = PARTS.get(name, (name, {}))
     if st.session_state.get("_page") == page:  # a control that is drawn here already keeps its own place in the address
         part = {}
     st.switch_page(page_file(page), query_params={**part, **query})
@@ -108,12 +84,6 @@ def navigation() -> StreamlitPage:
     """Set up the page and return the one to run. Whoever comes without a path comes home."""
     shut = access.visitor().role is None
     page = st.navigation(_pages(), position="hidden" if shut else "sidebar")
-    if any(name in RENAMED for name in st.query_params):
-        query = {
-            RENAMED.get(name, name): [_REWORDED.get(value, value) for value in st.query_params.get_all(name)]
-            for name in st.query_params
-        }
-        st.switch_page(page, query_params=query)
     if st.session_state.get("_page") != page.url_path:
         st.session_state["_page"] = page.url_path
         st.session_state.pop(UNKNOWN, None)  # what another page was asked for in vain
@@ -139,9 +109,6 @@ def _pages() -> dict[str, list[StreamlitPage]]:
         ]
         for group, members in PAGES.items()
     }
-    known[""] += [
-        st.Page(_lead_on(name), title=name.capitalize(), url_path=name, visibility="hidden") for name in MOVED
-    ]
     more = [st.Page(file, title=name.replace("_", " ").capitalize(), url_path=name) for name, file in _others().items()]
     return {**known, _MORE: more} if more else known
 
@@ -156,14 +123,3 @@ def _others() -> dict[str, Path]:
             if name not in (*named, "kit") and not name.startswith("_"):
                 found.setdefault(name, file)
     return found
-
-
-def _lead_on(name: str) -> Callable[[], None]:
-    """Return a page that leads from the address of a former one to where it is now."""
-
-    def lead_on() -> None:
-        page, part = MOVED[name]
-        held = {one: st.query_params.get_all(one) for one in st.query_params}
-        st.switch_page(page_file(page), query_params={**part, **held})
-
-    return lead_on

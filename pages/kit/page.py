@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
+from core.jobs.background import running_jobs
 from core.jobs.progress import under_way as jobs_under_way
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.runs import runs
-from core.work import under_way as work_under_way
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
@@ -112,9 +112,9 @@ def under_way() -> list[UnderWay]:
         title = run_title(run) if run else "A job of the command line"
         waits = bool(told.get("batch"))
         found.append(UnderWay(title, told["done"], told["planned"], told["words"], waits, "runs", shown))
-    for work in work_under_way():
-        left = f"about {duration(work.seconds_left)} left" if work.seconds_left else ""
-        found.append(UnderWay(work.title, work.done, work.planned, left))
+    for job in running_jobs():
+        left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
+        found.append(UnderWay(job.title, job.done, job.planned, left))
     for held in running_sessions():
         title = f"A consultation about {held.session.title}"
         words = "paused" if held.session.paused else f"message {len(held.session.dialogue) + 1}"

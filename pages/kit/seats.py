@@ -14,7 +14,6 @@ from core.asking.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, Pers
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.debugger.paste import DATASET as PASTED
-from core.debugger.paste import title_of as pasted_title
 from core.debugger.run import EDITED
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
@@ -55,7 +54,7 @@ EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 RULES = "reference"
 """By this word a link puts rules into a seat, whatever they are called there."""
 _UNNAMED = ""
-_OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
+_OTHERS = {"human": "A human (you)", OTHER: "Another model…"}
 
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _PICTURES = {"": "Without", WITH: "With"}
@@ -94,12 +93,11 @@ def ask_case(page: str) -> Case | None:
 
 def case_label(case: Case) -> str:
     """Return a case in a few words that do not give its answer away."""
+    name = case.case_key.partition("/")[2]
     if case.dataset in (PASTED, EDITED):  # a title says who it is
-        mark = "edited" if case.dataset == EDITED else ""
-        parts = (case.specialty.replace("Other", ""), pasted_title(case), mark)
+        parts = (case.specialty.replace("Other", ""), name, "edited" if case.dataset == EDITED else "")
     else:
-        who = age_and_sex(case).replace(" years old,", "-year-old")
-        parts = (case.specialty, who, case.case_key.partition("/")[2])
+        parts = (case.specialty, age_and_sex(case).replace(" years old,", "-year-old"), name)
     return " · ".join(filter(None, parts))
 
 

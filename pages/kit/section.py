@@ -11,8 +11,9 @@ import streamlit as st
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
+from core.jobs.background import begin_measuring, measuring
 from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
-from core.measures.missing import begin_measuring, count_missing, measuring
+from core.measures.missing import count_missing
 from core.measures.notes import result_of
 from core.stats.corrections import LABELS, format_p, stars
 from core.store.conditions import Condition

@@ -45,7 +45,8 @@ class Shown:
     @property
     def profiled(self) -> bool:
         """Whether it is played from its case's profile, so that nobody who speaks holds the vignette."""
-        return self.known is not None and self.known.cases.needs_profile
+        known, case = self.known, self.case
+        return known is not None and known.cases.plays_profiles and case is not None and case.profile is not None
 
 
 @st.cache_resource

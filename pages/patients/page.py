@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 import streamlit as st
 
-from core.measures.missing import begin_measuring, count_missing, measuring
+from core.jobs.background import begin_measuring, measuring
+from core.measures.missing import count_missing
 from core.measures.patients.rates import AGAINST_EXPERTS, AGAINST_MODELS, By, trial_marks
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
 from core.store.database import Store

@@ -163,7 +163,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
             )
     options = Options(concurrency, budget)
     note = ""
-    if known.cases.needs_profile and cases:
+    if known.cases.plays_profiles and cases:
         found = prepared(known.name, hash(cases), cases)
         note, cases = left_out_words(found), found.cases
         problem = problem if cases else "None of these cases can become a patient: choose other ones."

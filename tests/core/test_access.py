@@ -33,18 +33,17 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import run as jobs
 from core.jobs.ask_job import begin_job
+from core.jobs.background import begin, begin_import, begin_measuring
 from core.jobs.judging import FactsJudging
 from core.jobs.plan import header_of
 from core.jobs.profiling import Profiling
 from core.jobs.progress import ask_to_stop
 from core.jobs.regrade import Regrading
-from core.jobs.release.importing import begin_import
 from core.jobs.solving import Solving
 from core.journal import RunHeader, journal_path, read_header
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.start import all_unfinished, load_trial, one_case, resume_consultation, start_consultation
 from core.measures.experts.workbooks import export_annotations
-from core.measures.missing import begin_measuring
 from core.measures.registry import measures
 from core.models import keys
 from core.models.connection import find_servers, offered, try_model
@@ -63,7 +62,6 @@ from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
 from core.store.queries.variants import Variant, line_of, variants_of
 from core.store.sample import add_sample
-from core.work import begin
 from tests.core.measures.experts.reviews import a_plan, a_review, store_talks
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider, running
@@ -490,7 +488,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
     "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
-    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
+    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]), "openai/test")),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),

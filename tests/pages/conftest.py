@@ -14,7 +14,6 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
 from core import access, paths
-from pages.kit.navigation import MOVED
 from tests.support.dashboard import KEYS
 from tests.support.pages import visit
 from tests.support.stores import copy_of
@@ -77,8 +76,7 @@ def open_page(database: Path) -> Callable[..., AppTest]:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
-        page, part = MOVED.get(page, (page, {}))
-        for name, value in {**part, **query}.items():
+        for name, value in query.items():
             app.query_params[name] = value
         return visit(app, page).run()
 

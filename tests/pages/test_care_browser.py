@@ -26,7 +26,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     write_journal(store.journals, "run", automedic(), *SIX, BROKEN)
     fold(store)
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("care?care_tab=Failures")
+        yield visitors.open("quality?quality_part=CARE&care_tab=Failures")
 
 
 @pytest.mark.soak

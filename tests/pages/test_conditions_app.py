@@ -56,7 +56,7 @@ def test_what_stands_behind_a_name_is_said(open_page: Open, page: str) -> None:
 
 @pytest.mark.usefixtures("two_conditions")
 def test_accuracy_pools_conditions_on_purpose_only_and_says_so(open_page: Open) -> None:
-    app = open_page("accuracy", acc_pool="true")
+    app = open_page("accuracy", pooled="true")
     assert trouble(app) == []
     assert f"{DOCTOR} · 2 conditions pooled" in offered(app)
     assert CAPPED not in offered(app)

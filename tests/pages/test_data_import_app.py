@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.callbacks import Progress, Stop
 from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.reading import Reading
@@ -17,7 +18,6 @@ from core.datasets.select import cases_of
 from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
-from core.work import Progress, Stop
 from pages.data import importing
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill
 from tests.support.pages import button, has_button, run_until, trouble, words

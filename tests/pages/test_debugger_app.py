@@ -122,13 +122,13 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     assert "No answer was recognised" in words(app)
     assert button(app, RUN).disabled
     answer.set_value("Gout").run()
-    assert "none of the choices" in words(app)
+    assert "none of the options" in words(app)
     assert button(app, RUN).disabled
     (answer,) = [box for box in app.text_input if box.label == "Right answer"]
     answer.set_value("A").run()
     assert not button(app, RUN).disabled
     (title,) = [box for box in app.text_input if box.label == "Title"]
-    assert title.placeholder == "31-year-old man, chest pain"
+    assert title.placeholder == "A 31-year-old man has had chest pain for two days"
     (question,) = [box for box in app.text_input if box.label == "Question"]
     assert question.value == "What is the diagnosis?"
     assert "**Age and sex**" in words(app)
@@ -231,12 +231,18 @@ def test_the_reference_doctor_reads_the_edited_case_and_not_the_instructions(ope
 def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> None:
     run = bench(arms=(("vignette", "frq"),))
     app = open_page("debugger", run=run.run_id)
-    assert "Edit a message that comes from a prompt of the pack first." in words(app)
+    assert "Edit a template first." in words(app)
     app.text_input(key="debug_pack_own_name").set_value("../evil").run()
     button(app, "Make the pack").click().run()
     (refused,) = trouble(app)
     assert "is no name for a prompt pack" in refused
-    app = edit(app, "System", "You are an AI doctor specialised in Cardiology. Think of the heart.")
+    app = edit(app, "System", "Only this once.")
+    assert "Edit a template first." in words(app)  # a message that is edited by itself changes no pack
+    template = "You are an AI doctor specialised in {{ specialty }}. Think of the heart."
+    app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", template)
+    (message,) = [area for area in app.text_area if area.label.startswith("System")]
+    assert message.value == "You are an AI doctor specialised in Cardiology. Think of the heart."
+    assert "1 message is changed." in words(app)
     assert r"answer\_system\.md changes" in words(app)
     app.text_input(key="debug_pack_save_name").set_value("heart").run()
     button(app, "Save the pack").click().run()
@@ -246,7 +252,12 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     button(app, "Another case").click().run()
     assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
 
-    app = edit(open_page("debugger", run=run.run_id), "System", "You are a doctor in Cardiology. Think twice.")
+    app = open_page("debugger", run=run.run_id)
+    app = edit(app, r"Template prompts\/craftmd\/answer\_system\.md", "Think {{ of_the_heart.")
+    assert any(r"answer\_system\.md is no valid Jinja2" in warning.value for warning in app.warning)
+    app = edit(
+        app, r"Template prompts\/craftmd\/answer\_system\.md", "You are a doctor in {{ specialty }}. Think twice."
+    )
     app.button(key="debug_all_step_go").click().run()  # the same for every arm, without a pack of one's own
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []

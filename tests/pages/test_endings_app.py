@@ -155,7 +155,7 @@ def test_filters_and_rules_stand_in_the_address(filled: Store, open_page: Open) 
 
 
 def test_other_cases_are_looked_at_by_themselves(filled: Store, open_page: Open) -> None:
-    app = open_page("endings", endings_cases="theirs")
+    app = open_page("endings", cases="theirs")
     assert trouble(app) == []
     assert list(endings_of(app)["Conversations"]) == [1]
     assert [bar["name"] for bar in charts(app)[0]["data"]] == ["No question"]

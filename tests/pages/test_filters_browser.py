@@ -9,8 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from core.events import Ended, Finished, Utterance
-from core.measures.ledger.kept import LEDGER
-from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
@@ -51,7 +49,6 @@ def fill(store: Store) -> None:
             lines.append(a_trial(events, trial_id=f"{run}/{n}", run_id=run, case_key=case.case_key))
         write_journal(store.journals, run, a_header(run, held, doctor=model, arms=ARMS, case_set="ours"), *lines)
     fold(store)
-    measure_missing(store, LEDGER)
 
 
 @pytest.fixture
@@ -115,7 +112,7 @@ def options(page: Page, label: str) -> list[str]:
     [
         pytest.param("accuracy", ("Model", "Format", "Question"), marks=pytest.mark.soak),
         pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.soak),
-        pytest.param("history?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
+        pytest.param("quality?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:

@@ -174,12 +174,6 @@ def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open)
     assert [len(offered) for offered in modes.values()] == [3, 2]
 
 
-def test_a_former_link_to_two_doctors_still_shows_two(open_page: Open) -> None:
-    app = open_page("live", live_protocol="AutoMedic", live_tagged_mode="Two doctors")
-    assert trouble(app) == []
-    assert has_button(app, "Start both consultations")
-
-
 @pytest.mark.parametrize("page", ["live", "transcripts", "branches", "runs"])
 def test_a_trial_of_a_framework_that_is_not_here_is_drawn_all_the_same(
     page: str, database: Path, open_page: Open

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
     three_graders(Store(dashboard.database))
     with visiting(browser, dashboard) as visitors:
-        yield visitors.open("graders")
+        yield visitors.open("judges")
 
 
 @pytest.mark.soak

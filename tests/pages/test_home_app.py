@@ -9,7 +9,8 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.missing import count_missing, measuring_all
+from core.jobs.background import measuring_all
+from core.measures.missing import count_missing
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.run_labels import Label, label_run

@@ -11,7 +11,7 @@ from core.events import Finished
 from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.cached import cached_query
-from pages.kit.navigation import PAGES, RENAMED, page_file
+from pages.kit.navigation import PAGES, PARTS, page_file
 from pages.kit.view import offer_in
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
@@ -99,8 +99,9 @@ def test_an_offer_has_what_the_rows_have() -> None:
     assert (offer.datasets, offer.specialties) == (("first", "second"), ("Dermatology", "Neurology"))
 
 
-def test_every_page_has_its_script_and_every_former_name_a_new_one() -> None:
+def test_every_page_has_its_script_and_every_part_a_page() -> None:
     names = [name for members in PAGES.values() for name in members]
     assert len(set(names)) == len(names)
     assert all(Path(page_file(name)).is_file() for name in names)
-    assert not RENAMED.keys() & set(RENAMED.values())
+    assert {page for page, _ in PARTS.values()} <= set(names)
+    assert not PARTS.keys() & set(names)

@@ -119,12 +119,6 @@ def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
     assert not trouble(app)
 
 
-def test_links_of_former_versions_open_as_before(open_page: Callable[..., AppTest]) -> None:
-    app = open_page("monitoring", monitoring_rule="Exactly one choice", monitoring_correction="Benjamini–Hochberg")
-    assert not trouble(app)
-    assert (app.selectbox(key="rule").value, app.selectbox(key="correction").value) == ("mcq_strict", "bh")
-
-
 def test_served_models_of_one_run_are_versions_in_the_order_of_their_dates(
     database: Path, open_page: Callable[..., AppTest]
 ) -> None:

@@ -70,7 +70,7 @@ def stored(database: Path) -> list[Any]:
     with access.acting(access.HERE), Store().read() as cursor:
         rows = [cursor.execute(f"SELECT count(*) FROM {name}").fetchall() for name in names.split()]
     working = sum(
-        thread.name.startswith(("work", "session")) and not thread.name.startswith("session replay")
+        thread.name.startswith(("job", "session")) and not thread.name.startswith("session replay")
         for thread in threading.enumerate()
     )
     return [files, rows, dict(keys._held), working, len(psutil.Process().children())]

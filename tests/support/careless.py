@@ -312,16 +312,14 @@ def _text_of(page: Page) -> str:
     import streamlit as st
     from streamlit.testing.v1 import AppTest
 
-    from pages.kit.navigation import MOVED
     from tests.support.pages import visit, words
 
     st.cache_data.clear()
     st.cache_resource.clear()
     app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
-    name, part = MOVED.get(page.name, (page.name, {}))
-    for key, value in {**part, **page.query}.items():
+    for key, value in page.query.items():
         app.query_params[key] = value
-    visit(app, name).run()
+    visit(app, page.name).run()
     assert not app.exception, app.exception[0].value
     tables = [frame.value.to_csv() for frame in app.dataframe] + [table.value.to_csv() for table in app.table]
     numbers = [f"{metric.label}: {metric.value} {metric.delta}" for metric in app.metric]

@@ -24,7 +24,7 @@ from unittest import mock
 
 from core import paths
 
-_LOADED = ["core.cli.app", "core.cli.run", "core.cli.report", "core.jobs.workers", "core.models.openai_compatible"]
+_LOADED = ["core.cli.app", "core.cli.run", "core.cli.report", "core.models.openai_compatible"]
 
 
 @functools.cache

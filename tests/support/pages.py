@@ -9,15 +9,20 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 from streamlit.util import calc_hash
 
+from pages.kit.navigation import PARTS
+
 MARKED = ("markdown", "caption", "info", "warning", "error", "success", "title", "subheader", "header")
 
 
 def visit(app: AppTest, page: str) -> AppTest:
-    """Return the app at the address of a page, ready to run.
+    """Return the app at the address of a page, or of a part of one, ready to run.
 
     ``AppTest.switch_page`` finds a page that the app has not drawn yet by its file's name alone, which is not its
     address where the page is a folder.
     """
+    page, part = PARTS.get(page, (page, {}))
+    for name, value in part.items():
+        app.query_params.setdefault(name, value)
     app._page_hash = calc_hash(page)
     return app
 

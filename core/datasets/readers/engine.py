@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
+from core.callbacks import Progress, Stop
 from core.case import Case
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
@@ -22,7 +23,6 @@ from core.datasets.readers.pictures import remark_on_addresses
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
 from core.text.questions import stated_kind
-from core.work import Progress, Stop
 
 _MODULES = (
     importlib.import_module(f"{formats.__name__}.{info.name}") for info in pkgutil.iter_modules(formats.__path__)

@@ -23,9 +23,9 @@ from xml.etree.ElementTree import ParseError
 
 import orjson
 
+from core.callbacks import Progress, Stop
 from core.datasets.reading import Unit, clipped
 from core.errors import AnamnesisError, UsageError
-from core.work import Progress, Stop
 
 Record = Mapping[str, Any]
 Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]

@@ -112,8 +112,8 @@ def by_letter(letter: str, choices: Mapping[str, str], name: str) -> str:
     """Return the option with this letter; raises ``RowError`` if there is none."""
     option = choices.get(letter.strip().strip("().").upper())
     if option is None:
-        first, *_, last = choices
-        raise RowError(f"{name} {letter!r} is none of the options {first} to {last}")
+        letters = list(choices)
+        raise RowError(f"{name} {letter!r} is none of the options {letters[0]} to {letters[-1]}")
     return option
 
 

@@ -13,13 +13,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from core import __version__, access
+from core import __version__
+from core.callbacks import Progress, Stop
 from core.case import Case, case_set_hash
 from core.datasets import imported
 from core.datasets.archive import Limits, opened
@@ -31,7 +31,6 @@ from core.processes import read_by
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.releases import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
-from core.work import Progress, Stop, Work, begin, work_at
 
 _TOGETHER = 100
 """Cases whose files are read between two looks at whether to stop."""
@@ -136,27 +135,6 @@ def import_copy(
             progress(next(done), files)
 
         return import_release(store, layout, picked, on_file)
-
-
-def begin_import(
-    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
-) -> Work[ImportReport]:
-    """Start to import all of a release in the background, or return the import of it that is under way.
-
-    ``lent`` lends the folder or archive while it is read.
-    """
-    access.require("edit", "import a release")
-
-    def do(tell: Progress, stop: Stop) -> ImportReport:
-        with lent() as path:
-            return import_copy(store, release, path, name, limits=limits, progress=tell, stop=stop)
-
-    return begin((store.path, release.name, "import"), do, f"Importing {release.about}")
-
-
-def importing(store: Store, release: Release) -> Work[ImportReport] | None:
-    """Return the import of a release that is under way or was the last, or ``None``."""
-    return work_at((store.path, release.name, "import"))
 
 
 def import_release(

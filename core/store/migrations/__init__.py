@@ -1,8 +1,8 @@
-"""How a database comes to its present shape: the numbered SQL files beside this, each applied once, in their order.
+"""How a database comes to its present shape: the numbered SQL files in this folder, each applied once, in their order.
 
-To change the database, add a file ``000N_WHAT.sql`` with the next number; one that was published is never changed. What
-was applied is in the table ``migrations``, with the time and the version of the program. Databases of before that table
-are brought to what the first file makes by the steps in ``before_0001``.
+To change the database, add a file ``00NN_WHAT.sql`` with the next number; a published file is never changed. The table
+``migrations`` names what was applied, with the time and the version of the program. The first file makes the tables of
+version 0.4 at once; in a database of 0.4 its number stands for the last of the steps that led there.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ import duckdb
 from core import __version__
 from core.errors import AnamnesisError
 from core.store.tallies import count_anew
-from core.text.questions import asked_for
 
-_HERE = Path(__file__).parent
-MIGRATIONS: dict[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_HERE.glob("[0-9]*.sql"))}
-"""Name → SQL of each file; names begin with numbers from 0001 on."""
-_BEFORE: dict[str, str] = {
-    f"before_0001/to_{version}": (_HERE / f"before_0001/to_{version}.sql").read_text(encoding="utf-8")
-    for version in range(2, 10)
+MIGRATIONS: dict[str, str] = {
+    path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("[0-9]*.sql"))
 }
-"""What leads to each version of the time before ``migrations`` from the one before it; the last is what 0001 makes."""
-_ASKS_FOR = "before_0001/to_8"
-"""Brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
+"""Name → SQL of each file; names begin with their numbers."""
+OLDER = (
+    "was written by an Anamnesis before 0.4, which this one does not read: open it once with version 0.5, which brings "
+    "it up to date, and open it here again, or import its releases, data sets and journals of 0.4 into a new database."
+)
+"""What is said of a database of before the first file."""
 _MANY_CHOICES = "0013_many_choices"
 """Gave another name to a question type, under which its answers are counted anew."""
 _TALLIES = "0009_tallies"
@@ -36,52 +34,41 @@ _TALLIES = "0009_tallies"
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
     """Return the names of what a database lacks, in order.
 
-    Raises ``AnamnesisError`` where it was written by a newer program, or is no database of this one.
+    Raises ``AnamnesisError`` for a database of a newer program, or of one before 0.4, and for any other DuckDB file.
     """
+    numbers = [_number(name) for name in MIGRATIONS]
     try:
         applied = dict(connection.execute("SELECT name, program FROM migrations ORDER BY name").fetchall())
-    except duckdb.CatalogException:
-        return [*list(_BEFORE)[_version_before(connection, path) - 1 :], *list(MIGRATIONS)[1:]]
-    unknown = [program for name, program in applied.items() if name not in MIGRATIONS and name not in _BEFORE]
-    if unknown:
+    except duckdb.CatalogException as error:
+        if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'meta'").fetchall():
+            raise AnamnesisError(f"The database {path} {OLDER}") from error
         raise AnamnesisError(
-            f"The database {path} was written by a newer Anamnesis ({unknown[-1]}; this is {__version__}): "
+            f"{path} is a DuckDB file, but not a database of Anamnesis: name another file in ANAMNESIS_DB."
+        ) from error
+    if newer := [program for name, program in applied.items() if name[:1].isdigit() and _number(name) > numbers[-1]]:
+        raise AnamnesisError(
+            f"The database {path} was written by a newer Anamnesis ({newer[-1]}; this is {__version__}): "
             "update Anamnesis, or name another file in ANAMNESIS_DB."
         )
-    return [name for name in MIGRATIONS if name not in applied]
+    done = {_number(name) for name in applied}
+    if numbers[0] not in done:
+        raise AnamnesisError(f"The database {path} {OLDER}")
+    return [name for name in MIGRATIONS if _number(name) not in done]
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
     """Apply what is ``missing``; all of it, for an empty database. Needs a transaction, for all or nothing."""
     connection.execute(_RECORDS)
     for name in names:
-        connection.execute(_BEFORE[name] if name in _BEFORE else MIGRATIONS[name])
-        if name == _ASKS_FOR:
-            questions = [
-                question for (question,) in connection.execute("SELECT DISTINCT question FROM cases").fetchall()
-            ]
-            kinds = [asked_for(question) for question in questions]
-            connection.execute(
-                "UPDATE cases SET asks_for = read.kind "
-                "FROM (SELECT unnest($1::VARCHAR[]) AS question, unnest($2::VARCHAR[]) AS kind) AS read "
-                "WHERE cases.question = read.question",
-                [questions, kinds],
-            )
+        connection.execute(MIGRATIONS[name])
         renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
         if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
             count_anew(connection)
-        connection.execute(_RECORD, [name, time.time(), __version__])
-    connection.execute(_RECORD, [next(iter(MIGRATIONS)), time.time(), __version__])  # what older ones came to by steps
+        connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
 
 
-def _version_before(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """Return the version of a database of before ``migrations``, from 1."""
-    try:
-        return int(connection.execute("SELECT max(schema_version) FROM meta").fetchall()[0][0])
-    except duckdb.CatalogException as error:
-        raise AnamnesisError(
-            f"{path} is a DuckDB file, but not a database of Anamnesis: name another file in ANAMNESIS_DB."
-        ) from error
+def _number(name: str) -> str:
+    return name.partition("_")[0]
 
 
 _RECORDS = """
@@ -90,4 +77,3 @@ _RECORDS = """
         applied_at DOUBLE NOT NULL,       -- seconds since 1970
         program VARCHAR NOT NULL          -- the version that applied it
     )"""
-_RECORD = "INSERT OR IGNORE INTO migrations VALUES (?, ?, ?)"

@@ -28,7 +28,7 @@ def probed_conversations(
     """Return the selected conversations with probes, in the order of condition, case and trial.
 
     A belief belongs to no arm, so formats and question types of the selection are ignored. Conversations with clinical
-    staff are always left out: the ledger, with which beliefs are compared, supports only a doctor and a patient.
+    staff are always left out: facts, with which beliefs are compared, are judged of only a doctor and a patient.
     """
     select(cursor, selection)
     rows = cursor.execute("""

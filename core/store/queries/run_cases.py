@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from core.case import Case
+from core.frameworks.base import frameworks
 from core.store.conditions import Condition
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.runs import Run, run_records
@@ -41,6 +42,7 @@ class Extent:
     ``done`` of ``planned`` trials are stored, ``failed`` of them have failed; an imported release has planned only the
     trials that it contains. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number
     of cases of the complete data set, ``None`` if it is unknown or if the selection restricts the cases.
+    ``without_profile`` are the keys of the cases that were played without a profile, if the framework plays profiles.
     """
 
     model: str
@@ -50,6 +52,7 @@ class Extent:
     failed: int
     cases: frozenset[str]
     data_set_cases: int | None
+    without_profile: frozenset[str] = frozenset()
 
 
 def extents(
@@ -65,12 +68,17 @@ def extents(
     sizes: dict[str, int] = defaultdict(int)
     for run in runs.values():
         sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
+    profiled = [run_id for run_id, run in runs.items() if _plays_profiles(run)]
+    without_profile: dict[str, set[str]] = defaultdict(set)
+    for run_id, case_key in cursor.execute(_WITHOUT_PROFILE, {"profiled": profiled}).fetchall():
+        without_profile[run_id].add(case_key)
     extents = []
     for condition in conditions:
         own_runs = [runs[run_id] for run_id in condition.runs if run_id in runs]
         rows = [row for run in own_runs for row in done[run.run_id]]
         count = sum(trials for _, trials, _ in rows)
         local = [run for run in own_runs if run.source != "release"]
+        cases = frozenset(case_key for case_key, _, _ in rows)
         imported = count - sum(trials for run in local for _, trials, _ in done[run.run_id])
         extents.append(
             Extent(
@@ -79,11 +87,17 @@ def extents(
                 imported + sum(trials for run in local for _, trials, _ in planned[run.run_id] or done[run.run_id]),
                 count,
                 sum(failed for _, _, failed in rows),
-                frozenset(case_key for case_key, _, _ in rows),
+                cases,
                 sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
+                cases & frozenset().union(*(without_profile[run.run_id] for run in own_runs)),
             )
         )
     return extents
+
+
+def _plays_profiles(run: Run) -> bool:
+    known = frameworks().get(run.protocol)
+    return known is not None and known.cases.plays_profiles and run.source != "release"
 
 
 def _data_set_cases(run: Run) -> int:
@@ -108,6 +122,11 @@ _PLANNED = f"""
     SELECT trials.run_id, trials.case_key, runs.trials, 0
     {TRIALS.replace("FROM trials", "FROM run_cases AS trials")}
     WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}}"""
+
+
+_WITHOUT_PROFILE = """
+    SELECT run_id, case_key FROM run_cases JOIN cases USING (case_key, content_hash)
+    WHERE list_contains($profiled::VARCHAR[], run_id) AND profile IS NULL"""
 
 
 _DONE = f"""

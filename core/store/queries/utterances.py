@@ -26,6 +26,12 @@ def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> di
     return {trial_id: tuple(turns) for trial_id, turns in messages.items()}
 
 
+def last_turns(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, int]:
+    """Return trial → the number of its last message, from 0; trials without a conversation are left out."""
+    sql = "SELECT trial_id, max(turn) FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY 1"
+    return dict(cursor.execute(sql, {"trials": list(trial_ids)}).fetchall())
+
+
 _DIALOGUES = """
     SELECT trial_id, role, text FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
     ORDER BY trial_id, position"""

@@ -20,13 +20,13 @@ from core.frameworks.consultation.measures.history_taking import (
 from core.frameworks.consultation.measures.published import published_rows
 from core.frameworks.consultation.measures.sections import MEASURE
 from core.frameworks.consultation.measures.summary import read_doctors, read_history
-from core.measures.missing import begin_measuring, measuring
+from core.jobs.background import begin_measuring, measuring
 from core.store.database import Store
 from core.store.selection import Selection, case_sets_played
 from core.text.case_items import items_by_rule
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.case.facts import draw_facts_ledger
-from pages.kit.cases import choose_case, choose_trial, draw_ways_on, forget
+from pages.kit.cases import choose_case, choose_trial, draw_ways_on
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_missing
 from pages.kit.look import badge, plain
@@ -77,11 +77,6 @@ def draw_cases(selection: Selection) -> None:
     if not talks:
         st.caption("No trial of this case is stored.")
         return
-    linked = st.query_params.get("history_trial")  # as addresses of former versions name a conversation
-    if linked is not None:
-        forget("history_trial")
-        if any(talk.trial_id == linked for talk in talks):
-            st.session_state["history_conversation"] = linked
     talk = choose_trial(talks, "history_conversation")
     found = reading(talk.trial_id)
     draw_ways_on(talk.trial_id)
@@ -123,7 +118,7 @@ def draw_cases(selection: Selection) -> None:
         },
     )
     ledger = st.expander(
-        "Facts ledger: asked, volunteered, never elicited",
+        "Facts: asked, volunteered, withheld, never asked",
         icon=":material/fact_check:",
         on_change="rerun",
         key="history_ledger",

@@ -1,4 +1,4 @@
-"""Packs of the user's own: saved whole, found by name, and made of what a conversation was really sent."""
+"""Packs of the user's own: saved whole, found by name, and copied from a conversation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from core import paths
 from core.case import Case
-from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.packs import pack_from_trial, pack_of_part, prompt_of, save_pack
 from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.frameworks.base import default_pack
@@ -88,15 +88,17 @@ def test_an_own_folder_of_a_shipped_name_never_stands_in_for_it() -> None:
         load_pack("craftmd")
 
 
-def test_an_edited_message_becomes_a_pack_that_sends_it(fake_provider_thread: FakeProvider) -> None:
+def test_an_edited_template_becomes_a_pack_that_sends_it(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     message = steps(bench(fake_provider_thread.base_url).record(0))["ask:2"].messages[0]
-    edited = message.content.replace("exactly one question", "only one question")
-    assert message.prompt is not None
-    template = template_of(edited, default_pack().prompts[message.prompt], message.values)
-    save_pack("edited", "craftmd", {message.prompt: template})
+    prompt = prompt_of(message)
+    assert prompt is not None
+    assert (pack_of_part(message), prompt.name) == ("craftmd", "doctor")
+    template = prompt.source.replace("exactly one question", "only one question")
+    save_pack("edited", "craftmd", {prompt.name: template})
     again = steps(bench(fake_provider_thread.base_url, prompts="edited").record(0))
-    assert again["ask:2"].sent[0]["content"] == edited
+    expected = message.content.replace("exactly one question", "only one question")
+    assert again["ask:2"].sent[0]["content"] == expected != message.content
 
 
 def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread: FakeProvider) -> None:
@@ -107,31 +109,19 @@ def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread:
     assert {p.name: p.read_text() for p in copy.glob("*.md")} == {p.name: p.read_text() for p in folder.glob("*.md")}
 
 
-def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(fake_provider_thread: FakeProvider) -> None:
+def test_a_pack_that_has_changed_since_is_not_copied_and_has_no_template_to_show(
+    fake_provider_thread: FakeProvider,
+) -> None:
     fake_provider_thread.script = Actors()
-    worded = {
-        "doctor": "You are a doctor{% if specialty %} for {{ specialty }}{% endif %}. Ask {{ '{{' }}one}} thing.",
-        "patient": "Be this person: {{ vignette }} Answer.",
-        "answer_mcq": (
-            "{{ question }} {% for letter, choice in choices %}{{ letter }}. {{ choice }} {% endfor %}"
-            "Choose exactly one, beginning with **Final Diagnosis:**"
-        ),
-        "answer_frq": "Name it. {{ question }} Write it, beginning with **Final Diagnosis:**",
-        "material": "This is known: {{ text }}",
-        "exam": "Examined: {{ examination }}",
-        "answer_system": "A doctor of {{ specialty }}.",
-        "summariser": "Sum up: {{ lines }}",
-        "grader_extract": "Below is what a doctor wrote: {{ response }}",
-        "grader_judge": "Is {{ answer }} the same as {{ extracted }}?",
-    }
-    a_pack("mine", **worded)
+    a_pack("mine", doctor="Ask as a {{ specialty }} doctor.")
     run = bench(fake_provider_thread.base_url, prompts="mine")
-    sent = sent_in(steps(run.record(0)))
-    a_pack("mine", **dict.fromkeys(worded, "Changed."))
-
-    pack_from_trial(run.trials[0].trial_id, "as-it-was")
-    again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was").record(0))
-    assert sent_in(again) == sent
+    system, said = steps(run.record(0))["ask:2"].messages[:2]
+    assert prompt_of(system) == default_pack("mine").prompts["doctor"]
+    assert prompt_of(said) is None  # what was said in the dialogue has no template
+    a_pack("mine", doctor="Changed.")
+    assert prompt_of(system) is None
+    with pytest.raises(UsageError, match="The prompt pack mine has changed since this run"):
+        pack_from_trial(run.trials[0].trial_id, "as-it-was")
 
 
 def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
@@ -174,9 +164,6 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     )
     assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
     assert sent_in(steps(run.record(0))) == sent
-    pack_from_trial(run.trials[0].trial_id, "as-it-was")
-    again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was", **asked).record(0))
-    assert sent_in(again) == sent
 
 
 def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from core.debugger.diff import message_diff
-from core.debugger.packs import pack_from_trial
 from core.debugger.steps import Step, TrialRecord
 from core.debugger.stored import load_record
 from core.debugger.variants import Variant, start_rerun, variants_of
 from core.errors import UsageError
 from core.images import Image
-from core.prompts import load_pack
 from tests.core.debugger.bench_stage import a_pack, bench, run_again, steps
 from tests.core.frameworks.stage import CASE, Actors
 from tests.support.fake_provider import FakeProvider, running
@@ -168,5 +166,3 @@ def test_after_the_pack_has_changed_the_picture_still_goes_along(
         again(trial, found[key])
         assert pictures_in(fake_provider_thread.bodies[before]) == RED
         assert ONE in words_in(fake_provider_thread.bodies[before])[1][1]
-    pack_from_trial(trial.trial_id, "taken")
-    assert load_pack("taken").render("picture", count=2).startswith("The 2 pictures")

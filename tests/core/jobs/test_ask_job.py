@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError
-from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_work, run_job
+from core.jobs.ask_job import AskJob, begin_job, estimate_job, job_of, run_job
 from core.jobs.engine import Options
 from core.jobs.progress import Stop
 from core.models.failures import RetryPolicy
@@ -198,7 +198,7 @@ def test_a_page_starts_watches_and_stops_it(toy: Any, provider: FakeProvider) ->
     provider.script = lambda body: Reply("Word", delay_s=60)
     job = toy(tuple(CASES), "openai/fake", base_url=provider.base_url)
     work = begin_job(job)
-    assert job_work(toy) is work
+    assert job_of(toy) is work
     assert begin_job(job) is work, "one at a time"
     while not provider.requests:
         work.join(0.01)

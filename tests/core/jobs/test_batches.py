@@ -139,18 +139,18 @@ def test_replies_that_were_not_journaled_are_fetched_again(
     provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies with two replies of six in the journal."""
-    stop, keep = Stop(), engine.Job._hear
+    stop, keep = Stop(), engine.Engine._hear
 
     def dying(self: Any, call: Any) -> None:
         keep(self, call)
         if len(replies()) >= 2:
             raise engine.Over
 
-    monkeypatch.setattr(engine.Job, "_hear", dying)
+    monkeypatch.setattr(engine.Engine, "_hear", dying)
     monkeypatch.setattr(batches, "SETTLE_S", 0.5)
     judged(provider, own, stop)
     had = len(replies())
-    monkeypatch.setattr(engine.Job, "_hear", keep)
+    monkeypatch.setattr(engine.Engine, "_hear", keep)
     done = judged(provider, own)
     assert len(provider.made) == 1
     assert provider.charged == talks

@@ -15,15 +15,15 @@ from core.jobs.cluster import on_ray
 from core.jobs.engine import Options
 from core.jobs.progress import Progress
 from core.jobs.run import carry_out
-from tests.core.jobs.test_paid_once import all_seats, replies, verdicts  # noqa: F401
-from tests.core.jobs.workshop import begun, core, go, plan, raw_trials, registry
+from tests.core.jobs.test_paid_once import a_campaign, all_seats, replies, verdicts  # noqa: F401
+from tests.core.jobs.workshop import PRICED, begun, core, go, plan, raw_trials, registry
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="ray is not installed (pip install -r requirements-ray.txt)"
 )
-CASES, TRIALS, IN_THE_AIR = 50, 10, 16
+CASES, TRIALS, IN_THE_AIR = 20, 10, 16
 
 
 def test_without_ray_it_is_said_how_to_install_it(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_without_ray_it_is_said_how_to_install_it(db: Path, monkeypatch: pytest.
 
 @needs_ray
 @pytest.mark.soak
-def test_five_hundred_trials_on_two_nodes_of_which_one_is_lost(
+def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
     all_seats: FakeProvider,  # noqa: F811
     priced: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -65,7 +65,7 @@ def test_five_hundred_trials_on_two_nodes_of_which_one_is_lost(
 
     try:
         options = Options(IN_THE_AIR, on_progress=half_way)
-        outcome = carry_out(header, registry(priced), options, on_ray(cluster.address, None))
+        outcome = carry_out(header, registry(priced), options, on_ray(cluster.address))
         removal.join()
     finally:
         session = Path(cluster.head_node.get_session_dir_path())
@@ -94,6 +94,22 @@ def test_what_keeps_a_cluster_from_beginning_is_said(
     caplog.set_level(logging.ERROR)
     header = begun(plan(1, base_url=all_seats.base_url))
     with pytest.raises(AnamnesisError, match=r"There is no Ray cluster at 127\.0\.0\.1:9"):
-        carry_out(header, registry(), Options(1), on_ray("127.0.0.1:9", None))
-    with pytest.raises(UsageError, match="each worker needs one"):
-        carry_out(header, registry(), Options(1), on_ray(None, 1000))
+        carry_out(header, registry(), Options(1), on_ray("127.0.0.1:9"))
+    local = begun(plan(1, names=plan().names.but(doctor="hf/some/model")))
+    with pytest.raises(UsageError, match="The cluster has no GPU, and each worker needs one: hf/some/model is served"):
+        carry_out(local, registry(), Options(1), on_ray(None))
+    elsewhere = begun(plan(1, base_url="https://models.example.org/v1"))
+    with pytest.raises(UsageError, match=r"On a node of the cluster.*The key for openai/doctor is missing"):
+        carry_out(elsewhere, registry(), Options(1), on_ray(None))
+
+
+@needs_ray
+@pytest.mark.soak
+def test_one_budget_holds_on_a_cluster_of_this_machine(all_seats: FakeProvider, priced: Path) -> None:  # noqa: F811
+    """A call costs $0.018 here: the sixth takes the sum to $0.108."""
+    price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
+    priced.write_text(PRICED + price.format("patient") + price.format("grader"))
+    header = a_campaign(all_seats, priced, cases=8)
+    stopped = carry_out(header, registry(priced), Options(4, budget_usd=0.10), on_ray(None))
+    assert stopped.stopped == "The budget of $0.10 is used up."
+    assert len(all_seats.requests) == len(replies(header)) == 6, "nobody asks while another's call may use it up"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.ask_job import begin_job, estimate_job, job_work, run_job
+from core.jobs.ask_job import begin_job, estimate_job, job_of, run_job
 from core.jobs.engine import GIVE_UP, Options
 from core.jobs.progress import Stop, ask_to_stop, is_running, running
 from core.jobs.regrade import Regrading
@@ -150,7 +150,7 @@ def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider
 def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
     wanted = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, again=True)
     work = begin_job(wanted)
-    assert job_work(Regrading) is work
+    assert job_of(Regrading) is work
     work.join(30)
     assert (work.error, work.done, work.planned) == (None, ANSWERS, ANSWERS)
     assert work.result is not None

@@ -1,11 +1,8 @@
-"""Applications as models: a function, a command and an endpoint are given the messages so far and reply with text."""
+"""Applications as models: a function and an endpoint are given the messages so far and reply with text."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -72,13 +69,6 @@ def opened(**more: Any) -> Registry:
 def own(folder: Path, text: str) -> Registry:
     (folder / "own.toml").write_text(text)
     return load_registry([SHIPPED, folder / "own.toml"], retry=QUICK)
-
-
-def script(folder: Path, text: str) -> str:
-    path = folder / "doctor.sh"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return f"exec:./{path.name}"
 
 
 async def test_a_function_is_given_the_messages_and_its_text_is_the_reply(toy: str) -> None:
@@ -168,51 +158,6 @@ async def test_a_module_is_loaded_from_the_folder_of_its_entry(
     assert (await ask(registry.open("t"))).text == "from there"
 
 
-async def test_a_command_reads_json_and_prints_its_reply(folder: Path) -> None:
-    name = script(folder, "cat > asked.json; echo '  What brings you in?  '")
-    done = await ask(opened().open(name))
-    assert (done.text, done.model, done.usage.estimated) == ("What brings you in?", "command/./doctor.sh", True)
-    asked = json.loads((folder / "asked.json").read_text())
-    assert asked == {"thread": asked["thread"], "message": "How are you?", "messages": HELLO}
-    told = script(folder, """cat > /dev/null; echo '{"reply": "Hm.", "cost_usd": 1}'""")
-    done = await ask(opened().open(told))
-    assert (done.text, done.cost_usd) == ("Hm.", 1.0)
-
-
-async def test_a_command_runs_in_its_folder_with_its_own_arguments(folder: Path) -> None:
-    there = folder / "there"
-    there.mkdir()
-    (there / "word").write_text("ginger")
-    registry = own(
-        folder, f'[models."command/c"]\ncommand = ["sh", "-c", "cat word; echo $0", "x y"]\nfolder = "{there}"'
-    )
-    assert (await ask(registry.open("command/c"))).text == "gingerx y"
-
-
-async def test_a_command_that_fails_says_its_last_line(folder: Path) -> None:
-    with pytest.raises(ProviderError, match=r"ended with status 3 \(out of tea\)") as caught:
-        await hear(opened().open(script(folder, "echo working >&2; echo out of tea >&2; exit 3")))
-    assert (caught.value.kind, caught.value.attempts) == ("server", 1)
-    with pytest.raises(UsageError, match="no program that can be run"):
-        opened().open("exec:./gone.sh")
-    with pytest.raises(UsageError, match="never closed"):
-        opened().open("exec:./doctor.sh 'x")
-
-
-async def test_a_command_that_hangs_is_killed_with_what_it_started(folder: Path) -> None:
-    script(folder, "sleep 300 & echo $! > child; wait")
-    registry = own(folder, '[models."command/c"]\ncommand = ["./doctor.sh"]\ntimeouts = { call_s = 0.6 }\n')
-    with pytest.raises(ProviderError, match=r"within 0\.6 seconds"):
-        await hear(registry.open("command/c"))
-    child = int((folder / "child").read_text())
-    for _ in range(100):
-        if not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
-            break
-        await asyncio.sleep(0.02)
-    else:
-        pytest.fail("the child of the command is still there")
-
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -282,15 +227,13 @@ async def test_an_endpoint_that_is_not_there() -> None:
         await hear(opened().open("http://127.0.0.1:9/chat"))
 
 
-@pytest.mark.parametrize("name", ["python:os:system", "python/os:system", "exec:./x.sh", "command/sh -c 'touch x'"])
+@pytest.mark.parametrize("name", ["python:os:system", "python/os:system"])
 def test_what_is_typed_elsewhere_than_on_a_command_line_runs_nothing(folder: Path, name: str) -> None:
-    (folder / "x.sh").write_text("#!/bin/sh\ntouch x\n")
     registry = load_registry([SHIPPED])
     for use in (registry.spec, registry.open, registry.missing_key):
         with pytest.raises(UsageError, match="would run a program"):
             use(name)
     assert registry.group(name) == "application", "what is stored of it is shown all the same"
-    assert not (folder / "x").exists()
     assert os.getcwd() == str(folder)
 
 

@@ -90,15 +90,41 @@ def test_a_hand_written_file_keeps_its_comments_and_its_other_tables(file: Path)
     assert [path.name for path in file.parent.iterdir()] == ["own.toml"], "nothing half written is left"
 
 
-def test_what_cannot_be_changed_safely_is_left_alone(file: Path) -> None:
-    text = 'models = { "server/x" = { base_url = "http://10.0.0.1/v1" } }\n'
+@pytest.mark.parametrize(
+    "text",
+    [
+        'models = { "server/x" = { base_url = "http://10.0.0.1/v1" } }   # in a line\n',
+        'models."server/x".base_url = "http://10.0.0.1/v1"   # in a line\n',
+        '[models]\n"server/x" = { base_url = "http://10.0.0.1/v1" }   # in a line\n',
+        '[models.\'server/x\']\nbase_url = "http://10.0.0.1/v1"\n\n# in a line\n[aliases]\nz = "server/x"\n',
+    ],
+)
+def test_entries_are_changed_in_whatever_form_they_are_written(file: Path, text: str) -> None:
+    before = tomllib.loads(text)
+    entry = before["models"]["server/x"]
     file.write_text(text)
-    for change in (lambda: remove("x"), lambda: keep("server/x", {"structured": "none"})):
-        with pytest.raises(UsageError, match="edit the file"):
-            change()
-    with pytest.raises(UsageError, match="edit the file"):
-        add(Entry("y", address=HERE))
-    assert file.read_text() == text
+    keep("server/x", {"structured": "none"})
+    assert tomllib.loads(file.read_text()) == {**before, "models": {"server/x": {**entry, "structured": "none"}}}
+    add(Entry("y", address=HERE))
+    assert tomllib.loads(file.read_text())["models"]["server/y"] == {"base_url": HERE}
+    remove("y")
+    remove("x")
+    assert tomllib.loads(file.read_text()).get("models", {}) == {}
+    assert "# in a line" in file.read_text() or "aliases" not in before
+
+
+def test_an_entry_that_is_given_again_keeps_its_place_and_its_comments(file: Path) -> None:
+    file.write_text(HAND_WRITTEN)
+    add(Entry("first", address="http://10.0.0.2:8000/v1", requests_per_minute=5), again=True)
+    text = file.read_text()
+    assert tomllib.loads(text)["models"]["server/first"] == {
+        "base_url": "http://10.0.0.2:8000/v1",
+        "limits": {"requests_per_minute": 5},
+    }
+    assert (
+        text.index("# the old one") < text.index("server/first") < text.index("# what sits beside a model\n[defaults]")
+    )
+    assert "# Ann's machine" in text
 
 
 def test_findings_go_into_the_entry_and_into_one_of_their_own_for_a_shipped_model(file: Path) -> None:
@@ -132,7 +158,6 @@ def test_findings_go_into_the_entry_and_into_one_of_their_own_for_a_shipped_mode
         (Entry("x", address=HERE, input_price=-1.0, output_price=1.0), "prices.input"),
         (Entry("x", address=HERE, requests_per_minute=0), "limits.requests_per_minute"),
         (Entry("x", provider="python", model_id="mydoctor:reply"), "on the command line only"),
-        (Entry("x", provider="command", command=("sh",)), "on the command line only"),
         (Entry("x", provider="http"), "needs the address of its server"),
     ],
 )
@@ -150,11 +175,9 @@ def test_programs_are_entered_where_that_is_allowed_with_their_folder(file: Path
     here = os.getcwd()
     with pytest.raises(UsageError, match="MODULE:FUNCTION"):
         add(Entry("mine", provider="python"), programs=True)
-    with pytest.raises(UsageError, match="needs the command"):
-        add(Entry("mine", provider="command"), programs=True)
-    add(Entry("mine", provider="command", command=("sh", "-c", "cat >/dev/null; echo hello")), programs=True)
-    spec = load_registry().spec("command/mine")
-    assert (spec.command[:2], spec.folder) == (("sh", "-c"), here)
+    add(Entry("mine", provider="python", model_id="mydoctor:reply"), programs=True)
+    spec = load_registry().spec("python/mine")
+    assert (spec.model_id, spec.folder) == ("mydoctor:reply", here)
 
 
 def test_a_name_is_taken_until_it_is_said_again_or_removed(file: Path) -> None:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from core.errors import AnamnesisError
-from core.journal import JournalWriter, journal_path
+from core.journal import JournalWriter, ReplyLine, journal_path
 from core.store import fold as fold_module
 from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free, following
@@ -154,8 +154,9 @@ def test_regrading_adds_to_the_history_and_the_newest_counts(store: Store) -> No
 
 def test_the_calls_of_a_regrading_are_kept_and_counted_once(store: Store) -> None:
     judged = grades("run/1/0", graded("correct", at=30.0, grader="openai/g2"))
-    again = judged.model_copy(update={"calls": [a_call("judge-1").call]})
-    write_journal(store.journals, "run", a_header(), a_trial(), again, again)
+    call = a_call("judge-1").call
+    reply = ReplyLine(run_id="run", trial_id="run/1/0", unit="again", key="k", number=0, place=0, call=call)
+    write_journal(store.journals, "run", a_header(), a_trial(), reply, reply, judged)
     fold(store)
     with store.read() as cursor:
         kept = [call.call_id for call in calls_of(cursor, "run/1/0")]

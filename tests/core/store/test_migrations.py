@@ -1,4 +1,4 @@
-"""Databases of older programs open and are brought up to date; a newer one's is refused."""
+"""A database of 0.4 opens and is brought up to date; one of before it, and one of a newer program, are refused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import logging
 from dataclasses import astuple
 
 import duckdb
-import orjson
 import pytest
 
 from core import __version__
 from core.asking.parts import Part
 from core.errors import AnamnesisError
+from core.events import Assessed, Started
 from core.frameworks.consultation.queries import newest_items
-from core.journal import TrialLine, trial_id
+from core.journal import TrialLine
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
@@ -25,13 +25,14 @@ from core.store.queries.completions import StoredCompletion, completions
 from core.store.queries.grades import grade_history, latest_grades
 from core.store.queries.releases import ReleaseBatch, document, write_release
 from core.store.queries.reviews import add_review, reviews
+from core.store.queries.run_labels import labels
 from core.store.queries.runs import run
 from core.store.queries.trials import trial_events
 from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from core.store.review_records import Review, ReviewPlan
 from core.store.tables import insert
-from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, write_journal
-from tests.core.store.old import as_0_1_1_made_it, made_by_steps
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.core.store.old import copy_journals_of_0_4, make_database_of_0_4
 
 COLUMNS = """
     SELECT table_name, column_name, data_type, is_nullable, column_default FROM duckdb_columns()
@@ -49,9 +50,8 @@ def columns(store: Store) -> list[tuple[object, ...]]:
 
 
 def test_files_are_numbered_without_a_gap() -> None:
-    assert [int(name.partition("_")[0]) for name in migrations.MIGRATIONS] == [
-        n + 1 for n in range(len(migrations.MIGRATIONS))
-    ]
+    numbers = [int(name.partition("_")[0]) for name in migrations.MIGRATIONS]
+    assert numbers == list(range(7, 7 + len(numbers)))
 
 
 def test_a_new_database_says_which_program_made_it(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -59,12 +59,21 @@ def test_a_new_database_says_which_program_made_it(store: Store, caplog: pytest.
     assert not caplog.records
 
 
-def test_a_database_of_0_1_1_opens_says_what_was_done_and_keeps_everything(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    as_0_1_1_made_it(store.path)
-    with caplog.at_level(logging.WARNING), store.read() as cursor:
-        assert trial_events(cursor, "run/1/0") == a_stream()
+def shown(store: Store) -> None:
+    """Check all that version 0.4 stored of its run."""
+    rated = Assessed(name="empathy", most=5, by="openai/p", value=4, words="Kind.")
+    with store.read() as cursor:
+        events = trial_events(cursor, "run/1/0")
+        assert [event for event in events if isinstance(event, Assessed)] == [
+            Assessed(name="misuse", turn=2, values=("text_outside",), words="Final"),
+            rated,
+        ]
+        of_today = a_stream()
+        of_today[0] = events[0]
+        assert [event for event in events if not isinstance(event, Assessed)] == of_today
+        started = events[0]
+        assert isinstance(started, Started)
+        assert (started.framework, started.framework_version, started.at) == ("craftmd", 1, 1.0)
         assert [(g.verdict, g.at) for g in grade_history(cursor, "run/1/0") if g.rule == "frq"] == [
             ("provider_error", 10.0),
             ("correct", 20.0),
@@ -74,21 +83,38 @@ def test_a_database_of_0_1_1_opens_says_what_was_done_and_keeps_everything(
         assert case(cursor, "ours/1") == a_case(1)
         held = run(cursor, "run")
         assert held is not None
-        assert (held.doctor, held.planned, held.done, held.code_version) == ("openai/a", 4, 1, "0.1.1")
+        assert (held.doctor, held.planned, held.done, held.code_version) == ("openai/a", 4, 1, "0.4.0")
         assert [(s.format, s.correct, s.counted) for s in case_scores(cursor)] == [
             ("multi_turn", 1, 1),
             ("vignette", 1, 1),
         ]
+        assert [(name.name, name.tags) for name in labels(cursor).values()] == [("First try", ("pilot",))]
+
+
+def test_a_database_of_0_4_opens_says_what_was_done_and_keeps_everything(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_database_of_0_4(store.path)
+    with caplog.at_level(logging.WARNING):
+        shown(store)
+    with store.read() as cursor:
         assert [(a.annotator, a.value, a.spans[0].text) for a in annotations_of(cursor)] == [("Ada", "yes", "lump")]
         assert [items.items for items in newest_items(cursor)] == ['[["Chief complaint","lump"]]']
+    added = [name for name in migrations.MIGRATIONS if name > "0011"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"Brought the database {store.path} up to date: {', '.join(list(migrations.MIGRATIONS)[1:])}."
+        f"Brought the database {store.path} up to date: {', '.join(added)}."
     ]
-    assert applied(store) == [(name, __version__) for name in migrations.MIGRATIONS]
+    assert [name for name, program in applied(store) if program == __version__] == added
 
 
-def test_a_database_of_0_1_1_takes_in_journals_on(store: Store) -> None:
-    as_0_1_1_made_it(store.path)
+def test_journals_of_0_4_make_the_same_database(store: Store) -> None:
+    copy_journals_of_0_4(store.path)
+    assert fold(store).damaged == ()
+    shown(store)
+
+
+def test_a_database_of_0_4_takes_in_journals_on(store: Store) -> None:
+    make_database_of_0_4(store.path)
     second: TrialLine = a_trial(a_stream("run/1/1"), trial_id="run/1/1", trial=1)
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), a_trial(), second)
     assert fold(store).trials == 1
@@ -98,45 +124,50 @@ def test_a_database_of_0_1_1_takes_in_journals_on(store: Store) -> None:
     assert held.done == 2
 
 
-def test_calls_of_before_are_given_their_runs_and_judgements_hand_over_theirs(store: Store) -> None:
-    """One call of a stored trial, of an unfinished one, of a job and of a trial that is gone; and a judgement's own."""
-    as_0_1_1_made_it(store.path)
-    unfinished = trial_id("run", "ours/2", 1)
-    record = a_call("mine", role="grader", purpose="judge", request={"n": 1}).call
-    fields = record.model_dump(mode="json", exclude={"parts", "cached_tokens"})
-    job = "judging-0123456789abcdef"
-    with duckdb.connect(str(store.path)) as connection:
-        for name in (unfinished, job, "gone"):
-            connection.execute(
-                "INSERT INTO calls BY NAME SELECT * REPLACE (? AS trial_id, ? AS call_id) FROM calls LIMIT 1",
-                [name, f"of {name}"],
-            )
-        connection.execute(
-            "INSERT INTO patient_judgements VALUES ('run/1/0', 'j', 'h', '[]', 0, '', ?, 13, .25, 1)",
-            [orjson.dumps([fields]).decode()],
-        )
-    with store.read() as cursor:
-        found = dict(cursor.execute("SELECT call_id, run_id FROM calls").fetchall())
-        kept = cursor.execute("SELECT calls FROM patient_judgements").fetchall()
-        moved = calls_of(cursor, "judging")
-    assert {name: found.pop(f"of {name}") for name in (unfinished, job, "gone")} == {
-        unfinished: "run",
-        job: job,
-        "gone": None,
-    }
-    assert found.pop("mine") == "judging"
-    assert set(found.values()) == {"run"}
-    assert [orjson.loads(ids) for (ids,) in kept] == [["mine"]]
-    assert moved == [record]
-
-
-@pytest.mark.parametrize("version", [1, 7, 9])
-def test_a_database_of_before_has_the_same_tables_in_the_end(store: Store, version: int) -> None:
+def test_a_database_of_0_4_has_the_same_tables_in_the_end(store: Store) -> None:
     new = Store(store.path.with_name("new.duckdb"))
-    made_by_steps(store.path, version)
+    make_database_of_0_4(store.path)
     assert columns(store) == columns(new)
-    steps = [f"before_0001/to_{n}" for n in range(version + 1, 10)]
-    assert [name for name, _ in applied(store)] == [*migrations.MIGRATIONS, *steps]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE meta (schema_version INTEGER)", "CREATE TABLE runs (run_id VARCHAR)"),  # up to 0.1.1
+        (
+            "CREATE TABLE meta (schema_version INTEGER)",
+            "CREATE TABLE migrations (name VARCHAR, applied_at DOUBLE, program VARCHAR)",
+            "INSERT INTO migrations VALUES ('0001_version_0_1_1', 0, '0.1.3'), ('before_0001/to_9', 0, '0.1.3')",
+        ),
+    ],
+)
+def test_a_database_of_before_0_4_is_refused_with_the_way_to_import_it(
+    store: Store, statements: tuple[str, ...]
+) -> None:
+    store.path.parent.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect(str(store.path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    way = r"before 0\.4, .*: open it once with version 0\.5, .* here again, or import"
+    with pytest.raises(AnamnesisError, match=way) as caught, store.read():
+        pass
+    assert str(store.path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"judged","table":"fact_judgements","row":{}}\n',
+        b'{"type":"grades","run_id":"run","trial_id":"run/1/0","grades":[],"calls":[{"call_id":"c"}]}\n',
+    ],
+)
+def test_a_journal_of_before_0_4_is_refused_with_the_way_to_import_it(store: Store, line: bytes) -> None:
+    path = write_journal(store.journals, "old")
+    path.write_bytes(line)
+    (damaged,) = fold(store).damaged
+    assert damaged.path == path
+    assert "before 0.4" in damaged.message
+    assert "take it into a database with version 0.5" in damaged.message
 
 
 def test_a_database_of_a_newer_program_is_refused_in_words(store: Store) -> None:
@@ -144,11 +175,6 @@ def test_a_database_of_a_newer_program_is_refused_in_words(store: Store) -> None
         connection.execute("INSERT INTO migrations VALUES ('0099_colour', 0, '7.1')")
     with pytest.raises(AnamnesisError, match=r"written by a newer Anamnesis \(7\.1; this is"), store.read():
         pass
-
-
-def test_programs_up_to_0_1_1_find_a_newer_number(store: Store) -> None:
-    with store.read() as cursor:
-        assert cursor.execute("SELECT max(schema_version) > 9 FROM meta").fetchall() == [(True,)]
 
 
 def test_a_column_more_is_one_file_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

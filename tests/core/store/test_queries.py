@@ -22,7 +22,6 @@ from core.store.queries.utterances import utterances_of
 from core.store.selection import Selection
 from core.text.questions import question_kind
 from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
-from tests.core.store.old import made_by_steps
 from tests.support.stores import copy_of
 
 TRIAL = "run/1/0"
@@ -214,17 +213,3 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
         "treatment": ["ours/2"],
         "test": ["ours/3"],
     }
-
-
-def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(store: Store) -> None:
-    case_row = (
-        "INSERT INTO cases BY NAME SELECT '{}' AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
-        "specialty, 'A man.' AS vignette, '{}' AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
-        "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
-        "source, '' AS licence, 1.0 AS added_at"
-    )
-    held = (("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?"))
-    made_by_steps(store.path, 7, *(case_row.format(*one) for one in held))
-    with store.read() as cursor:
-        rows = cursor.execute("SELECT case_key, asks_for FROM cases ORDER BY 1").fetchall()
-    assert rows == [("d/1", "diagnosis"), ("d/2", "treatment"), ("d/3", "diagnosis")]

@@ -12,8 +12,6 @@ from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
 from core.store.database import Store
 from core.store.queries import releases as release
-from core.store.queries.grades import latest_grades
-from tests.core.store.old import made_by_steps
 from tests.support import release as files
 
 
@@ -59,21 +57,3 @@ def test_a_replacement_that_fails_leaves_what_was_there(tmp_path: Path, monkeypa
     with pytest.raises(AnamnesisError):
         put_in(root)
     assert [count(table) for table in ("trials", "utterances", "answers", "grades")] == before
-
-
-def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    made_by_steps(  # what the first version kept of a trial and its verdict
-        Store().path,
-        1,
-        "INSERT INTO trials (trial_id, run_id, case_key, trial, seed, status, finished_at, events) "
-        "VALUES ('old', 'run', 'library/1', 0, 1, 'finished', 5.0, '[]')",
-        "INSERT INTO answers VALUES ('old', 'vignette', 'frq', 'Gout', 'answered', NULL, '', NULL)",
-        "INSERT INTO grades VALUES ('old', 'vignette', 'frq', 'frq', 'g', 'Gout', 'correct', [], 6.0)",
-    )
-    put_in(files.write_release(tmp_path / "release"))
-    assert count("trials") == 21
-    with Store().read() as cursor:
-        old = latest_grades(cursor, "old")
-    assert [(grade.verdict, grade.extracted, grade.at, grade.prompt_hash) for grade in old] == [
-        ("correct", "Gout", 6.0, "")
-    ]

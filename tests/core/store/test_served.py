@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Event, Finished, Graded, Started
-from core.journal import GradesLine, TrialLine
+from core.journal import ReplyLine, TrialLine
 from core.measures.accuracy import accuracy
 from core.measures.notes import Basis, notes_of
 from core.measures.provenance import differing, side_by_side, side_of
@@ -19,7 +19,7 @@ from core.store.queries.calls import served_since
 from core.store.queries.runs import run_records
 from core.store.selection import Selection, conditions
 from core.store.tallies import miscounted
-from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, write_journal
+from tests.core.store.builders import a_call, a_case, a_header, a_trial, graded, grades, write_journal
 
 PLACE: dict[str, Any] = {"format": "multi_turn", "question_type": "frq"}
 Calls = Sequence[tuple[str, str, str | None]]
@@ -126,9 +126,8 @@ def test_of_the_graders_those_are_told_apart_whose_verdicts_count(store: Store) 
     for run_id, served in (("r", "h-1"), ("s", "h-2")):
         call = a_call(f"{run_id}/again", role="grader", purpose="judge", model="openai/h", served_by=served).call
         new = graded("incorrect", grader="openai/h", at=20.0)
-        write_journal(
-            store.journals, run_id, GradesLine(run_id=run_id, trial_id=f"{run_id}/1", grades=[new], calls=[call])
-        )
+        reply = ReplyLine(run_id=run_id, trial_id=f"{run_id}/1", unit="again", key="k", number=0, place=0, call=call)
+        write_journal(store.journals, run_id, reply, grades(f"{run_id}/1", new, run_id=run_id))
     fold(store)
     assert names(store) == {"openai/a · grader served as h-1": ("r",), "openai/a · grader served as h-2": ("s",)}
 

@@ -141,7 +141,7 @@ def _fields(record: Record, column_of: Mapping[str, str], work: Work, first: int
     choices = _options(record, _parts(column_of["options"])) if "options" in column_of else {}
     answer = text(record, column_of["answer"])
     if choices:
-        answer = _answer(answer, choices, first)
+        answer = right_option(answer, choices, first)
     label = " ".join(optional(record, column_of["specialty"]).split()) if "specialty" in column_of else ""
     specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
     record_id = optional(record, column_of["id"]) if "id" in column_of else None
@@ -190,7 +190,11 @@ def _cell(value: str) -> object:
         raise RowError("the options begin like JSON but are none") from None
 
 
-def _answer(answer: str, choices: Mapping[str, str], first: int) -> str:
+def right_option(answer: str, choices: Mapping[str, str], first: int) -> str:
+    """Return the option that an answer means; ``first`` is the number of the first option if the answer is a number.
+
+    Raises ``RowError`` if it means none of them.
+    """
     texts = list(choices.values())
     equal = [choice for choice in texts if same(choice, answer)]
     if equal:

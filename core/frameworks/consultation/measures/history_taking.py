@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from core.asking.scene import Turn
+from core.callbacks import Stop
 from core.case import Case
 from core.errors import UsageError
 from core.events import FINAL_DIAGNOSIS
@@ -46,7 +47,6 @@ from core.text.rouge import Score as Rouge
 from core.text.rouge import repetition, score, tokens
 from core.text.sections import sentences
 from core.text.topics import Topic, is_open
-from core.work import Stop
 
 
 class Exchange(NamedTuple):

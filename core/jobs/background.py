@@ -1,0 +1,201 @@
+"""Jobs in threads of this process, which pages watch and may stop; one for each key."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from core import access
+from core.callbacks import Progress
+from core.datasets.archive import Limits
+from core.errors import AnamnesisError
+from core.frameworks.release import Release
+from core.jobs.progress import Stop
+from core.jobs.release.importing import ImportReport, import_copy
+from core.measures.base import Measure
+from core.measures.missing import Measured, count_missing, measure_missing
+from core.store.database import Store
+from core.store.selection import Selection
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_REMEMBERED = 6
+"""Jobs that have ended and can still be read."""
+
+
+class Job(Generic[T]):
+    """A job in a thread; everything that a page may read is safe to read at any time."""
+
+    def __init__(self, do: Callable[[Progress, Stop], T], title: str = "") -> None:
+        """``do`` is given a function to tell its progress to, and the stop that it has to heed.
+
+        ``title`` says in a few words what is done, in the list of all running jobs.
+        """
+        self.title = title
+        self.done = self.planned = 0
+        self.result: T | None = None
+        self.error: str | None = None
+        self.stopped = False
+        """Whether somebody asked it to stop."""
+        self.started_at = time.time()
+        self.finished_at: float | None = None
+        self._stop = Stop()
+        self._owner = access.visitor().name
+        self._thread = threading.Thread(target=access.carried(self._run), args=(do,), name="job", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the job to end soon; what it did by then stays. Others' jobs are stopped by who may start them."""
+        if access.visitor().name != self._owner:
+            access.require("run", f"stop {self.title}")
+        self.stopped = True
+        self._stop.ask("It was asked to stop.")
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the job has ended."""
+        self._thread.join(timeout)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.finished_at is None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at the pace so far; ``None`` before anything is done."""
+        if not self.done or not self.running:
+            return None
+        return (time.time() - self.started_at) * (self.planned - self.done) / self.done
+
+    def _run(self, do: Callable[[Progress, Stop], T]) -> None:
+        try:
+            self.result = do(self._tell, self._stop)
+        except AnamnesisError as error:
+            self.error = str(error)
+        except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
+            _log.exception("The job broke off.")
+            self.error = f"It broke off: {str(error) or type(error).__name__}."
+        finally:
+            self.finished_at = time.time()
+
+    def _tell(self, done: int, planned: int) -> None:
+        self.done, self.planned = done, planned
+
+
+_lock = threading.Lock()
+_jobs: dict[Hashable, Job[Any]] = {}
+
+
+def job_at(key: Hashable) -> Job[Any] | None:
+    """Return the job of a key, whether it runs or has ended, or ``None``."""
+    return _jobs.get(key)
+
+
+def forget(key: Hashable) -> None:
+    """Forget a job: the next one of its key starts from the beginning."""
+    with _lock:
+        _jobs.pop(key, None)
+
+
+def running_jobs() -> list[Job[Any]]:
+    """Return the jobs that have a title and have not ended."""
+    return [job for job in list(_jobs.values()) if job.running and job.title]
+
+
+def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> Job[T]:
+    """Start a job, or return the one of this key that is running."""
+    with _lock:
+        job = _jobs.pop(key, None)
+        if job is None or not job.running:
+            job = Job(do, title)
+            job.start()
+        _jobs[key] = job
+        ended = [name for name, other in _jobs.items() if not other.running]
+        for name in ended[: max(0, len(ended) - _REMEMBERED)]:
+            del _jobs[name]
+        return job
+
+
+# measuring
+
+
+def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Job[Measured]:
+    """Start to measure what is missing, or return the job that does so."""
+    access.require("run", f"measure {measure.name}")
+
+    def do(tell: Progress, stop: Stop) -> Measured:
+        return measure_missing(store, measure, selection, progress=tell, stop=stop)
+
+    return begin(_measuring(store, measure), do, f"Measuring: {measure.title or measure.name}")
+
+
+def measuring(store: Store, measure: Measure) -> Job[Measured] | None:
+    """Return the last job that measured a database, whether it runs or has ended, or ``None``."""
+    return job_at(_measuring(store, measure))
+
+
+def begin_all(store: Store, wanted: Sequence[Measure]) -> Job[None]:
+    """Start to measure what is missing for these measures, one after the other."""
+    access.require("run", "measure all")
+    todo = {measure.name: count_missing(store, measure) for measure in wanted}
+    planned = sum(todo.values())
+
+    def do(tell: Progress, stop: Stop) -> None:
+        done = 0
+        for measure in wanted:
+            part = begin_measuring(store, measure)
+            while part.running:
+                part.join(0.2)
+                tell(done + part.done, planned)
+                if stop():
+                    part.stop()
+            if part.error:
+                raise AnamnesisError(part.error)
+            if stop():
+                return
+            done += todo[measure.name]
+
+    return begin(_measuring(store), do)
+
+
+def measuring_all(store: Store) -> Job[None] | None:
+    """Return the last job that measured everything, whether it runs or has ended, or ``None``."""
+    return job_at(_measuring(store))
+
+
+def _measuring(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
+    return "measuring", str(store.path), measure.name if measure else ""
+
+
+# importing a release
+
+
+def begin_import(
+    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
+) -> Job[ImportReport]:
+    """Start to import all of a release, or return the job that does so; ``lent`` lends the folder or archive."""
+    access.require("edit", "import a release")
+
+    def do(tell: Progress, stop: Stop) -> ImportReport:
+        with lent() as path:
+            return import_copy(store, release, path, name, limits=limits, progress=tell, stop=stop)
+
+    return begin(_importing(store, release), do, f"Importing {release.about}")
+
+
+def importing(store: Store, release: Release) -> Job[ImportReport] | None:
+    """Return the last import of a release, whether it runs or has ended, or ``None``."""
+    return job_at(_importing(store, release))
+
+
+def _importing(store: Store, release: Release) -> tuple[object, ...]:
+    return store.path, release.name, "import"

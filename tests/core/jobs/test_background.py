@@ -1,0 +1,62 @@
+"""Jobs in a thread: progress, stop, faults, and one for each key."""
+
+from __future__ import annotations
+
+import threading
+
+from core.errors import AnamnesisError
+from core.jobs.background import Job, begin, job_at
+
+
+def over(job: Job) -> Job:
+    job.join(20)
+    assert not job.running
+    return job
+
+
+def test_progress_and_result_can_be_watched() -> None:
+    told, go_on = threading.Event(), threading.Event()
+
+    def do(tell, stop) -> str:
+        tell(1, 4)
+        told.set()
+        go_on.wait(20)
+        return "done"
+
+    job = begin("watched", do)
+    assert told.wait(20)
+    assert (job.running, job.done, job.planned, job.result) == (True, 1, 4, None)
+    assert job.seconds_left is not None
+    assert begin("watched", lambda tell, stop: "another") is job, "it is running already"
+    go_on.set()
+    assert over(job).result == "done"
+    assert job_at("watched") is job
+    assert over(begin("watched", lambda tell, stop: "another")).result == "another"
+
+
+def test_it_hears_a_stop() -> None:
+    def do(tell, stop) -> str:
+        while not stop():
+            threading.Event().wait(0.01)
+        return "stopped"
+
+    job = begin("stopped", do)
+    job.stop()
+    assert over(job).result == "stopped"
+
+
+def test_faults_are_said() -> None:
+    def known(tell, stop) -> None:
+        raise AnamnesisError("The database is busy.")
+
+    def unknown(tell, stop) -> None:
+        raise KeyError("x")
+
+    assert over(begin("known", known)).error == "The database is busy."
+    assert "broke off" in str(over(begin("unknown", unknown)).error)
+
+
+def test_only_a_few_that_are_over_are_remembered() -> None:
+    jobs = [over(begin(("many", n), lambda tell, stop: None)) for n in range(40)]
+    assert job_at(("many", 39)) is jobs[-1]
+    assert job_at(("many", 0)) is None
