@@ -167,7 +167,7 @@ def person(name: str) -> Visitor:
 
 
 def rules() -> Rules:
-    """Return the rules of the file, read again after each change; without a file nobody has access.
+    """Return the rules of the file, read again after each change; without a file there is no access.
 
     Raises ``UsageError`` if the file is no valid TOML or has unknown settings.
     """
