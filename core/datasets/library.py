@@ -47,16 +47,16 @@ def demonstration() -> dict[str, str]:
 
 
 UNKNOWN = "unknown"
-"""The table of ``lay_answers`` that answers topics which a case has no answer for."""
+"""The key in ``lay_answers`` of the answers to topics that a case does not have."""
 
 
 @functools.cache
 def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return case key → topic → what the patient says of it, in lay words; ``UNKNOWN`` is one of the keys."""
+    """Return case key → topic → the patient's answers in lay words; ``UNKNOWN`` is one of the keys."""
     tables = tomllib.loads((paths.CASES / "lay_answers.toml").read_text(encoding="utf-8"))
     return {
         name if name == UNKNOWN else f"{DATASET}/{name}": {
-            topic: (said,) if isinstance(said, str) else tuple(said) for topic, said in topics.items()
+            topic: (answers,) if isinstance(answers, str) else tuple(answers) for topic, answers in topics.items()
         }
         for name, topics in tables.items()
     }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
 from core.case import Case
-from core.images import Image, kept
+from core.images import Image, local_images
 from core.knowledge.base import Knowledge, words_of_name
 from core.text.missing_pictures import picture_missing
 
@@ -143,7 +143,7 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
     if profile is not None and (case.age is None or case.sex is None):
         yield Finding(key, "missing_field", "age or sex is missing")
     # the case cannot be solved without its picture, and the file was not imported
-    if not kept(case.images) and picture_missing(case):
+    if not local_images(case.images) and picture_missing(case):
         url_only = "the picture that it mentions is only a URL"
         yield Finding(key, "missing_picture", url_only if case.images else "it mentions a picture but has none", False)
     # the patient knows the answer or a synonym

@@ -20,7 +20,7 @@ from core.datasets.readers.files import LIMITS, Record, Rows
 from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
-from core.images import MAX_BYTES, MAX_PIXELS, kept
+from core.images import MAX_BYTES, MAX_PIXELS, local_images
 from core.jobs.background import Job, begin, forget, job_at
 from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
@@ -279,7 +279,7 @@ def _draw_preview(reading: Reading) -> None:
         title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
         st.metric("Format", title, width="content")
         st.metric("Cases", f"{len(reading.cases):,}", width="content")
-        pictured = sum(bool(kept(case.images)) for case in reading.cases)
+        pictured = sum(bool(local_images(case.images)) for case in reading.cases)
         if pictured:
             st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is at hand.")
         st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows that cannot be used.")
