@@ -133,7 +133,7 @@ class ReferenceAutoMedicPatient(ReferencePatient):
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
-        if not held.told:
+        if not (held.told or held.vignette):
             return at_once("patient", "dialogue", NOTHING_KNOWN)
         return super().reply(held, scene, dialogue)
 

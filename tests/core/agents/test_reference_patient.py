@@ -15,8 +15,6 @@ from core.case import Case, Fact, Profile
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.datasets.readers import read_cases
 from core.knowledge.base import words_of_name
-from core.text.negation import NO
-from core.text.negation import UNKNOWN as NOT_KNOWN
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
@@ -323,7 +321,7 @@ RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 
 
 @pytest.mark.skipif(not RELEASE, reason="needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE")
-def test_on_read_vignettes_nothing_is_affirmed_or_denied_but_in_words_of_the_vignette() -> None:
+def test_on_read_vignettes_it_says_no_bare_yes_or_no_and_knows_most_of_what_is_told() -> None:
     cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
     replies = [
         (mark, ask(what_patient_holds(case), question, before="Hello."))
@@ -332,8 +330,9 @@ def test_on_read_vignettes_nothing_is_affirmed_or_denied_but_in_words_of_the_vig
     ]
 
     assert len(replies) == 600
-    assert [said for _, said in replies if said.startswith(("Yes", "Yeah", "Not that"))] == []
-    assert [said for _, said in replies if NO.search(said) and not NOT_KNOWN.search(said)] == []
+    assert [said for _, said in replies if said.startswith(("Yes", "Yeah", "No,", "No.", "Not that"))] == []
+    told = [said for mark, said in replies if mark == "told"]
+    assert sum(map(is_unknown, told)) <= 0.35 * len(told)
 
 
 @pytest.mark.parametrize(
