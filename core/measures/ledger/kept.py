@@ -19,7 +19,19 @@ from core.agents.ledger_models import Mark
 from core.asking.scene import Dialogue
 from core.case import Case
 from core.errors import UsageError
-from core.measures.base import MEAN, Asked, Columns, Evidence, Measure, NameOf, Record, Row, Score, Section, metric
+from core.measures.base import (
+    MEAN,
+    Columns,
+    Evidence,
+    Measure,
+    MetricRequest,
+    NameOf,
+    Record,
+    Row,
+    Score,
+    Section,
+    metric,
+)
 from core.measures.ledger.marks import LedgerFacts, in_short, ledger, ledger_facts
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import column_intervals
@@ -267,7 +279,7 @@ _NO_CASE: _Mean = (float("nan"), float("nan"), float("nan"))
     page="failures",
 )
 def report(
-    asked: Asked,
+    asked: MetricRequest,
     part: Annotated[
         Literal["topics", "conversations", "faults"],
         "What became of the facts of each topic, of patients by model, or what patients invented, withheld and gave "
