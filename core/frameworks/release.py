@@ -103,12 +103,12 @@ class ReleasedTrial:
 class OwnCase(NamedTuple):
     """The case in a file of results, and its position among them.
 
-    ``shown``: whether the doctor saw a picture; ``faults``: sentences on pictures that could not be stored.
+    ``with_picture``: whether the doctor saw a picture; ``faults``: sentences on pictures that could not be stored.
     """
 
     case: Case
     position: int
-    shown: bool
+    with_picture: bool
     faults: tuple[str, ...]
 
 
@@ -155,7 +155,7 @@ class Release(ABC):
 
     def own_case(self, data: bytes, case_id: str) -> OwnCase:
         """Return the case in a file, and store its pictures; raise ``BadFileError`` if a part is missing."""
-        raise BadFileError("it brings no case of its own")
+        raise BadFileError("it contains no case")
 
     def template_of(self, prompt: str) -> str:
         """Return a doctor's prompt with ``{specialty}`` in place of the case's specialty, if it names one."""

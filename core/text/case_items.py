@@ -102,11 +102,11 @@ class ItemizedCase:
 
 def itemized(case: Case, stored: ItemSet | None = None) -> ItemizedCase:
     """Return a case with stored items if there are some, else with the case's own, else with those made by rule."""
-    chosen = stored or items_for(case) or items_by_rule(case)
+    chosen = stored or own_items(case) or items_by_rule(case)
     return ItemizedCase(case, opening_of(case), chosen.items, chosen.made_by)
 
 
-def items_for(case: Case) -> ItemSet | None:
+def own_items(case: Case) -> ItemSet | None:
     """Return the items that a case carries, or ``None`` if its items follow by rule."""
     if case.items is None:
         return None

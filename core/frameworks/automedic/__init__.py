@@ -165,7 +165,7 @@ class AutoMedic(Framework):
                 rating = Rating(None, "" if view else NOTHING_TO_RATE)
                 try:
                     if view:
-                        async for item in cast.patient.rate(briefings.held, scene.without_pictures(), view):
+                        async for item in cast.patient.rate(briefings.patient, scene.without_pictures(), view):
                             if isinstance(item, Rating):
                                 rating = item
                             elif isinstance(item, Token | Called | Waiting):
@@ -274,7 +274,7 @@ def _reply(
     view = (*view_of(dialogue, query.to), Turn("doctor", query.text))
     if query.to == "staff":
         return cast.staff.reply(briefings.results, scene, view)
-    return cast.patient.reply(briefings.held, scene, view)
+    return cast.patient.reply(briefings.patient, scene, view)
 
 
 def _talking(calls: int, system: float) -> float:

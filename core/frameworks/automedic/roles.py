@@ -35,7 +35,7 @@ class Briefings:
 
     demographics: Facts
     """For the doctor."""
-    held: Held
+    patient: Held
     """For the patient: demographics and basic facts, no vignette, no pictures."""
     results: Facts
     """For the staff."""

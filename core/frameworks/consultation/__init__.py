@@ -251,7 +251,7 @@ async def _conversation(
 
     def reply(dialogue: Dialogue) -> AsyncIterator[Saying]:
         if isinstance(patient, Human):
-            return patient.reply(briefing.held, without_pictures, dialogue)
+            return patient.reply(briefing.facts, without_pictures, dialogue)
         return patient.reply(briefing, without_pictures, dialogue)
 
     async for event in in_turns(talk, scene, doctor, reply, over):

@@ -177,11 +177,11 @@ _ASKING = frozenset(
 class Briefing:
     """The briefing of a patient: information M, a name, the items in lay words; nothing of the task T.
 
-    ``held`` has M as a text and as facts, for a patient by rule.
+    ``facts`` has M as a text and as facts, for a patient by rule.
     """
 
     name: str
-    held: Held
+    facts: Held
     items: tuple[SpokenItem, ...]
 
 
@@ -207,7 +207,7 @@ class LLMConsultationPatient(ModelAgent):
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message; a reply over the limits of the prompt is not shortened."""
-        facts = briefing.held
+        facts = briefing.facts
         values = {"name": briefing.name, "information": facts.vignette, "caregiver": facts.caregiver}
         system = prompt_part(self._pack, "patient", "system", "system", **values)
         return call(self._voice, [system, *dialogue_parts(dialogue, "patient")], "patient", "dialogue", scene.seed)
@@ -222,7 +222,7 @@ class ItemsPatient:
         item = named_item(dialogue[-1].text, briefing.items)
         if item is not None:
             return at_once("patient", "dialogue", item.lay)
-        return ReferencePatient().reply(briefing.held, scene, dialogue)
+        return ReferencePatient().reply(briefing.facts, scene, dialogue)
 
 
 def named_item(question: str, items: Sequence[SpokenItem]) -> SpokenItem | None:

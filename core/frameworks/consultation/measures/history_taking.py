@@ -133,13 +133,13 @@ def telltales(items: Sequence[Item]) -> tuple[Telltale, ...]:
     return tuple(t for t in all_items if t.told_by)
 
 
-def honesty(inquiry: Inquiry, known: frozenset[str]) -> float | None:
+def honesty(inquiry: Inquiry, information_words: frozenset[str]) -> float | None:
     """Return the share (0 to 1) of the patient's statements that M supports; ``None`` without statements.
 
-    ``known`` are the telling words of M. A statement is a sentence of the patient with content: not "I don't know", not
+    ``information_words`` are the telling words of M. A statement is a sentence of the patient with content: not "I don't know", not
     a courtesy. A bare yes or no states the query.
     """
-    supported = [len(words & known) >= SUPPORTED * len(words) for words in _statements(inquiry)]
+    supported = [len(words & information_words) >= SUPPORTED * len(words) for words in _statements(inquiry)]
     return sum(supported) / len(supported) if supported else None
 
 
@@ -204,7 +204,7 @@ class Yardstick:
 
     values: Counter[str]
     keys: Counter[str]
-    known: frozenset[str]
+    information_words: frozenset[str]
     telltales: tuple[Telltale, ...]
 
 
@@ -265,7 +265,7 @@ def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
         repetition_1=repeated and repeated.rouge1,
         repetition_2=repeated and repeated.rouge2,
         repetition_l=repeated and repeated.rougel,
-        honesty=honesty(inquiry, against.known),
+        honesty=honesty(inquiry, against.information_words),
         strictness=strictness(inquiry, against.telltales),
         colloquialism=colloquialism([t.text for t in dialogue if t.role == "patient"]),
         curves=_curves("patient", patient, against.values) | _curves("doctor", doctor, against.keys),
