@@ -445,11 +445,11 @@ def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
 def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
     with acting(VIEWER):
         state = state_of(server, "First")
-        mine = state.own_items(VIEWER)[0]
+        mine = state.items_for(VIEWER)[0]
         record(server, "First", mine.number, VIEWER, state.questions[0], "yes")
         comment(server, "First", mine.number, VIEWER, "Clear.")
         assert state_of(server, "First").value(mine.item, VIEWER, state.questions[0]) == "yes"
-        theirs = state.own_items("Ben")[0]
+        theirs = state.items_for("Ben")[0]
         with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
             record(server, "First", theirs.number, "Ben", state.questions[0], "yes")
 
@@ -566,7 +566,7 @@ def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
 def test_of_a_blinded_review_everybody_takes_away_only_the_own_answers(server: Store) -> None:
     state = state_of(server, "First")
     for name in state.review.plan.annotators:
-        record(server, "First", state.own_items(name)[0].number, name, state.questions[0], "yes")
+        record(server, "First", state.items_for(name)[0].number, name, state.questions[0], "yes")
 
     def annotators(name: str) -> set[str]:
         text = io.StringIO()
