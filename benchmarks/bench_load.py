@@ -317,11 +317,11 @@ def build(database: Path, release: Path | None) -> list[str]:
     from core.measures.missing import measure_missing
     from core.measures.registry import measures
     from core.store.database import Store
-    from core.store.sample import take_in
+    from core.store.sample import add_sample
 
     store = Store()
     if release is None:
-        take_in(store)
+        add_sample(store)
     else:
         layout = RELEASE.find(release, str(release))
         import_release(store, layout, list(layout.models))

@@ -60,7 +60,7 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
 )  # fmt: skip
 """Page and what else stands in its address; ``?`` is some trial. What a look leaves to a process is waited for."""
 REPORTS = (
-    "accuracy", "belief", "care", "endings", "experts", "facts_ledger", "failures", "graders", "history",
+    "accuracy", "belief", "care", "endings", "experts", "failures", "graders", "history",
     "history_taking", "ledger", "memorisation", "pairs", "patient_marks", "patients", "power", "repeatability", "spend",
     "suitability",
 )  # fmt: skip

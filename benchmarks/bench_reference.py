@@ -20,6 +20,7 @@ from typing import Any
 
 from common import sized, table
 
+from core.agents.reference import doctor as reference_doctor
 from core.agents.reference import grader as reference_grader
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
@@ -33,23 +34,15 @@ from core.jobs.plan import header_of, trials_of
 from core.jobs.progress import Progress, Stop
 from core.jobs.run import Play, begin, player_of
 from core.journal import JournalWriter
-from core.knowledge.bayes import DiseaseModel
 from core.models.registry import load_registry
-from core.text.findings import Recogniser, Understanding
+from core.text.findings import Recogniser
 
 TRIALS = 2
 _REST = "protocol, events, engine"
 _PARTS: dict[str, tuple[tuple[object, str], ...]] = {
     "recogniser": ((Recogniser, "_read"),),
-    "understanding of replies": (
-        (Understanding, "_asked_findings"), (Understanding, "_reply_findings"),
-        (Understanding, "evidence_of_dialogue"), (Understanding, "evidence_of_text"),
-    ),
-    "posterior": ((DiseaseModel, "log_weights"), (DiseaseModel, "posterior"), (DiseaseModel, "background")),
-    "information gain": ((DiseaseModel, "information_gain"),),
-    "doctor, the rest": (
-        (ReferenceDoctor, "_next_message"), (ReferenceDoctor, "_verdict"), (ReferenceDoctor, "differential")
-    ),
+    "posterior": ((reference_doctor, "log_weights"),),
+    "doctor, the rest": ((ReferenceDoctor, "_next_message"), (ReferenceDoctor, "differential")),
     "patient": ((ReferencePatient, "_reply"),),
     "grading": (
         (reference_grader, "extract_by_rule"), (reference_grader, "names_answer"), (grading, "judge_loose"),

@@ -26,7 +26,7 @@ from core.measures.missing import measure_missing
 from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.cases import add_cases
-from core.store.sample import take_in
+from core.store.sample import add_sample
 
 CONVERSATIONS = sized(125_000, 600)
 TRIALS = 5
@@ -65,7 +65,7 @@ BESIDE: tuple[Planned, ...] = (
 
 def fill(store: Store, conversations: int = CONVERSATIONS) -> int:
     """Write a study of about so many conversations into an empty database, and return how many answers it has."""
-    take_in(store)
+    add_sample(store)
     for measure in measures().values():
         measure_missing(store, measure, processes=0)
     n_cases = max(1, conversations // TRIALS // len(RUNS))

@@ -172,11 +172,9 @@ def debugger(page: Page, address: str) -> None:
 
 
 def failures(page: Page, address: str) -> None:
-    """Mark what was run and take the causes of wrong answers."""
+    """Take the causes of wrong answers."""
     page.goto(f"{address}/failures")
     settle(page)
-    page.get_by_role("button", name="Mark them").click()
-    page.get_by_role("button", name="Mark them").first.wait_for(state="detached", timeout=300_000)
     page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
     settle(page)
     page.wait_for_timeout(4_000)

@@ -16,7 +16,7 @@ from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.runs import RunProgress
 from core.store.queries.trials import conversations
-from core.store.sample import SAMPLE, take_away, take_in
+from core.store.sample import SAMPLE, add_sample, remove_sample
 from core.store.selection import Selection
 from pages.kit.cached import ask
 from pages.kit.campaigns import (
@@ -96,7 +96,7 @@ def draw_sample() -> None:
                 "apart from your own. What was made of them goes with them."
             )
             if right.button("Remove it", icon=":material/delete_sweep:", width="stretch", **only("manage")):
-                take_away(Store())
+                remove_sample(Store())
                 st.rerun()
             return
         left.markdown(
@@ -105,7 +105,7 @@ def draw_sample() -> None:
         )
         if right.button("Open the sample study", icon=":material/science:", width="stretch", **only("manage")):
             with st.spinner("Unpacking…"):
-                take_in(Store())
+                add_sample(Store())
             begin_waiting(tuple(measures()))
             st.rerun()
 
@@ -212,7 +212,7 @@ def draw_result(run: RunProgress) -> None:
 def counting() -> Job[dict[str, int]]:
     """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
     store = Store()
-    key = ("missing", str(store.path), access.sees(), store.version)
+    key = ("missing", str(store.path), access.visible_owner(), store.version)
 
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
         return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}

@@ -192,7 +192,7 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     problem = wrong or next(filter(None, (seat_problem(names, address, known.name) for names in casts)), None)
     if case is None or not arms or problem:
         return [], problem
-    found = prepared(known.name, hash((case,)), (case,)) if known.cases.needs_profile else None
+    found = prepared(known.name, hash((case,)), (case,)) if known.cases.plays_profiles else None
     if found is not None and not found.cases:
         reason = found.left_out[0][1]
         note = f" ({reason.note.rstrip('.')})" if reason.note else ""
@@ -301,7 +301,7 @@ def _outcome(shown: Shown) -> dict[str, str]:
     told, asked = facts_brought(shown)
     rows = {
         "Questions": str(known.speech.questions(events)),
-        "Facts uncovered": f"{told} of {asked}",
+        "Facts uncovered, by words in common": f"{told} of {asked}",
         "Tokens": f"{tokens_of(calls):,}",
         "Cost": cost_of(calls),
     }

@@ -5,8 +5,8 @@ Both replies are JSON (``core.asking.ask``); where none can be used, ``Profiling
 
 The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
 question and choices, which would tempt a model to write what tells them apart; it is told the answer, because what it
-makes up must not contradict it and only a model that knows it can keep clear of it. That nothing gives the answer away
-is not left to the model: ``core.text.profile_check`` drops it.
+makes up must not contradict it and only a model that knows it can keep clear of it. A fact that names the answer, or a
+result that the vignette does not hold, is dropped (``core.text.profile_check``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from core.asking.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
 from core.errors import ProfilingError
 from core.events import Called, Token
-from core.text.persons import Speaking, speaking_of
 from core.text.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.text.profiles import Generated, Reason
 
@@ -71,7 +70,7 @@ class _Shown(_Reply):
 
 
 class _Proposed(_Reply):
-    speaker: Literal["patient", "caregiver"] = "patient"
+    speaker: Literal["patient", "caregiver"] | None = None
     demographics: list[_Told] = []
     basic: list[_Told] = Field(min_length=1)
     optional: list[_Shown] = []
@@ -136,17 +135,14 @@ class LLMProfiler(ModelAgent):
             if isinstance(item, Asked) and item.value is None:
                 raise ProfilingError(
                     f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies "
-                    f"({item.fault}): use another model, or make the profile by rule."
+                    f"({item.fault}): use another model, or write the profile on the page Data."
                 )
             yield item
 
 
 def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
-    """Read and check a profile; what has no chief complaint that holds cannot be used."""
+    """Read and check a profile; one without a chief complaint cannot be used."""
     proposed = read_json(text, _Proposed)
-    by_rule = speaking_of(case)
-    caregiver = by_rule.caregiver or proposed.speaker == "caregiver"
-    speaking = Speaking(by_rule.sex, caregiver, by_rule.young)
     checked = check_profile(
         case,
         Profile(
@@ -154,14 +150,11 @@ def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"
             basic=_facts(proposed.basic),
             optional=tuple(Fact(key=f.key, value=f.value, lay=f.value, section=f.section) for f in proposed.optional),
         ),
-        speaking,
     )
     if not has_complaint(checked.profile):
-        lost = next((d for d in checked.dropped if "complaint" in d.key.lower()), None)
-        why = f"“{lost.value}” does not hold, because {lost.why}" if lost else "there is none"
-        raise ValueError(f"the basic facts need a chief complaint in the words of the text; {why}")
-    return "caregiver" if caregiver else "patient", checked
+        raise ValueError("the basic facts need one with the key “chief complaint” that is not imputed")
+    return proposed.speaker or case.speaker, checked
 
 
 def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:
-    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip(), imputed=f.imputed) for f in told)
+    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip() or f.value, imputed=f.imputed) for f in told)

@@ -12,7 +12,7 @@ import typer
 from core.cli.options import Out, folded_store, new_file, run_id_of, selected
 from core.cli.training import export_training
 from core.errors import UsageError
-from core.export.document import MOST, document_of
+from core.export.document import MAX_CONVERSATIONS, document_of
 from core.export.forms import FORMS
 from core.export.run_report import report_of
 from core.spreadsheets import inert_table
@@ -21,7 +21,9 @@ from core.store.queries.trials import transcripts
 
 
 def export_conversation(
-    trial: Annotated[list[str], typer.Argument(metavar="TRIAL...", help=f"Ids of one to {MOST} conversations.")],
+    trial: Annotated[
+        list[str], typer.Argument(metavar="TRIAL...", help=f"Ids of one to {MAX_CONVERSATIONS} conversations.")
+    ],
     out: Out,
     form: Annotated[
         str | None, typer.Option("--format", help="html, md, json or png; by default what --out ends in.")

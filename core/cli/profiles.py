@@ -13,8 +13,7 @@ from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.jobs.profiling import Profiling
 from core.store.queries.profiles import newest_profiles
-from core.text.profile_rules import profile_by_rule
-from core.text.profiles import own_profile
+from core.text.profiles import WITHOUT_PROFILE, own_profile
 
 _PARTS = (
     ("demographics", "Doctor and patient know"),
@@ -30,6 +29,8 @@ def _show_instead(given: dict[str, Any]) -> int | None:
         raise UsageError(
             f"{given['case_key']!r} was not expected: name one selection of cases, or say `profile show CASE`."
         )
+    if not given["model"]:
+        raise UsageError("Name the model that writes the profiles: --model provider/model.")
     return None
 
 
@@ -42,8 +43,11 @@ def _show(case_key: str | None) -> int:
         raise UsageError(f"There is no case {case_key!r}: give DATASET/ID, as `profile show library/cardiology-1`.")
     with folded_store().read() as cursor:
         stored = newest_profiles(cursor, [case_key]).get((case_key, found.content_hash))
-    generated = stored.generated if stored else own_profile(found) or profile_by_rule(found)
-    version = f", version {stored.version}" if stored else "" if found.profile else ", made now and not saved"
+    generated = stored.generated if stored else own_profile(found)
+    if generated is None:
+        print(f"{case_key} has no profile: {WITHOUT_PROFILE}. Make one with `job profiles --model`.")
+        return 0
+    version = f", version {stored.version}" if stored else ""
     print(f"{case_key}, by {generated.made_by}{version}")
     if generated.profile is None:
         print(f"Cannot become a patient ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
@@ -68,5 +72,6 @@ profile = command_of(
         Annotated[str, typer.Argument(metavar="DATASET[:…]", help="The cases, as for run; or the word show.")],
         Parameter.empty,
     ),
+    model=(Annotated[str, typer.Option(help="The model that writes them: provider/model or an alias.")], ""),
     case_key=(Annotated[str | None, typer.Argument(metavar="CASE", help="With show: the case, DATASET/ID.")], None),
 )

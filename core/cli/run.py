@@ -27,7 +27,7 @@ from core.cli.options import (
     run_id_of,
     with_options,
 )
-from core.datasets.select import SAMPLE_SEED, choices_of, choose, whole_of
+from core.datasets.select import SAMPLE_SEED, choices_of, choose, full_data_set
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks, read_settings
@@ -57,7 +57,7 @@ from core.jobs.run import Players, already_running, begin, carry_out, check_prom
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
-from core.store.queries.run_labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
 from core.store.queries.runs import RunProgress, run_records
 from core.store.queries.runs import header_of as header_of_run
 from core.store.queries.runs import runs as stored_runs
@@ -93,7 +93,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         players = _players(given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
-        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), whole_of(cases)
+        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
         # the cases as the framework plays them, and say which are left out
         prepared = prepared_cases(chosen.cases, known)
@@ -299,7 +299,7 @@ def delete(
     if is_running(run_id):
         raise UsageError(f"Run {run_id} is under way: stop it first.")
     with store.read() as cursor:
-        held = held_by(cursor, run_id)
+        held = run_contents(cursor, run_id)
     print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(held).items())}. The calls stay counted.")
     if not yes and not typer.confirm("Delete it for good?"):
         return 1

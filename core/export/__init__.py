@@ -1,1 +1,1 @@
-"""One conversation as a document to take away: HTML, Markdown, JSON, or a picture."""
+"""Export of conversations as documents: HTML, Markdown, JSON, or a picture."""

@@ -1,4 +1,4 @@
-"""The forms in which a document is taken away, by name."""
+"""The file formats of a document, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FormName = Literal["html", "md", "json", "png"]
 
 @dataclass(frozen=True)
 class Form:
-    """One form: its name as a file's ending, its MIME type, and what makes it."""
+    """A file format: its suffix, its MIME type, and its renderer."""
 
     name: FormName
     mime: str
@@ -29,11 +29,11 @@ def to_json(document: Document) -> bytes:
 
     ``{"format": "anamnesis-document", "version": 1, "title", "made_at", "code_version", "conversations": [{"trial_id",
     "case_key", "trial", "seed", "parent", "cast", "case", "events", "grades_that_count"}]}``. Times are seconds since
-    1970 (UTC), ``trial`` counts from 0, ``cast`` is the run (``null`` without one), ``case`` as in the project's case
-    files, ``events`` the vocabulary of ``core.events`` with the calls of models in full, ``grades_that_count`` the
-    newest of each arm and rule. A later version may add names; it gets another number where one changes its meaning.
+    1970 (UTC), ``trial`` counts from 0, ``cast`` is the run or ``null``, ``case`` is as in the project's case files,
+    ``events`` are those of ``core.events`` with complete calls, ``grades_that_count`` are the newest of each arm and
+    rule. New names do not change the version; a changed meaning does.
     """
-    whole = {
+    content = {
         "format": "anamnesis-document",
         "version": 1,
         "title": document.title,
@@ -41,8 +41,8 @@ def to_json(document: Document) -> bytes:
         "code_version": document.code_version,
         "conversations": [_dumped(talk) for talk in document.talks],
     }
-    text = json.dumps(whole, ensure_ascii=False, indent=1)
-    # half a pair of surrogates has no UTF-8, but its escape means the same in JSON
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    # a lone surrogate has no UTF-8 encoding, but JSON can escape it
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -72,6 +72,5 @@ FORMS: dict[FormName, Form] = {
 
 
 def file_name(trial_ids: Sequence[str], form: FormName) -> str:
-    """Return a name for the file that holds these conversations."""
     slugs = [re.sub(r"[^A-Za-z0-9_-]+", "-", trial_id).strip("-") or "conversation" for trial_id in trial_ids]
     return f"anamnesis-{'-beside-'.join(slugs)[:150]}.{form}"

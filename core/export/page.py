@@ -1,9 +1,9 @@
-"""A document as a page, in HTML or in Markdown: readable as it is, and harmless in whatever draws it.
+"""A document as a page, in HTML or Markdown, that is safe in every viewer.
 
-What models wrote can only be text there: every value is escaped on its way into a template. The HTML file needs nothing
-else, with its style inside, and forbids scripts and remote content to itself by a content security policy. In Markdown,
-where only what this module marks as written is not escaped, every character that could begin HTML, emphasis, a link, an
-image, a list, a table or code is; addresses get a space of no width, because many viewers turn bare ones into links.
+Texts of models must remain text: every value is escaped when a template inserts it. The HTML file is self-contained,
+with its style inside, and its content security policy forbids scripts and remote content. In Markdown, everything but
+``Written`` values is escaped: every character that could begin HTML, emphasis, a link, an image, a list, a table or
+code. Addresses get a zero-width space, because many viewers turn bare addresses into links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.export.visible import visible
 from core.words import VERDICT
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""Without a source for scripts, frames, fonts or connections there are none."""
+"""No source is allowed for scripts, frames, fonts and connections."""
 _FOLDER = Path(__file__).parent
 _environment = partial(
     jinja2.Environment,
@@ -33,21 +33,20 @@ _environment = partial(
 )
 
 
-def _shown(value: object) -> object:
-    """Make text visible on its way into the page; the engine escapes it afterwards."""
+def _made_visible(value: object) -> object:
+    """Make control characters of a template value visible; the engine escapes the value afterwards."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-_HTML = _environment(autoescape=True, finalize=_shown)
+_HTML = _environment(autoescape=True, finalize=_made_visible)
 
 
 def to_html(document: Document) -> bytes:
-    """Return the document as a self-contained page in UTF-8."""
+    """Return the document as a self-contained HTML page in UTF-8."""
     return page_of(document, POLICY).encode("utf-8")
 
 
 def page_of(document: Document, policy: str) -> str:
-    """Return the page under a content security policy."""
     return _HTML.get_template("page.html.j2").render(
         _values(document),
         plots=[plot.plot_of(reading.beliefs(talk), talk.case) for talk in document.talks],
@@ -58,7 +57,6 @@ def page_of(document: Document, policy: str) -> str:
 
 
 def _values(document: Document) -> dict[str, Any]:
-    """Return what the templates of both forms are filled in with."""
     talks = document.talks
     return {
         "document": document,
@@ -78,30 +76,30 @@ _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=@)(?=\S)", re.IGNORECASE)
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _MARKER_ESCAPED = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer):)\\\*\\\*")
-"""What a doctor begins its conclusion with (Johri et al. 2025): the only Markdown of a message that is drawn."""
+"""The marker of a doctor's conclusion (Johri et al. 2025): the only Markdown of a message that is rendered."""
 
 
 class Written(str):
-    """Text that is Markdown already and is not to be escaped again."""
+    """Markdown that must not be escaped again."""
 
     __slots__ = ()
 
 
 def escape(text: str) -> str:
-    """Return text so that Markdown shows it as it is in the middle of a line; its line breaks stay bare."""
-    lines = _INDENT.sub(lambda found: "\u00a0" * len(found[0].expandtabs(4)), _TRAILING.sub("", visible(text)))
+    """Return text escaped for the middle of a Markdown line; line breaks stay as they are."""
+    lines = _INDENT.sub(lambda match: "\u00a0" * len(match[0].expandtabs(4)), _TRAILING.sub("", visible(text)))
     broken = _ADDRESS.sub("\u200b", lines)
-    return _ANYWHERE.sub(r"\\\g<0>", re.sub("[&<>\u00a0]", lambda found: _ENTITY[found[0]], broken))
+    return _ANYWHERE.sub(r"\\\g<0>", re.sub("[&<>\u00a0]", lambda match: _ENTITY[match[0]], broken))
 
 
 def inline(text: object) -> str:
-    """Return a value for the middle of a line: a heading, a table's cell."""
+    """Return a value escaped for one line, such as a heading or a table cell."""
     return text if isinstance(text, Written) else escape(" ".join(visible(str(text)).split()))
 
 
 def quoted(text: str) -> Written:
-    """Return text as a block quote that holds nothing but paragraphs, every line break kept."""
-    escaped = _AT_LINE_START.sub(lambda at: f"\\{at[1]}" if at[1] else f"{at[2]}\\{at[3]}", escape(text))
+    """Return text as a block quote of plain paragraphs with all its line breaks."""
+    escaped = _AT_LINE_START.sub(lambda match: f"\\{match[1]}" if match[1] else f"{match[2]}\\{match[3]}", escape(text))
     lines = _MARKER_ESCAPED.sub(r"**\1**", escaped).split("\n")
     ends = [
         f"{line}\\" if line and following else line for line, following in zip(lines, [*lines[1:], ""], strict=True)
@@ -111,7 +109,7 @@ def quoted(text: str) -> Written:
 
 MARKDOWN = _environment(autoescape=False, finalize=inline, keep_trailing_newline=True)
 MARKDOWN.filters["quoted"] = quoted
-"""Where all that is written as Markdown here is made."""
+"""The template environment of all Markdown output."""
 
 
 def to_markdown(document: Document) -> bytes:

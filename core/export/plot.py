@@ -1,4 +1,4 @@
-"""The doctor's belief over the messages as lines for an inline SVG: geometry only, names stay text for the template."""
+"""The doctor's belief over the messages as lines for an inline SVG; the template escapes and draws the names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TICKS = 12
 
 @dataclass(frozen=True)
 class Line:
-    """One diagnosis: its place in the colours, whether it is the right one, its points, and its last probability."""
+    """One diagnosis: its colour number, whether it is right, its points, and its last probability (0 to 1)."""
 
     name: str
     colour: int
@@ -29,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines, likeliest at the end first, and ticks as (position, label); positions are in the SVG's own units."""
+    """Lines, by descending last probability, and ticks as (position, label); positions are in SVG units."""
 
     lines: tuple[Line, ...]
     across: tuple[tuple[str, str], ...]
@@ -40,9 +40,9 @@ class Plot:
 
 
 def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
-    """Return the lines of the diagnoses that were ever likeliest, the right one always; ``None`` without probes.
+    """Return lines for the right diagnosis and for those with the highest peaks; ``None`` without probes.
 
-    A diagnosis that a probe does not name has no more than the last one named, and is drawn at 0.
+    A diagnosis that a probe does not name is drawn at 0: its probability is below that of the last named one.
     """
     if not probes:
         return None
@@ -51,8 +51,8 @@ def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
         for probe in probes
     ]
     right = {normalise_name(name) for name in (case.answer, *case.synonyms)} if case else set()
-    named = dict.fromkeys(name for shares in table for name in shares)
-    peaks = {name: max(shares.get(name, 0.0) for shares in table) for name in named}
+    diagnoses = dict.fromkeys(name for shares in table for name in shares)
+    peaks = {name: max(shares.get(name, 0.0) for shares in table) for name in diagnoses}
     ranked = sorted(peaks, key=lambda name: (normalise_name(name) not in right, -peaks[name]))
     chosen = ranked[:_MOST_LINES]
     across = [_x(n, len(probes)) for n in range(len(probes))]

@@ -1,4 +1,4 @@
-"""What a reader of a document is shown: messages in rows, answers by arm, use by role, and where it all comes from."""
+"""What a document shows: messages in rows, answers by arm, usage by role, and the provenance."""
 
 from __future__ import annotations
 
@@ -55,12 +55,11 @@ RULES_EXPLAINED = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A message as a reader is shown it.
+    """A message in a document.
 
-    Of a doctor that addresses its messages: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the
-    message as it was written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere
-    these are empty.
-    ``thought`` is what the model thought with it, which is no part of the message.
+    If the doctor addresses its messages, ``goes`` is the addressee, ``text`` is the part that was passed on, ``whole``
+    is the original message if that is longer, and ``misuse`` says in a sentence how the message broke the tag protocol.
+    Otherwise these are empty. ``thought`` is the model's reasoning, which is not part of the message.
     """
 
     role: Speaker
@@ -73,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """The n-th message of each conversation; ``same`` where all hold the very same one."""
+    """The n-th message of each conversation; ``same`` if they are all equal."""
 
     number: int
     cells: tuple[Cell | None, ...]
@@ -82,9 +81,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of one conversation in an arm and the grades that count; no grade where it could not be graded.
+    """The answer of one conversation in an arm, and the grades that count; no grades if it could not be graded.
 
-    ``thoughts`` are what was thought for the answer and for its grades: by whom, and the words.
+    ``thoughts`` has the reasoning behind the answer and its grades: (role, text).
     """
 
     answer: Answered
@@ -94,7 +93,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ArmRow:
-    """An arm in words with the outcome in each conversation, ``None`` where it was not asked."""
+    """An arm in words and its outcome in each conversation, ``None`` if the arm was not run."""
 
     name: str
     cells: tuple[Outcome | None, ...]
@@ -102,7 +101,7 @@ class ArmRow:
 
 @dataclass(frozen=True)
 class Use:
-    """What the calls of a role used in the trial itself; ``cost_usd`` is ``None`` where a price is unknown."""
+    """Usage of a role's calls in the trial itself; ``cost_usd`` is ``None`` if a price is unknown."""
 
     role: str
     models: str
@@ -125,42 +124,41 @@ class Fact:
 
     @property
     def differs(self) -> bool:
-        """Whether the conversations differ in it, and that says something about them."""
+        """Whether the conversations differ in this fact, if it is one that is worth comparing."""
         return self.compared and len(set(self.values)) > 1
 
 
 def role(name: str) -> str:
-    """Return who speaks or is called, as a heading."""
+    """Return the name of a role as a heading."""
     return ROLE.get(name, name[:1].upper() + name[1:].replace("_", " "))
 
 
 def place(where: str) -> str:
-    """Return what broke in words: a role, and the arm where it was at work on one."""
-    who, _, at = where.partition(" ")
-    format_, _, question_type = at.partition(":")
+    """Return where a trial failed, in words: the role, and its arm if it was working on one."""
+    role_name, _, arm_name = where.partition(" ")
+    format_, _, question_type = arm_name.partition(":")
     if format_ in FORMAT and question_type in QUESTION_TYPE:
-        return f"{role(who)} ({arm(format_, question_type)})"
+        return f"{role(role_name)} ({arm(format_, question_type)})"
     return role(where)
 
 
 def judged(grade: Graded) -> str:
-    """Return by which rule or by whom an answer was judged, and what was read out of it."""
-    by = _RULE[grade.rule] or f"judged by {grade.grader}"
-    return f"{by}, read as “{grade.extracted}”" if grade.extracted else by
+    """Return the rule or the grader of a verdict, and the diagnosis or choice that it read."""
+    judge = _RULE[grade.rule] or f"judged by {grade.grader}"
+    return f"{judge}, read as “{grade.extracted}”" if grade.extracted else judge
 
 
 def of_kind(talk: Talk, kind: type[E]) -> list[E]:
-    """Return the events of one kind."""
     return [event for event in talk.events if isinstance(event, kind)]
 
 
 def rows(talks: Sequence[Talk]) -> list[Row]:
-    """Return the dialogues message by message, the n-th of each in one row."""
+    """Return the dialogues as rows: row n has the n-th message of each conversation."""
     return [_row(n, cells) for n, cells in enumerate(zip_longest(*map(_cells, talks)), start=1)]
 
 
 def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
-    """Return a row; a branch that took a message over knows nothing of what was thought with it."""
+    """Return a row; equal messages share their reasoning, which a branch does not copy from its parent."""
     thoughts = {cell.thought for cell in cells if cell is not None and cell.thought}
     if len(cells) < 2 or None in cells or len(set(cells)) > 1 or len(thoughts) > 1:
         return Row(number, cells, same=False)
@@ -169,36 +167,36 @@ def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
 
 
 def _cells(talk: Talk) -> list[Cell]:
-    known, thoughts = _framework(talk), reasoning_of(talk.events)
+    framework, thoughts = _framework(talk), reasoning_of(talk.events)
     remarks = {event.turn: event for event in of_kind(talk, Assessed) if event.turn is not None}
     return [
-        replace(_cell(known, said, remarks.get(said.turn)), thought=thoughts.get(said.call_id or "", ""))
-        for said in of_kind(talk, Utterance)
+        replace(_cell(framework, message, remarks.get(message.turn)), thought=thoughts.get(message.call_id or "", ""))
+        for message in of_kind(talk, Utterance)
     ]
 
 
 def _framework(talk: Talk) -> Framework | None:
-    """Return under which framework a conversation was held: by its run, or where it has none, by what was said."""
+    """Return the framework of a conversation: that of its run, else the one that its events match."""
     return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
 
 
-def _cell(known: Framework | None, said: Utterance, assessed: Assessed | None) -> Cell:
-    if known is None or not known.speech.addresses:
-        return Cell(said.role, said.text)
-    (message,) = known.speech.shown(said.role, said.text)
-    remark = known.speech.remark(assessed) if assessed else ""
+def _cell(framework: Framework | None, utterance: Utterance, assessed: Assessed | None) -> Cell:
+    if framework is None or not framework.speech.addresses:
+        return Cell(utterance.role, utterance.text)
+    (message,) = framework.speech.shown(utterance.role, utterance.text)
+    remark = framework.speech.remark(assessed) if assessed else ""
     quoted = f"{remark} “{assessed.words}”" if assessed and assessed.words else remark
-    return Cell(said.role, message.text, message.to, message.whole or "", quoted)
+    return Cell(utterance.role, message.text, message.to, message.whole or "", quoted)
 
 
 def arms(talks: Sequence[Talk]) -> list[ArmRow]:
-    """Return every arm that was asked anywhere, with its outcomes."""
-    found = [_outcomes(talk) for talk in talks]
+    """Return every arm that any of the conversations has, with its outcomes."""
+    outcomes = [_outcomes(talk) for talk in talks]
     return [
-        ArmRow(arm(format_, question_type), tuple(side.get((format_, question_type)) for side in found))
+        ArmRow(arm(format_, question_type), tuple(side.get((format_, question_type)) for side in outcomes))
         for format_ in FORMATS
         for question_type in QUESTION_TYPES
-        if any((format_, question_type) in side for side in found)
+        if any((format_, question_type) in side for side in outcomes)
     ]
 
 
@@ -206,97 +204,96 @@ def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
     grades: dict[tuple[str, str], list[Graded]] = {}
     for grade in sorted(talk.grades, key=lambda grade: grade.rule):
         grades.setdefault((grade.format, grade.question_type), []).append(grade)
-    found: dict[tuple[str, str], Outcome] = {}
+    outcomes: dict[tuple[str, str], Outcome] = {}
     for answer in of_kind(talk, Answered):
-        asked = (answer.format, answer.question_type)
-        counting = () if answer.reason else tuple(grades.get(asked, ()))
-        found[asked] = Outcome(
+        arm_key = (answer.format, answer.question_type)
+        counting = () if answer.reason else tuple(grades.get(arm_key, ()))
+        outcomes[arm_key] = Outcome(
             answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
         )
-    return found
+    return outcomes
 
 
 def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
-    """Return what was thought in some calls: by whom, and the words."""
+    """Return the reasoning of some calls: (role, text)."""
     roles = {event.call.call_id: role(event.call.role) for event in of_kind(talk, Called)}
     thoughts = reasoning_of(talk.events)
     return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
 
 
 def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
-    """Return what was thought in calls that are neither a message nor an answer nor a grade: by whom, and the words."""
-    shown = {said.call_id for said in of_kind(talk, Utterance)} | {answer.call_id for answer in of_kind(talk, Answered)}
-    shown |= {call_id for grade in talk.grades for call_id in grade.call_ids}
-    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in shown))
+    """Return the reasoning of calls that made no message, answer or grade: (role, text)."""
+    attached = {message.call_id for message in of_kind(talk, Utterance)} | {
+        answer.call_id for answer in of_kind(talk, Answered)
+    }
+    attached |= {call_id for grade in talk.grades for call_id in grade.call_ids}
+    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in attached))
 
 
 def ending(talk: Talk) -> str:
-    """Return in one sentence why the conversation ended, or that it has not."""
+    """Return a sentence on why the conversation ended, or that it has not ended."""
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        known = _framework(talk)
-        how = known.speech.ending(ended) if known else how_it_ended(ended.reason, ended.doctor_turns)
+        framework = _framework(talk)
+        how = framework.speech.ending(ended) if framework else how_it_ended(ended.reason, ended.doctor_turns)
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
-        return "This trial held no conversation."
-    broken = of_kind(talk, Failed)
-    return "The trial broke off." if broken else "It was still under way when this was made."
+        return "This trial has no conversation."
+    return "The trial failed." if of_kind(talk, Failed) else "It was still running when this document was made."
 
 
 def ratings(talk: Talk) -> list[tuple[str, str]]:
-    """Return how the conversation was rated: the rating in words, and the rater's own."""
-    known = _framework(talk)
-    speech = known.speech if known else Speech()
+    """Return the ratings of the conversation: (rating in words, the rater's comment)."""
+    framework = _framework(talk)
+    speech = framework.speech if framework else Speech()
     return [(speech.remark(event), event.words) for event in of_kind(talk, Assessed) if event.turn is None]
 
 
 def staff(talk: Talk) -> str:
-    """Return who played the clinical staff, or nothing where there was none."""
+    """Return the model of the clinical staff, empty if there was none."""
     return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
 
 
 def was_shown(events: Sequence[Event]) -> bool:
-    """Say whether a model was sent a picture in this trial, by what was recorded of its calls."""
+    """Return whether a recorded call of this trial sent a picture to a model."""
     calls = (event.call for event in events if isinstance(event, Called) and event.call.attempts)
     return any(message.get("images") for call in calls for message in call.request.get("messages", ()))
 
 
 def pictures(talks: Sequence[Talk], case: Case) -> list[str]:
-    """Return of each picture of a case, in a sentence, what it is called and who was shown it.
+    """Return a sentence for each picture of a case: its name, and in which conversations the doctor saw it.
 
-    Only its name is given: who may be handed the picture itself is for those to say whose it is.
+    The picture itself is not exported: its owner decides who may have it.
     """
     of_case = [talk for talk in talks if talk.case and talk.case.content_hash == case.content_hash]
-    shown = [was_shown(talk.events) for talk in of_case]
-    letters = [LETTERS[talks.index(talk)] for talk, seen in zip(of_case, shown, strict=True) if seen]
-    where = "" if all(shown) else f" in {' and '.join(letters)}"
-    told = f"was shown to the doctor{where}" if letters else "was not shown to the doctor"
+    seen = [was_shown(talk.events) for talk in of_case]
+    letters = [LETTERS[talks.index(talk)] for talk, has_seen in zip(of_case, seen, strict=True) if has_seen]
+    where = "" if all(seen) else f" in {' and '.join(letters)}"
+    remark = f"was shown to the doctor{where}" if letters else "was not shown to the doctor"
     return [
-        f"Picture {image.name or image.sha256[:12]} {told}; it is not part of this document."
+        f"Picture {image.name or image.sha256[:12]} {remark}; it is not part of this document."
         if image.local
-        else f"Picture {image.url}: only its address was known, so nobody was shown it."
+        else f"Picture {image.url}: only its address was known, so no model saw it."
         for image in case.images
     ]
 
 
 def summary(talk: Talk) -> str | None:
-    """Return the summariser's paragraph."""
     return next((event.text for event in of_kind(talk, Summarised)), None)
 
 
 def failures(talk: Talk) -> list[tuple[str, str]]:
-    """Return what broke: where, and in whose words. None of it counts as a wrong answer."""
+    """Return the failures: (place, message). None of them counts as a wrong answer."""
     return [(place(event.where), event.message) for event in of_kind(talk, Failed)]
 
 
 def beliefs(talk: Talk) -> list[Probed]:
-    """Return what the doctor believed, message by message."""
     return of_kind(talk, Probed)
 
 
 def use(talk: Talk) -> list[Use]:
-    """Return tokens, cost and time by role; what asked for beliefs or a rating stands apart from the dialogue."""
+    """Return tokens, cost and time by role; calls for beliefs and ratings are separate from the dialogue."""
     apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
     calls: dict[str, list[CallRecord]] = {}
     for event in of_kind(talk, Called):
@@ -304,21 +301,21 @@ def use(talk: Talk) -> list[Use]:
     return [
         Use(
             role=name,
-            models=", ".join(dict.fromkeys(call.model for call in made)),
-            calls=len(made),
-            failed=sum(call.error is not None for call in made),
-            prompt_tokens=sum(call.prompt_tokens for call in made),
-            completion_tokens=sum(call.completion_tokens for call in made),
-            estimated=any(call.tokens_estimated for call in made),
-            seconds=sum(call.latency_s for call in made),
-            cost_usd=total(call.cost_usd for call in made if call.error is None),
+            models=", ".join(dict.fromkeys(call.model for call in role_calls)),
+            calls=len(role_calls),
+            failed=sum(call.error is not None for call in role_calls),
+            prompt_tokens=sum(call.prompt_tokens for call in role_calls),
+            completion_tokens=sum(call.completion_tokens for call in role_calls),
+            estimated=any(call.tokens_estimated for call in role_calls),
+            seconds=sum(call.latency_s for call in role_calls),
+            cost_usd=total(call.cost_usd for call in role_calls if call.error is None),
         )
-        for name, made in calls.items()
+        for name, role_calls in calls.items()
     ]
 
 
 def provenance(document: Document) -> list[Fact]:
-    """Return where each conversation comes from: ids, cast, prompts, settings, case, times."""
+    """Return the provenance of each conversation: ids, cast, prompts, settings, case, times."""
     talks = document.talks
     settings = side_by_side([_side(talk) for talk in talks])
     return [
@@ -343,7 +340,7 @@ def provenance(document: Document) -> list[Fact]:
 
 
 def grader(talk: Talk) -> str:
-    """Return whose verdicts on free responses count; where there are none yet, who was to judge them."""
+    """Return the graders whose verdicts on free responses count; without verdicts, the grader of the run."""
     return " and ".join(_graders(talk)) or (talk.cast.grader if talk.cast else UNKNOWN)
 
 
@@ -356,7 +353,7 @@ def _side(talk: Talk) -> Side:
 
 
 def branch(talk: Talk) -> str | None:
-    """Return where a fork left its parent and what was changed, or ``None`` for what is no fork."""
+    """Return the parent of a fork, the message where it branches off and the changes; ``None`` if it is no fork."""
     if talk.parent is None:
         return None
     changes = f": {'; '.join(talk.parent.changes)}" if talk.parent.changes else ""
@@ -364,14 +361,13 @@ def branch(talk: Talk) -> str | None:
 
 
 def moment(seconds: float) -> str:
-    """Return a time as date and minute in UTC."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
 
 
 def _when(talk: Talk) -> str:
     began = [moment(event.at) for event in of_kind(talk, Started)]
     ended = [moment(event.at) for event in of_kind(talk, Finished)]
-    if _released(talk):  # a release tells no times: what is stored is when it came in
+    if _released(talk):  # a release has no times: the stored time is that of its import
         return f"imported {began[0]}" if began else UNKNOWN
     return " to ".join(dict.fromkeys([*began[:1], *ended[-1:]])) or UNKNOWN
 

@@ -1,6 +1,6 @@
-"""A run as one page of Markdown: who was tested on what, how accurate each arm was, what it cost, what is to be known.
+"""A run as one page of Markdown: the doctor, the cases, the accuracy of each arm, the cost, and remarks.
 
-The same for the command line and the dashboard; figures are those of ``report accuracy`` for the run alone.
+The command line and the dashboard share it; its figures are those of ``report accuracy`` for this run.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from core.words import FORMAT, QUESTION_TYPE, ROLE, VERDICT
 
 
 def report_of(store: Store, run_id: str) -> str:
-    """Return the report on a run; raise ``UsageError`` where it is not stored.
+    """Return the report on a run; raises ``UsageError`` if it is not stored.
 
-    Accuracy is the mean over a case's trials, then over cases, with an interval of 95 % over cases; verdicts
-    are those that count now.
+    Accuracy is the mean over a case's trials, then over cases, with a 95 % interval over cases. The verdicts are the
+    current ones.
     """
     with store.read() as cursor:
         run = next(iter(runs(cursor, [run_id])), None)
         label = labels(cursor).get(run_id, Label())
     if run is None:
         raise UsageError(f"There is no run {run_id}: `python -m core runs` lists them.")
-    known = frameworks().get(run.protocol)
+    framework = frameworks().get(run.protocol)
     rows = accuracy(store, selection=Selection(runs=[run_id]), mcq_rule="usual")
     cast = {role: getattr(run, role) for role in STORED_SEATS}
-    if known is not None:
-        names = names_of(known, cast, run.settings)
-        seats = seats_at_work(known, names[tested_seat(known).role], run.arms)
-        cast = {role_title(known, role): names[role] for role in (tested_seat(known).role, *seats)}
+    if framework is not None:
+        names = names_of(framework, cast, run.settings)
+        seats = seats_at_work(framework, names[tested_seat(framework).role], run.arms)
+        cast = {role_title(framework, role): names[role] for role in (tested_seat(framework).role, *seats)}
     values = {
         "run": run,
         "label": label,
         "title": label.name or f"{run.doctor} on {run.case_set}",
         "protocol": title_of(run.protocol),
         "started": f"{datetime.fromtimestamp(run.created_at, UTC):%Y-%m-%d %H:%M} UTC",
-        "cast": {ROLE.get(name, name): who for name, who in cast.items() if who},
+        "cast": {ROLE.get(role, role): name for role, name in cast.items() if name},
         "settings": {name: value for name, value in run.settings.items() if value not in (None, "", False)},
-        "remarks": remarks_of(run) if known is not None else (),
+        "remarks": remarks_of(run) if framework is not None else (),
         "rows": [row for row in rows if row["model"] == rows[0]["model"]],
         "FORMAT": FORMAT,
         "QUESTION_TYPE": QUESTION_TYPE,

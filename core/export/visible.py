@@ -1,6 +1,6 @@
-"""Makes text safe to look at: characters that steer a screen or turn reading order around become visible marks.
+"""Makes text safe to display: control characters and changes of the reading order become visible marks.
 
-The JSON form keeps every character as it was.
+The JSON format keeps every character.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _TURNING = {0x202A: "LRE", 0x202B: "RLE", 0x202C: "PDF", 0x202D: "LRO", 0x202E: 
     0x2068: "FSI",
     0x2069: "PDI",
 }
-"""Unicode's bidirectional controls, with which a text can show another order than it has."""
+"""Unicode's bidirectional controls, which change the order in which a text is displayed."""
 _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
 _TURNING_MARKS: dict[int, str] = {code: f"[{name}]" for code, name in _TURNING.items()}
 _MARKS: dict[int, str] = {
@@ -27,10 +27,10 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def in_order(text: str) -> str:
-    """Return text with every control that would turn its reading order around as a mark."""
+    """Return text with a visible mark instead of every control that changes its reading order."""
     return text.translate(_TURNING_MARKS)
 
 
 def visible(text: str) -> str:
-    """Return text with only line feeds as line breaks and no character that acts unseen on what is around it."""
+    """Return text with line feeds as its only line breaks and without invisible control characters."""
     return _SURROGATES.sub("\ufffd", _BREAKS.sub("\n", text)).translate(_MARKS)

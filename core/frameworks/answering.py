@@ -14,7 +14,7 @@ from core.agents.base import Grader, Judgement, Summariser
 from core.agents.mcq import judge_loose, judge_strict
 from core.asking.memory import side_by_side
 from core.asking.scene import CallFailed, Dialogue, Material, Question, Said, Saying
-from core.case import Case, Fact, Profile
+from core.case import Case, Fact
 from core.errors import FailureKind
 from core.events import (
     PASSING,
@@ -300,9 +300,10 @@ def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
 
 
 def profile_words(case: Case, *parts: str) -> str:
-    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words."""
-    profile = case.profile or Profile()
-    facts: list[Fact] = [fact for part in parts for fact in getattr(profile, part)]
+    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words, or the vignette."""
+    if case.profile is None:
+        return case.vignette
+    facts: list[Fact] = [fact for part in parts for fact in getattr(case.profile, part)]
     return " ".join(f"{fact.key} {fact.value}" for fact in facts)
 
 

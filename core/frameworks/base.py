@@ -256,8 +256,9 @@ _MOVED = {
     "release": "Publication.release", "usual_arms": "Usual.arms", "mcq_rule": "Usual.mcq_rule",
     "measure": "Usual.report", "rules": "Seat.players", "grades_itself": "told by its prompts",
     "cannot_fork": "not asked any more: play is given the branch",
+    "needs_profile": "Preparation.plays_profiles",
     **{name: f"Preparation.{name}" for name in (
-        "needs_profile", "plays_items", "patient_opens", "prepare", "uses_items", "edited", "profile_remarks",
+        "plays_items", "patient_opens", "prepare", "uses_items", "edited", "profile_remarks",
     )},
     **{name: f"Speech.{name}" for name in (
         "addresses", "one_query", "kinds", "shown", "spoken", "queries", "questions", "answering", "recognises",

@@ -14,8 +14,8 @@ from core.text.profiles import CaseId, Generated, Prepared
 class Preparation:
     """The usual one: cases are played as they are."""
 
-    needs_profile: ClassVar[bool] = False
-    """Whether only cases with a profile are played."""
+    plays_profiles: ClassVar[bool] = False
+    """Whether a case is played from its profile, if it has one."""
     plays_items: ClassVar[bool] = False
     """Whether players by rule ask for, or answer from, the items of a case's history."""
     patient_opens: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from core.case import Case
 from core.errors import ProviderError
 from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
 from core.frameworks.base import Branch, Framework, Trial
-from core.images import kept
+from core.images import local_images
 
 Belief = tuple[tuple[str, float], ...] | None
 
@@ -134,4 +134,4 @@ def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = T
     """
     specialty = case.specialty if named and case.specialty != "Other" else ""
     caregiver = (persona.speaker or case.speaker) == "caregiver"
-    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())
+    return Scene(specialty, seed, caregiver, persona, local_images(case.images) if pictures else ())

@@ -1,15 +1,13 @@
 """What a model is asked about a patient in one conversation, and how what it says is checked.
 
-*Medical terms*: words that lay persons would not use. *Withheld*: the doctor asked for a fact that the patient could
-tell, or for its topic, and the patient denied it, did not know it or did not answer, and told it nowhere. *Invented*: a
-statement that the case does not support or that it contradicts. Rules on words were right in 6 of 17 and 22 of 75 of
-such marks when they were read, and judge neither.
+*Medical terms*: words that lay persons would not use. *Facts*: what became of each fact of the case that the patient
+could tell, and what the patient invented. No rule judges facts: rules on words were right in 26 of 78 *never elicited*
+marks, 6 of 17 *withheld* and 22 of 75 *invented* ones when they were read.
 
-A finding counts only with its words: a term and an invention stand in the reply that is named, a withheld fact is named
-by its id and quoted by the doctor's question before the reply. What is quoted and does not stand there, a fact that the
-case does not have or that only examination and tests show, and a message that is no reply, are dropped and counted.
-What a model writes is data: JSON is looked for in it, also between other words. What cannot be read is asked for again
-with what was wrong.
+A finding counts only with its words. A term and an invention stand in the reply that is named; what is quoted and does
+not stand there is dropped and counted. Of the facts every one has to be marked, with a quotation from the reply that
+tells it or from the question after which it was withheld; otherwise the model is asked again with what was wrong, as
+for a reply without JSON. What a model writes is data: JSON is looked for in it, also between other words.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from core.agents.ledger_models import PatientVerdict
+from core.agents.ledger_models import FactMark, PatientVerdict
 from core.asking.ask import Request, quotation, read_json
 from core.asking.parts import instruction_part
 from core.asking.scene import Dialogue
@@ -86,10 +84,11 @@ def _placed(one: _Named, replies: dict[int, str]) -> JudgedTerm | None:
     return JudgedTerm(one.turn, match[0], match.start(), match.end()) if match else None
 
 
-class _Withheld(BaseModel):
-    fact: str
-    turn: int
-    question: str
+class _MarkedFact(BaseModel):
+    id: str
+    turn: int | None = None
+    words: str | None = None
+    mark: FactMark
 
 
 class _Invented(BaseModel):
@@ -99,7 +98,7 @@ class _Invented(BaseModel):
 
 
 class _Facts(BaseModel):
-    withheld: list[_Withheld]
+    facts: list[_MarkedFact]
     invented: list[_Invented]
 
 
@@ -125,22 +124,45 @@ def facts_request(
 
 
 def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Found[PatientVerdict]:
-    """Return the verdicts of a model's text that hold, by message; raises ``ValueError`` where it cannot be read."""
+    """Return the marks in the order of the facts, then the inventions by message.
+
+    Raises ``ValueError`` if the text cannot be read, a fact is not marked once, or a mark's quotation is not there.
+    """
     told = {fact.id: fact for fact in facts if fact.told}
-    said = read_json(text, _Facts)
-    placed = [_withheld(one, told, dialogue) for one in said.withheld]
-    placed += [_invented(one, {fact.id: fact for fact in facts}, dialogue) for one in said.invented]
-    kept = dict.fromkeys(one for one in placed if one is not None)
-    return Found(tuple(sorted(kept, key=lambda one: (one.turn, one.kind))), placed.count(None))
+    judged = read_json(text, _Facts)
+    marked = {fact.id: fact for fact in judged.facts}
+    if marked.keys() != told.keys() or len(marked) != len(judged.facts):
+        wrong = ", ".join(sorted(marked.keys() ^ told.keys())) or "one is there twice"
+        raise ValueError(f"it does not mark every fact once ({wrong})")
+    marks = [_marked(marked[fact.id], fact, dialogue) for fact in told.values()]
+    by_id = {fact.id: fact for fact in facts}
+    placed = [_invented(invention, by_id, dialogue) for invention in judged.invented]
+    inventions = dict.fromkeys(verdict for verdict in placed if verdict is not None)
+    return Found((*marks, *sorted(inventions, key=lambda verdict: verdict.turn or 0)), placed.count(None))
 
 
-def _withheld(one: _Withheld, told: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
-    fact = told.get(one.fact)
-    if fact is None or not _is_reply(one.turn, dialogue):
-        return None
-    before = [turn.text for turn in dialogue[: one.turn] if turn.role == "doctor"]
-    words = quotation(one.question, before[-1]) if before else None
-    return PatientVerdict("withheld", one.turn, words, fact.id, fact.text) if words else None
+def _marked(marked: _MarkedFact, fact: AtomicFact, dialogue: Dialogue) -> PatientVerdict:
+    if marked.mark == "never_asked":
+        return PatientVerdict("never_asked", None, "", fact.id, fact.text, fact.topic)
+    turn = marked.turn
+    if turn is None or not _is_reply(turn, dialogue):
+        raise ValueError(f"for the fact {fact.id} it names no message of the patient")
+    place = turn
+    if marked.mark == "withheld":
+        place = max((n for n in range(turn) if dialogue[n].role == "doctor"), default=turn)
+    words = _quoted(marked.words or "", dialogue[place].text)
+    if words is None:
+        raise ValueError(f"the words of the fact {fact.id} do not stand in message {place}: copy them from it")
+    return PatientVerdict(marked.mark, turn, words, fact.id, fact.text, fact.topic)
+
+
+def _quoted(words: str, message: str) -> str | None:
+    """Return the words as they stand in a message; a bare "No" is a quotation only if it is all that was said."""
+    whole = message.strip(_TRIM)
+    return whole if words.strip(_TRIM).lower() == whole.lower() != "" else quotation(words, message)
+
+
+_TRIM = " \n\"'“”.,!"
 
 
 def _invented(one: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:

@@ -1,4 +1,4 @@
-"""A model judges the patients of stored conversations: medical terms, or what they withheld and invented.
+"""A model judges stored conversations: medical terms of patients, or what became of the facts of the case.
 
 What stays unreadable, and a provider's failure, is stored as a failure and never as "nothing found". What is asked, and
 how a reply is checked: ``core.jobs.judges``.
@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import orjson
 
+from core.agents.ledger_models import PatientVerdict
 from core.asking.ask import Request
 from core.asking.scene import Dialogue
 from core.case import Case
@@ -93,7 +94,11 @@ class _Judging(RequestJob[Item]):
         }
         judge = Judge(seat.voice.model.name, seat.pack.hash)
         line = self.row(item, judge, reply.value.things if reply.value else None, row)
-        return reply.answer(line, found=bool(found.things), dropped=found.dropped)
+        return reply.answer(line, found=self.holds(found.things), dropped=found.dropped)
+
+    def holds(self, things: Sequence[Any]) -> bool:
+        """Say whether a conversation holds what is looked for."""
+        return bool(things)
 
     @abstractmethod
     def row(self, item: Item, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine: ...
@@ -147,20 +152,22 @@ class TermsJudging(_Judging[Talk]):
 
 @dataclass(frozen=True)
 class FactsJudging(_Judging[FactsTalk]):
-    """Ask a model, a call a conversation, which facts a patient withheld and what it invented, with quotations.
+    """Ask a model, a call a conversation, what became of each fact of the case and what the patient invented.
+
+    Facts that the patient could tell: asked for, volunteered, withheld or never asked for, each with a quotation.
 
     What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
 
     name = "facts"
-    title = "Judging what patients withheld and invented"
+    title = "Judging the facts of conversations"
     report = "failures"
-    reply_tokens = 80
+    reply_tokens = 800
     nothing = (
         "There is nothing to judge: no stored conversation with a wrong answer after it fits. Judge every "
         "conversation (`--all`), choose another --run, or start a campaign with a multi-turn arm."
     )
-    finding, found = "something withheld or invented", "verdicts"
+    finding, found = "something withheld or invented", "inventions"
 
     all_: Annotated[bool, "Every conversation, not only those with a wrong answer after them."] = False
     trials: Annotated[tuple[str, ...], "Only these trials, whatever came after them."] = ()
@@ -191,6 +198,9 @@ class FactsJudging(_Judging[FactsTalk]):
 
     def request(self, item: FactsTalk, pack: PromptPack) -> Request[Any]:
         return facts_request(pack, item.case, item.facts, item.dialogue)
+
+    def holds(self, things: Sequence[PatientVerdict]) -> bool:
+        return any(verdict.kind in ("withheld", "invented") for verdict in things)
 
     def row(self, item: FactsTalk, judge: Judge, things: Sequence[Any] | None, row: dict[str, Any]) -> RowLine:
         return RowLine(table="fact_judgements", row=fact_judgement_row(judge, item.facts_hash, things, row))

@@ -53,7 +53,7 @@ from core.frameworks.casting import (
 )
 from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
-from core.images import contents, kept
+from core.images import contents, local_images
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
@@ -63,7 +63,7 @@ from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
 from core.store.queries.runs import Run, run_ids
 from core.text.case_items import ItemSet, hash_of_items, items_from_json, openings_by, with_items
-from core.text.profiles import Prepared
+from core.text.profiles import WITHOUT_PROFILE, Prepared
 
 HUMAN = "human"
 """Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
@@ -269,6 +269,10 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = names[tested_seat(known).role]
     found = remarks(tested, {role: names[role] for role in seats_at_work(known, tested, run.arms)})
+    if isinstance(run, Campaign) and known.cases.plays_profiles:
+        without = sum(case.profile is None for case in run.cases)
+        if without:
+            found += (f"{without:,} of {len(run.cases):,} cases have no profile: {WITHOUT_PROFILE}",)
     if not isinstance(run, Campaign) or run.trials == 1 or not is_model(tested):
         return found
     if run.settings.temperature is None and load_registry(programs=True).is_greedy(tested):
@@ -288,7 +292,7 @@ def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None 
         return known.cases.prepare(cases, {})
     keys = [case.case_key for case in cases]
     with store.read() as cursor:
-        found = newest_profiles(cursor, keys) if known.cases.needs_profile else {}
+        found = newest_profiles(cursor, keys) if known.cases.plays_profiles else {}
         rows = newest_items(cursor, keys) if known.cases.plays_items else []
     items = {(row.case_key, row.content_hash): ItemSet(items_from_json(row.items), row.made_by) for row in rows}
     cases = [with_items(case, items.get((case.case_key, case.content_hash))) for case in cases]
@@ -340,7 +344,7 @@ def check_pictures(campaign: Campaign, registry: Registry) -> None:
     if why := refusal(registry.spec(campaign.tested)):
         raise UsageError(why)
     for case in campaign.cases:
-        for image in kept(case.images):
+        for image in local_images(case.images):
             try:
                 contents(image)
             except UsageError as error:
@@ -349,7 +353,7 @@ def check_pictures(campaign: Campaign, registry: Registry) -> None:
 
 def without_words(images: str, cases: Sequence[Case]) -> str:
     """Return how many cases have no picture to show in a run with pictures, in a sentence; empty where all have."""
-    bare = sum(not kept(case.images) for case in cases) if images else 0
+    bare = sum(not local_images(case.images) for case in cases) if images else 0
     if not bare:
         return ""
     return f"{bare} of the {len(cases)} cases {'has' if bare == 1 else 'have'} no picture in a file: played without."
@@ -359,7 +363,7 @@ def tokens_a_call(images: str, cases: Sequence[Case]) -> float:
     """Return the prompt tokens that a call of the doctor is taken to need for pictures, on average over the cases."""
     if not images:
         return 0.0
-    return sum(len(kept(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
+    return sum(len(local_images(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
@@ -369,18 +373,12 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
     campaign = in_full(campaign, registry)
-    if campaign.settings.images and not any(kept(case.images) for case in campaign.cases):
+    if campaign.settings.images and not any(local_images(case.images) for case in campaign.cases):
         known = sum(bool(case.images) for case in campaign.cases)
         addresses = f" ({known} with an address, which is never fetched)" if known else ""
         raise UsageError(
             f"None of the {len(campaign.cases)} chosen cases has a picture in a file{addresses}: import cases with "
             "their pictures, or run with --images without."
-        )
-    without = [case.case_key for case in campaign.cases if case.profile is None]
-    if campaign.framework.cases.needs_profile and without:
-        raise UsageError(
-            f"{campaign.framework.title} plays cases with a profile, and {len(without)} have none, {without[0]} the "
-            "first: prepare them before the run."
         )
     many = campaign.choices_of_many()
     if not many and any(question_type == "mcq_many" for _, question_type in campaign.arms):

@@ -1,4 +1,4 @@
-"""Makes profiles for many cases, by rule or with a model.
+"""Makes profiles for many cases with a model.
 
 A failure is listed by case with the reason; it says nothing about the case, and leaves it as it was.
 """
@@ -23,23 +23,22 @@ from core.prompts import PromptPack, load_pack
 from core.store.database import Store
 from core.store.queries.profiles import newest_versions, profile_row, profiled_by
 from core.store.tables import SCHEMAS
-from core.text.profile_rules import MADE_BY, profile_by_rule
 from core.text.profiles import CaseId, Reason
 
 
 @dataclass
 class Maker:
-    """Who makes profiles, by rule without a ``profiler``, and the newest version of each case's profile."""
+    """Who makes profiles, and the newest version of each case's profile."""
 
-    profiler: LLMProfiler | None
+    profiler: LLMProfiler
     versions: dict[CaseId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Profiling(OfCases, AskJob[Case]):
-    """Judge whether cases can become a patient and write their profiles, by rule or with a model.
+    """Judge with a model whether cases can become a patient, and write their profiles.
 
-    Cases that this maker has judged are skipped; by rule also those that came with a profile.
+    Cases that this model has judged are skipped.
     """
 
     name = "profiles"
@@ -48,8 +47,8 @@ class Profiling(OfCases, AskJob[Case]):
     lack = "have no profile and are not counted as unsuitable; the same again asks about them"
 
     cases: tuple[Case, ...]
-    model: Annotated[str | None, "A model that writes them; by rule if left out."] = None
-    again: Annotated[bool, "Also cases that this maker has judged already."] = False
+    model: Annotated[str, "The model that writes them: provider/model or an alias."]
+    again: Annotated[bool, "Also cases that this model has judged already."] = False
     prompts: Annotated[str, "A prompt pack with filter.md and profile.md."] = ""
 
     @property
@@ -60,40 +59,29 @@ class Profiling(OfCases, AskJob[Case]):
     @property
     def pack(self) -> PromptPack:
         # the pack of the framework that plays cases with a profile only: it says what a profile must be
-        named = self.prompts or next(known.name for known in frameworks().values() if known.cases.needs_profile)
+        named = self.prompts or next(known.name for known in frameworks().values() if known.cases.plays_profiles)
         return load_pack(named, PROMPTS)
 
     def plan(self, store: Store, registry: Registry) -> Plan:
-        models = [registry.spec(self.model).name] if self.model else []
-        maker, hash_ = (models[0], self.pack.hash) if models else (MADE_BY, "-")
+        maker = registry.spec(self.model).name
         with store.read() as cursor:
             judged = set() if self.again else profiled_by(cursor, maker)
-        own = not models and not self.again
-        todo = [
-            case
-            for case in self.cases
-            if (case.case_key, case.content_hash) not in judged and not (own and case.profile is not None)
-        ]
-        part = self.part(journal_of("profiles", maker, hash_), todo, self.cases)
-        return Plan(maker, [part], len(self.cases) - len(todo), models)
+        todo = [case for case in self.cases if (case.case_key, case.content_hash) not in judged]
+        part = self.part(journal_of("profiles", maker, self.pack.hash), todo, self.cases)
+        return Plan(maker, [part], len(self.cases) - len(todo), [maker])
 
     def seats(self, registry: Registry, plan: Plan, store: Store) -> Maker:
         with store.read() as cursor:
             versions = {case: version for case, (version, _) in newest_versions(cursor).items()}
-        if not plan.models:
-            return Maker(None, versions)
         voice = Voice(registry.open(plan.models[0], base_url=self.base_url), Sampling(temperature=0.0))
         return Maker(LLMProfiler(voice, self.pack), versions)
 
     async def ask(self, item: Case, seats: Maker) -> Answer:
         generated, dropped = None, 0
         try:
-            if seats.profiler is None:
-                generated = profile_by_rule(item)
-            else:
-                async for made in seats.profiler.generate(item):
-                    if isinstance(made, Profiled):
-                        generated, dropped = made.generated, len(made.dropped)
+            async for made in seats.profiler.generate(item):
+                if isinstance(made, Profiled):
+                    generated, dropped = made.generated, len(made.dropped)
         except ProfilingError as error:
             return Answer(failure=str(error))
         assert generated is not None
@@ -105,8 +93,6 @@ class Profiling(OfCases, AskJob[Case]):
 
     def size(self, plan: Plan, store: Store) -> Size:
         """Return the calls of filter and profile; a profile has one and a half times the vignette's tokens."""
-        if not plan.models:
-            return Size({})
         pack, n = self.pack, len(plan.todo)
         vignettes = sampled(self, plan, store, lambda case: tokens_of(case.vignette))
         templates = sum(tokens_of(pack.prompts[name].source) for name in PROMPTS)

@@ -27,7 +27,7 @@ from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
 from core.store.queries.cases import CaseKey, cases_answered
-from core.store.queries.grades import AnswerToGrade, answers_to_grade, given_verdicts
+from core.store.queries.grades import AnswerToGrade, answers_to_grade, earlier_verdicts
 from core.store.queries.runs import campaign_ids, header_of
 
 FREE = GRADED_TYPES
@@ -141,7 +141,7 @@ def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
     if not judge.prompt_hash:
         return Memory()
     with store.read() as cursor:
-        given = given_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
+        given = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
     return Memory(
         {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from core import paths
 from core.errors import AnamnesisError
@@ -20,8 +20,6 @@ from core.words import fault_of
 
 Kind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
 T = TypeVar("T", bound=BaseModel)
-ASKABLE: tuple[Kind, ...] = ("symptom", "history", "family")
-"""Kinds of finding that a patient can know and a doctor can ask for."""
 
 
 class Finding(BaseModel):
@@ -36,15 +34,8 @@ class Finding(BaseModel):
     name: str
     kind: Kind
     base: float = Field(gt=0, lt=1)
-    ask: str | None = None
     phrases: tuple[str, ...] = Field(min_length=1)
     unless: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _askable_has_question(self) -> Finding:
-        if (self.ask is not None) != (self.kind in ASKABLE):
-            raise ValueError(f"finding {self.id}: kinds {', '.join(ASKABLE)} need 'ask', the others must not have it")
-        return self
 
 
 class Disease(BaseModel):

@@ -8,31 +8,16 @@
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
 4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes, or its answer was blank.
-5. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
-   (``core.jobs.judges``) says that it invented something, or withheld a fact that it was asked for. The latter
-   two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
-   led its own belief at the last probe.
-6. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
-   only because nothing is known against the patient.
+5. *patient*, after a conversation: a model that judged the conversation (``core.jobs.judges``) says that the patient
+   invented something, or withheld a fact that it was asked for. Not where this cannot have decided: the same doctor is
+   wrong on the whole vignette too, or the right diagnosis led its own belief at the last probe.
+6. *not_judged*, after a conversation whose facts no model has judged, unless the doctor fails for such reasons of its
+   own. No rule says what the doctor never asked or what the patient kept back.
 7. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
    right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
    answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
    led the doctor's own belief at the last probe: then it had what it needed.
 8. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
-
-**Without a judge.** Rules on words were right in 6 of 17 withheld and 22 of 75 invented marks when they were read, so
-they decide neither. What a patient withheld or invented is then unknown, and the question is which doctor's causes can
-be stated all the same. One that stands on what the rules did find does:
-
-- wrong on the whole vignette too, or right in its own belief: it concluded wrongly, whatever the patient said;
-- every fact that the patient could tell came up: nothing can have been withheld;
-- facts came up neither by themselves nor in answer to a question, for no question asked for them by name or by their
-  topic alone: a patient cannot withhold what nobody asked for, so they were never asked.
-
-In the last two a judge may still find an invention and put the answer down to the patient, who comes first in the
-order: they are ``provisional``, and counted. What is left would rest on the patient's innocence alone: facts that were
-asked for and never came up (did the patient withhold them?), and answers that nothing else explains. These are *not
-judged*. A rule so weak as the one for questions may send an answer there; it may not blame anybody.
 
 The rules apply to the formats ``APPLIES``; the others are left out, because the format itself holds facts back or
 rewrites them: one reply only, the examination only, a summary.
@@ -52,7 +37,6 @@ from core.datasets.lint import Fault, lint
 from core.events import COUNTED, Format
 from core.knowledge.base import knowledge
 from core.measures.belief import Trajectory, is_right
-from core.measures.ledger.marks import LedgerFacts
 from core.store.queries.answers import WrongAnswer
 from core.text.extraction import extract_by_rule
 
@@ -90,22 +74,23 @@ class OnVignette:
 class Evidence:
     """All that is known of one wrong answer.
 
-    ``facts`` is ``None`` without a conversation, ``patient`` where no model has judged it, ``beliefs`` without a probe.
-    ``own`` holds the same doctor's answers to the vignette, ``all_doctors`` those of every doctor in the database.
+    ``patient`` is what a model judged of the conversation, ``None`` if none did; ``beliefs`` is ``None`` without a
+    probe. ``last_turn`` is the number of the conversation's last message, from 0. ``own`` holds the same doctor's
+    answers to the vignette, ``all_doctors`` those of every doctor in the database.
     """
 
     answer: WrongAnswer
     case: Case | None
-    facts: LedgerFacts | None = None
+    patient: JudgedPatient | None = None
     beliefs: Trajectory | None = None
     own: OnVignette = OnVignette()
     all_doctors: OnVignette = OnVignette()
-    patient: JudgedPatient | None = None
+    last_turn: int | None = None
 
     @property
-    def unlooked(self) -> bool:
-        """Whether what the patient withheld or invented could have decided, and no model has judged it."""
-        return self.patient is None and self.facts is not None and not self.had_it
+    def after_talk(self) -> bool:
+        """Whether the answer follows a conversation."""
+        return self.answer.format in AFTER_TALK
 
     @property
     def had_it(self) -> bool:
@@ -124,8 +109,7 @@ class Evidence:
 class Attribution:
     """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
 
-    ``judged``: a model has judged the patient of its conversation. ``provisional``: none has, and it is put down to the
-    doctor on grounds of its own, so that it may still turn out the patient's.
+    ``judged``: a model has judged the conversation before it.
     """
 
     answer: WrongAnswer
@@ -133,7 +117,6 @@ class Attribution:
     rule: str
     turn: int | None
     judged: bool = False
-    provisional: bool = False
 
     @property
     def counted(self) -> bool:
@@ -149,9 +132,7 @@ def attribute(evidence: Evidence) -> Attribution:
     if evidence.answer.format not in APPLIES:
         raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
     cause, rule, turn = next(found for rule in _RULES if (found := rule(evidence)) is not None)
-    after_talk = evidence.answer.format in AFTER_TALK and cause in ("doctor_never_asked", "doctor_concluded_wrongly")
-    judged = evidence.patient is not None and evidence.answer.format in AFTER_TALK
-    return Attribution(evidence.answer, cause, rule, turn, judged, after_talk and evidence.unlooked)
+    return Attribution(evidence.answer, cause, rule, turn, evidence.after_talk and evidence.patient is not None)
 
 
 def _provider(evidence: Evidence) -> _Found | None:
@@ -217,49 +198,34 @@ def _refused(evidence: Evidence) -> _Found | None:
 
 
 def _patient(evidence: Evidence) -> _Found | None:
-    facts = evidence.facts
-    if facts is None or evidence.answer.format not in AFTER_TALK:
-        return None
-    if facts.leaked:
-        return "patient", "The patient named the diagnosis.", facts.leaked[0]
-    if evidence.patient is None or evidence.had_it:
+    if evidence.patient is None or evidence.had_it or not evidence.after_talk:
         return None
     judge = evidence.patient.judge
-    for one in evidence.patient.verdicts:
-        if one.kind == "invented":
-            return "patient", f"The patient said what the case does not hold, by {judge}: “{one.words}”.", one.turn
-    for one in evidence.patient.verdicts:
+    for one in evidence.patient.of("invented"):
+        return "patient", f"The patient said what the case does not hold, by {judge}: “{one.words}”.", one.turn
+    for one in evidence.patient.of("withheld"):
         asked = f"asked “{one.words}”, it kept back “{one.fact_text}”"
         return "patient", f"The patient was asked for a fact and never told it, by {judge}: {asked}.", one.turn
     return None
 
 
 def _not_judged(evidence: Evidence) -> _Found | None:
-    facts = evidence.facts
-    if facts is None or evidence.answer.format not in AFTER_TALK or not evidence.unlooked or not facts.never:
+    unknown = evidence.patient is None or evidence.patient.never_told is None
+    if not evidence.after_talk or evidence.had_it or not unknown:
         return None
-    if _never_asked(evidence) is not None:
-        return None
-    if not facts.unasked:
-        why = f"{_facts(facts.never)} came up though asked for: no model has judged whether the patient withheld them"
-    else:
-        why = "No model has judged what the patient withheld or invented, and nothing else explains it"
-    return "not_judged", f"{why}.", max(0, facts.turns - 1)
+    why = "No model has judged what became of the facts, and nothing else explains it."
+    return "not_judged", why, evidence.last_turn
 
 
 def _never_asked(evidence: Evidence) -> _Found | None:
-    facts = evidence.facts
-    if facts is None or evidence.answer.format not in AFTER_TALK or evidence.had_it:
+    patient = evidence.patient
+    if not evidence.after_talk or evidence.had_it or patient is None or not patient.never_told:
         return None
-    missing = facts.unasked if evidence.patient is None else facts.never
-    if not missing:
-        return None
-    last, found = max(0, facts.turns - 1), f"{_facts(missing)} came up"
-    found += " and no question asked for" if evidence.patient is None else ""
+    found = f"{_facts(patient.never_told)} came up, by {patient.judge}"
     if evidence.knew:
-        return "doctor_never_asked", f"The same doctor is right on the whole vignette; {found}.", last
-    if evidence.knew is None and facts.coverage < FEW_FACTS:
-        return "doctor_never_asked", f"Fewer than half of the facts came up; {found}.", last
+        return "doctor_never_asked", f"The same doctor is right on the whole vignette; {found}.", evidence.last_turn
+    if evidence.knew is None and (patient.coverage or 0.0) < FEW_FACTS:
+        return "doctor_never_asked", f"Fewer than half of the facts came up; {found}.", evidence.last_turn
     return None
 
 
@@ -269,16 +235,15 @@ def _facts(number: int) -> str:
 
 
 def _concluded_wrongly(evidence: Evidence) -> _Found:
-    facts, beliefs = evidence.facts, evidence.beliefs
+    beliefs, last = evidence.beliefs, evidence.last_turn
     cause: Cause = "doctor_concluded_wrongly"
-    if evidence.answer.format not in AFTER_TALK:
+    if not evidence.after_talk:
         return cause, "The doctor was shown the whole vignette.", None
     if beliefs is not None and beliefs.first_led is not None:
         led = [belief.turn for belief in beliefs.beliefs if belief.leads][-1]
         return cause, "The right diagnosis led the doctor's own belief, and it answered another.", led
-    last = max(0, facts.turns - 1) if facts is not None else None
-    if facts is not None and not facts.never:
-        return cause, "Every fact that the patient could tell came up.", last
+    if evidence.patient is not None and evidence.patient.never_told == 0:
+        return cause, f"Every fact that the patient could tell came up, by {evidence.patient.judge}.", last
     if evidence.knew is False:
         return cause, "The same doctor is wrong on the whole vignette too.", last
     return cause, "Neither the case, the grader, the patient nor missing facts explain it.", last

@@ -9,7 +9,7 @@ The rules
 - Leader: the likeliest diagnosis, of equally likely ones the first listed. All right ones are one and the same leader.
 - Premature closure: the doctor ended the conversation by a diagnosis or by asking no more (not at the cap, nor by a
   failure), facts that the patient could have told were never elicited, and by its own last probe the leader was not
-  right or less likely than ``CLOSURE``. Unknown where the facts are unknown.
+  right or less likely than ``CLOSURE``. Unknown if no model has judged what became of the facts.
 - Over-asking: the answered questions after the first probe from which on the right diagnosis led at every probe with a
   probability of at least ``SETTLED``.
 
@@ -39,15 +39,16 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Asked, Columns, Row, Section, bounded, metric
+from core.measures.base import Asked, Columns, Note, Row, Section, bounded, metric
 from core.measures.extracts import Extract, Rows
-from core.measures.ledger.kept import Facts
+from core.measures.ledger import JUDGE_ALL, read_judge
 from core.stats.bootstrap import column_intervals
 from core.stats.intervals import unless_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.cases import cases_of
-from core.store.queries.probes import believed, probes_of_trials
+from core.store.queries.fact_judgements import judged_patients
+from core.store.queries.probes import probed_conversations, probes_of_trials
 from core.store.selection import Selection
 from core.text.extraction import names_answer
 
@@ -192,6 +193,18 @@ def belief_rows(found: pd.DataFrame) -> list[Row]:
     return _means(talks, {name: {"figure": name} for name in FIGURES})
 
 
+def closure_notes(found: pd.DataFrame) -> list[Note]:
+    """Return of how many conversations premature closure is not known; none if it is known of all."""
+    known = found.drop_duplicates("talk")["premature"].notna()
+    if known.all():
+        return []
+    words = (
+        f"Premature closure: not judged in {int((~known).sum()):,} of {len(known):,} probed conversations. A model "
+        f"judges which facts came up: {JUDGE_ALL}."
+    )
+    return [Note("excluded", words)]
+
+
 def curves(found: pd.DataFrame) -> list[Row]:
     """Return the mean curves of each model over the share of the dialogue; ``found`` as from ``belief_table``.
 
@@ -290,9 +303,12 @@ class ProbedTalks(Rows):
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            held = believed(cursor, selection)
+            held = probed_conversations(cursor, selection)
             self._cases = cases_of(cursor, (one.case for one in held))
-        self._store, self._facts = store, Facts(store, selection or Selection(), self._cases)
+        judge = read_judge(store, selection or Selection())
+        with store.read() as cursor:
+            self._patients = judged_patients(cursor, judge, selection) if judge else {}
+        self._store = store
         self._held = [one for one in held if one.case in self._cases]
 
     def __len__(self) -> int:
@@ -302,13 +318,12 @@ class ProbedTalks(Rows):
     def table(self, chosen: slice) -> pd.DataFrame:
         """Return ``belief_table`` of some of them, with data set and specialty of the case."""
         talks = self._held[chosen]
-        ledgers = self._facts.of({one.trial_id: one.case for one in talks})
         with self._store.read() as cursor:
             probes = probes_of_trials(cursor, [one.trial_id for one in talks])
         found = []
         for one in talks:
-            ledger, asked = ledgers.get(one.trial_id), probes.get(one.trial_id, ())
-            told = trajectory(self._cases[one.case], asked, one.end_reason, ledger.never if ledger else None)
+            patient, asked = self._patients.get(one.trial_id), probes.get(one.trial_id, ())
+            told = trajectory(self._cases[one.case], asked, one.end_reason, patient.never_told if patient else None)
             found.append((one.model, one.case[0], told))
         cases = [self._cases[one.case] for one in talks]
         places = pd.DataFrame(
@@ -351,6 +366,7 @@ def report(
         found = ProbedTalks(asked.store, asked.selection).in_parts(show)
     if part == "models":
         yield from belief_rows(found)
+        asked.notes += closure_notes(found)
     elif part == "curves":
         yield from curves(found)
     else:

@@ -41,9 +41,7 @@ _NARROWED = {
 
 
 class Rows(ABC):
-    """What parts are made of, read once for all of them; ``left_out`` answers or conversations are in none."""
-
-    left_out: int = 0
+    """What parts are made of, read once for all of them."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -75,7 +73,7 @@ class Extract(ABC):
 
     def __post_init__(self) -> None:
         """Hold on to the state of the database, to who asks, and to the place: one of this process if need be."""
-        object.__setattr__(self, "state", f"{Store(self.path).version} {access.sees()}")
+        object.__setattr__(self, "state", f"{Store(self.path).version} {access.visible_owner()}")
         object.__setattr__(self, "seen_by", access.visitor())
         digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
         beside = self.path.with_suffix(".extracts")
@@ -103,8 +101,7 @@ class Extract(ABC):
     def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
         """Return what is kept, in the columns that are named, of the rows that are ``equal`` in others.
 
-        ``within`` narrows to the conditions, question types, sources and specialties of a selection. How much was left
-        out stands in ``attrs["left_out"]``.
+        ``within`` narrows to the conditions, question types, sources and specialties of a selection.
         """
         chosen = {column: getattr(within, name) for name, column in _NARROWED.items()} if within else {}
         filters = [
@@ -130,9 +127,7 @@ class _Part:
             if self.number < len(parts) and not parts[self.number].exists():
                 _write(rows.table(slice(last - PART, last)), parts[self.number])
         if last >= len(rows):
-            table = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
-            table.attrs["left_out"] = rows.left_out
-            _write(table, whole)
+            _write(pd.concat(map(pd.read_parquet, parts), ignore_index=True), whole)
             kept = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
             for path in (whole.with_suffix(""), *kept[:-_KEPT]):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
 """Causes of the wrong answers that a database holds: each answer, shares by model, and what patients spoiled.
 
-A ledger that the database keeps (``core.measures.ledger.kept``) is taken from there; without it, thousands of ledgers
-take minutes. Those made here are remembered for as long as the process lives. What patients withheld and invented is
-what one judge says, by default the one that was last at work (``core.jobs.judging``); judges are never mixed.
+What became of the facts, and what patients invented, is what one judge says, by default the one that was last at work
+(``core.jobs.judging``); judges are never mixed.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, 
 from core.measures.base import Asked, Columns, Listed, NameOf, Note, Row, Section, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.extracts import Extract, Rows
-from core.measures.ledger.kept import LEDGER, Facts
-from core.measures.missing import measure_missing
+from core.measures.ledger import read_judge
 from core.measures.paired import ArmOf, by_arm
 from core.stats.differences import PairedCounts, paired_counts, paired_difference
 from core.stats.ratios import ratio, ratio_intervals
@@ -34,30 +32,24 @@ from core.store.queries.answers import CaseScore, case_scores, wrong_answers
 from core.store.queries.cases import cases_of
 from core.store.queries.fact_judgements import Judge, judged_patients, judges, people_beside
 from core.store.queries.probes import probes_of_trials
+from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
 
 
 class WrongAnswers(Rows):
     """The wrong or broken answers of a selection by trial, in the order of model, case and trial, and all about them.
 
-    ``marked_only`` leaves out what follows a conversation without a kept ledger (``core.measures.ledger.kept``),
-    instead of making one. ``judge`` is whose word on patients counts: ``None`` for the one that was last at work, and
-    still ``None`` where nobody judged.
+    ``judge`` is whose word on conversations counts: ``None`` for the one that was last at work, and still ``None`` if
+    nobody judged.
     """
 
     def __init__(
-        self,
-        store: Store,
-        selection: Selection | None = None,
-        mcq_rule: McqRule = "usual",
-        *,
-        marked_only: bool = False,
-        judge: Judge | None = None,
+        self, store: Store, selection: Selection | None = None, mcq_rule: McqRule = "usual", judge: Judge | None = None
     ) -> None:
         wanted = selection or Selection()
         chosen = replace(wanted, formats=[one for one in APPLIES if wanted.formats is None or one in wanted.formats])
+        self._store, self.judge = store, judge or read_judge(store, chosen)
         with store.read() as cursor:
-            self.judge = judge or next((kept.judge for kept in judges(cursor, chosen) if kept.judged), None)
             self._patients = judged_patients(cursor, self.judge, chosen) if self.judge else {}
             wrong = wrong_answers(cursor, chosen, mcq_rule)
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
@@ -66,11 +58,7 @@ class WrongAnswers(Rows):
             vignettes = Selection(formats=["vignette"], case_sets=wanted.case_sets)
             for score in case_scores(cursor, vignettes, mcq_rule):
                 self._scores.setdefault((score.case_key, score.question_type), []).append(score)
-        self._store, self._facts = store, Facts(store, chosen, self._cases)
-        lacking = [marked_only and answer.format in AFTER_TALK and self._facts.lacks(answer) for answer in wrong]
-        self.left_out = sum(lacking)
-        held = (answer for answer, lacks in zip(wrong, lacking, strict=True) if not lacks)
-        self._by_trial = [list(answers) for _, answers in groupby(held, key=lambda answer: answer.trial_id)]
+        self._by_trial = [list(answers) for _, answers in groupby(wrong, key=lambda answer: answer.trial_id)]
 
     def __len__(self) -> int:
         """Return how many conversations have a wrong answer."""
@@ -79,23 +67,23 @@ class WrongAnswers(Rows):
     def attributed(self, chosen: slice) -> list[Attribution]:
         """Return the cause of every answer of some of the conversations."""
         answers = list(chain.from_iterable(self._by_trial[chosen]))
-        talked = {answer.trial_id: answer.case for answer in answers if answer.format in AFTER_TALK}
-        ledgers = self._facts.of(talked)
+        talks = list(dict.fromkeys(answer.trial_id for answer in answers if answer.format in AFTER_TALK))
         with self._store.read() as cursor:
-            probes = probes_of_trials(cursor, list(talked))
+            probes = probes_of_trials(cursor, talks)
+            last = last_turns(cursor, talks)
         found = []
         for answer in answers:
-            trial, case, after_talk = answer.trial_id, self._cases.get(answer.case), answer.format in AFTER_TALK
-            facts, asked = ledgers.get(trial), probes.get(trial, ())
+            trial, case = answer.trial_id, self._cases.get(answer.case)
+            asked = probes.get(trial, ())
             same = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
             evidence = Evidence(
                 answer,
                 case,
-                facts if after_talk else None,
-                trajectory(case, asked, answer.end_reason, facts.never if facts else None) if case and asked else None,
+                self._patients.get(trial),
+                trajectory(case, asked, answer.end_reason) if case and asked else None,
                 own=_summed([s for s in same if s.model == answer.model]),
                 all_doctors=_summed(same),
-                patient=self._patients.get(trial),
+                last_turn=last.get(trial),
             )
             found.append(attribute(evidence))
         return found
@@ -117,24 +105,24 @@ class Causes(Extract):
     name = "causes"
 
     def rows(self, store: Store) -> WrongAnswers:
-        """Read the wrong answers, without those whose conversations are not marked."""
-        return WrongAnswers(store, self.selection, self.selection.mcq_rule, marked_only=True, judge=self.judge)
+        """Read the wrong answers."""
+        return WrongAnswers(store, self.selection, self.selection.mcq_rule, self.judge)
 
 
 def attribution_table(found: Iterable[Attribution]) -> pd.DataFrame:
     """Return a row for each answer: what is known of it, and what it was put down to.
 
     Columns: trial_id, model, case_key, format, question_type, response, verdict, extracted, cause, rule (the sentence),
-    turn, and whether it is counted, judged, provisional.
+    turn, and whether it is counted and judged.
     """
     own = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
-    of = ("cause", "rule", "turn", "counted", "judged", "provisional")
+    of = ("cause", "rule", "turn", "counted", "judged")
     rows = [
         (one.answer.case[0], *(getattr(one.answer, name) for name in own), *(getattr(one, name) for name in of))
         for one in found
     ]
     kinds = {"format": FORMATS, "question_type": QUESTION_TYPES, "cause": CAUSES}
-    types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(of[-3:], bool)
+    types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(of[-2:], bool)
     texts = dict.fromkeys(("case_key", "trial_id", "model", "response", "verdict", "extracted", "rule"), "str")
     return pd.DataFrame(rows, columns=["case_key", *own, *of]).astype({**types, **texts, "turn": "Int64"})
 
@@ -148,7 +136,7 @@ def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
 
     ``found`` as from ``attribution_table``. ``n`` of the model's ``wrong`` answers that count are put down to the
     cause; the estimate is that share (0 to 1, NaN without wrong answers), cases resampled. ``excluded`` more have this
-    cause and do not count as wrong; ``provisional`` of ``n`` may still turn out the patient's, whom nobody has judged.
+    cause and do not count as wrong.
     """
     rows: list[Row] = []
     of = ["model", "format", "question_type"] if arms else ["model"]
@@ -158,7 +146,6 @@ def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
         counts = np.zeros((len(keys), len(CAUSES)))
         np.add.at(counts, (case, cause), counted)
         excluded = np.bincount(cause[~counted], minlength=len(CAUSES))
-        provisional = np.bincount(cause[group["provisional"]], minlength=len(CAUSES))
         wrong = counts.sum(axis=1)
         intervals = ratio_intervals(counts, np.repeat(wrong[:, None], len(CAUSES), axis=1))
         rows += [
@@ -172,7 +159,7 @@ def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
                 ratio(counts[:, column], wrong),
                 *intervals[column],
                 int(wrong.sum()),
-                more={"excluded": int(excluded[column]), "provisional": int(provisional[column])},
+                more={"excluded": int(excluded[column])},
                 unit="wrong answers",
                 columns=Columns("share", n=None),
             )
@@ -186,8 +173,8 @@ def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Ro
 
     ``found`` as from ``attribution_table``. Both are means over trials, then cases; ``same_cases`` is the second minus
     the first on the ``n_cases`` cases that keep an answer. ``answers_left_out`` were left out, and with them
-    ``cases_left_out``. ``not_judged`` wrong answers stay in although nobody has judged what the patient withheld or
-    invented: were they judged, more might be left out. Answers that were right in spite of the patient stay in as well.
+    ``cases_left_out``. ``not_judged`` wrong answers stay in although no model has judged their conversation: were they
+    judged, more might be left out. Answers that were right in spite of the patient stay in as well.
 
     ``scores`` are those of the same answers, read with the same selection and multiple-choice rule
     (``core.store.queries.answers.case_scores``).
@@ -218,7 +205,7 @@ def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Ro
                     "n_cases": int(kept.sum()),
                     "answers_left_out": sum(spoiled.values()),
                     "cases_left_out": int((~kept).sum()),
-                    "not_judged": int((group["provisional"] | (group["cause"] == "not_judged")).sum()),
+                    "not_judged": int((group["cause"] == "not_judged").sum()),
                 },
                 columns=Columns("accuracy", n=None),
             )
@@ -276,8 +263,6 @@ def report(
     if part == "judges":
         yield from _judges(store, wanted)
         return
-    with asked.progress("facts ledgers") as show:
-        measure_missing(store, LEDGER, wanted, progress=show)
     held = WrongAnswers(store, wanted, rule)
     with asked.progress("conversations") as show:
         found = held.in_parts(show)
@@ -286,17 +271,17 @@ def report(
             yield from patient_effects(found, case_scores(cursor, wanted, rule))
     elif part == "answers":
         listed = ["model", "case_key", "trial_id", "format", "question_type", "verdict", "cause", "rule", "turn"]
-        lines = found[[*listed, "judged", "provisional"]].rename(columns={"case_key": "case"}).astype(object)
+        lines = found[[*listed, "judged"]].rename(columns={"case_key": "case"}).astype(object)
         yield from lines.where(lines.notna(), None).to_dict("records")  # type: ignore[misc]
     else:
         rows = cause_shares(found, arms=part == "arms")
         yield from rows
-        asked.notes += left_out_notes(rows, 0, asked.name)
+        asked.notes += left_out_notes(rows, asked.name)
     asked.notes += judged_notes(found, held.judge)
 
 
-def left_out_notes(rows: Iterable[Row], unmarked: int, name: NameOf = str) -> list[Note]:
-    """Return what is in no share of ``rows``: excluded answers by model, and answers that are not marked yet."""
+def left_out_notes(rows: Iterable[Row], name: NameOf = str) -> list[Note]:
+    """Return which excluded answers are in no share of ``rows``, by model."""
     excluded: dict[str, int] = {}
     for row in rows:
         excluded[row["model"]] = excluded.get(row["model"], 0) + row["excluded"]
@@ -304,27 +289,27 @@ def left_out_notes(rows: Iterable[Row], unmarked: int, name: NameOf = str) -> li
     words = (
         "Excluded and not counted as wrong, because a provider failed or refused or the grader’s reply could not be "
         f"read: {listed}."
-        if listed
-        else ""
     )
-    words += f" Left out, not marked yet: {unmarked:,} answers on all cases." if unmarked else ""
-    return [Note("excluded", words.strip())] if words else []
+    return [Note("excluded", words)] if listed else []
 
 
 def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
-    """Return who judged what patients withheld and invented, and what nobody judged; none if that is no matter."""
+    """Return who judged the conversations, and how many wrong answers are not judged; none if that is no matter."""
     counted = found[found["counted"]]
-    open_, provisional = int((counted["cause"] == "not_judged").sum()), int(counted["provisional"].sum())
-    if judge is None and not open_ + provisional:
+    unjudged = int((counted["cause"] == "not_judged").sum())
+    if judge is None and not unjudged:
         return []
-    by = f"{judge.model} (prompts {judge.prompt_hash})" if judge else "nobody"
-    words = f"Withheld and invented: judged by {by} for {counted['judged'].sum():,} wrong answers."
-    if open_ + provisional:
-        words += (
-            f" Not judged: {open_:,} answers of that cause, and {provisional:,} put down to the "
-            "doctor that may still be the patient's. A model judges them: `python -m core job facts --model M`."
+    words = []
+    if judge is not None:
+        judged = int(counted["judged"].sum())
+        by = f"{judge.model} (prompts {judge.prompt_hash})"
+        words.append(f"What became of the facts: judged by {by} for {judged:,} wrong answers.")
+    if unjudged:
+        words.append(
+            f"Not judged: {unjudged:,} wrong answers. A model judges what became of the facts: "
+            "`python -m core job facts --model M`."
         )
-    return [Note("metric", words)]
+    return [Note("metric", " ".join(words))]
 
 
 def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
@@ -332,7 +317,7 @@ def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
         kept = judges(cursor, wanted)
     if not kept:
         raise AnamnesisError(
-            "No model has judged what patients withheld and invented: run `python -m core job facts --model M` "
+            "No model has judged what became of the facts: run `python -m core job facts --model M` "
             "first, or choose another --run or --models."
         )
     for one in kept:
@@ -354,7 +339,7 @@ SECTIONS = (
         report,
         {"part": "causes"},
         kind="causes",
-        columns=("model", "cause", "n", "wrong", "share", "ci_low", "ci_high", "provisional", "excluded"),
+        columns=("model", "cause", "n", "wrong", "share", "ci_low", "ci_high", "excluded"),
         heads={"n": "Answers", "wrong": "Wrong in all", "share": "Share"},
         folded=True,
         page="failures",
@@ -372,8 +357,7 @@ SECTIONS = (
             "n_cases": "Cases",
         },
         caption="Full dots: all counted answers. Open dots: without the wrong answers that are put down to the "
-        "patient, by a model’s judgement or because it named the diagnosis. Right answers stay in whatever the "
-        "patient did.",
+        "patient, by a model’s judgement. Right answers stay in whatever the patient did.",
         folded=True,
         page="failures",
     ),

@@ -22,6 +22,7 @@ from core.store.database import Store
 from core.store.queries.cases import CaseTraits, case_traits
 from core.store.queries.run_cases import Extent, extents
 from core.store.selection import Selection, conditions
+from core.text.profiles import WITHOUT_PROFILE
 from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
@@ -159,6 +160,7 @@ def notes_of(
         *_unfinished(extents, name),
         *_served(behind, name),
         *_graded_by_themselves(behind, arms, name),
+        *_without_profile(extents, data_set_name),
         *_faulty_cases(extents, basis.traits, data_set_name),
         *(_mixed_questions(behind, extents, basis.traits, data_set_name) if published else ()),
         *(_other_settings(behind) if compared else ()),
@@ -288,6 +290,19 @@ def _graded_by_themselves(behind: Sequence[Condition], arms: Collection[Arm] | N
         if is_model(grader) and not is_rule(grader) and grader in answering:
             text = f"{name(condition.name)}: {grader} grades its own answers."
             yield Note("self_graded", text, "high", "graders", (condition.name,))
+
+
+def _without_profile(found: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
+    for data_set, members in by_data_set(found).items():
+        keys = frozenset.union(*(extent.cases for extent in members))
+        without = frozenset.union(*(extent.without_profile for extent in members))
+        if without:
+            text = (
+                f"Of the {len(keys):,} cases of {data_set_name(data_set)}, {len(without):,} were played without a "
+                f"profile: {WITHOUT_PROFILE}."
+            )
+            models = tuple(extent.model for extent in members if extent.without_profile)
+            yield Note("without_profile", text, "high", "data", models)
 
 
 def _faulty_cases(found: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf) -> Iterator[Note]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.asking.persona import label, parse_persona
-from core.store.conditions import DOCTOR, Condition, addresses_of, seats_beside
+from core.store.conditions import DOCTOR, Condition, addresses_of, other_seats
 from core.store.queries.runs import Run
 
 _NOT_SETTINGS = frozenset(
@@ -53,7 +53,7 @@ class Setting:
 
 def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> Side:
     """Return the side of one run by its header; ``judged_by`` are those whose verdicts count, where known."""
-    seats = seats_beside(run)
+    seats = other_seats(run)
     if judged_by:
         seats["grader"] = " and ".join(judged_by)
     return Side([run], run.doctor, seats, {}, addresses_of(run, judged_by or [run.grader]))

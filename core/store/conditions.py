@@ -1,10 +1,10 @@
-"""What two answers must share to be comparable, read from their runs, and how conditions are told apart by name.
+"""Conditions: what two answers must share to be comparable, and how conditions are told apart by name.
 
-Two answers are comparable when framework and version, case set, doctor (model, served model, sampling, prompts, cap),
-patient (model, persona), other seats, pictures, and the grader who really judged (model, prompts) are equal; of every
-seat the served model counts, the name by which the provider called what it ran. That tuple is a condition; its name
-begins with the doctor's and says no more than what tells it from the other ones. ``core.store.selection`` puts
-conditions beside the database's tables.
+Two answers are comparable if they have the same framework and version, case set, doctor (model, served model, sampling,
+prompts, cap), patient (model, persona), other seats, pictures, and actual grader (model, prompts). Served model: the
+name by which the provider called the model that it ran, for every seat. This tuple is a condition; its name begins with
+that of the doctor and adds only what distinguishes it from the others. ``core.store.selection`` makes conditions
+available in SQL.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ Part = Literal[
     "staff_served",
     "grader_served",
 ]
-"""What makes a condition, in the order in which a name says what differs.
+"""The parts of a condition, in the order in which a name mentions differences.
 
-A study that is not one's own always is said, and of people in which order they were asked.
+A name always mentions a study that comes with the program, and for people the order of the questions.
 """
 SEPARATOR = " · "
-"""Stands between the doctor and what tells its conditions apart."""
+"""Separates the doctor from the differences in the name of a condition."""
 PARTS: tuple[Part, ...] = get_args(Part)
 FREE_RULES: tuple[Rule, ...] = GRADED_TYPES
-"""Rules by which graders judge, each of the question type of its name."""
+"""Rules by which graders judge; each has the name of its question type."""
 JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
-"""Rules whose judges may change; the paper's for choices is one for ever."""
+"""Rules with verdicts that can be made again; the paper's rule for choices never changes."""
 DOCTOR = "doctor"
-"""The role of who is under test in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
+"""The role of the tested model in ``Condition.served`` and ``addresses``, whatever its framework calls it."""
 _SERVED: Mapping[Part, Part] = {
     "patient_served": "patient",
     "summariser_served": "summariser",
@@ -75,28 +75,28 @@ _SERVED: Mapping[Part, Part] = {
     "staff_served": "staff",
     "grader_served": "grader",
 }
-"""Part that says how a seat's model was served → the part that says who sits there."""
+"""Part with the served model of a seat → part with the model of the seat."""
 _MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader", "served", *_SERVED)
-"""Parts that are empty where a run's arms give them nothing to do, or where no provider named a model."""
+"""Parts that are empty if the arms of a run do not use them, or if no provider named a model."""
 _HASH = 6
 _OWN = "own"
-"""Stands for the prompts of a grader that a run had of its own and that are no longer there."""
+"""Placeholder for the prompts of a run's own pack that are no longer available."""
 _ADDRESSES = ("base_url", "own_address", "addresses")
-"""Settings of a run by which ``FrameworkSettings.address_of`` knows where a seat's model was reached."""
+"""Settings of a run from which ``FrameworkSettings.address_of`` returns the address of a seat's model."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What stands behind one bar: a doctor with all that shapes its answers, and the runs that hold them.
+    """A doctor with everything that shapes its answers, and the runs with these answers: one bar of a figure.
 
-    ``name`` is unique among the conditions it was found with. ``parts`` are in plain words, the empty text for what is
-    as it usually is or not there; ``newest`` is the last of the runs; ``remarks`` say what a reader of a figure should
-    know. ``covered`` of ``answers`` carry its grader's verdict, where a re-grading has covered only a part of them.
+    ``name`` is unique among the conditions of one query. ``parts`` are in words, empty for defaults and missing parts;
+    ``newest`` is the latest run; ``remarks`` are for readers of a figure. ``covered`` of ``answers`` have a verdict of
+    the grader, if a re-grading has judged only a part of them.
 
-    ``seats`` say who sits beside the doctor by role, the grader being whose verdicts count, and ``served`` the names
-    under which providers served each seat's model, where they gave any: several mean that a provider changed it
-    between or within its runs. ``addresses`` are those of servers that were given for a seat, without credentials.
-    ``repeats`` counts trials that do not count, because a case was played with the same seed in another of the runs.
+    ``seats`` is role → model without the doctor; the grader is the one with the verdicts that count. ``served`` has the
+    names under which providers served each seat's model, if they named it; several mean that a provider changed it
+    between or within the runs. ``addresses`` are the configured servers of seats, without credentials. ``repeats``
+    is the number of trials that do not count, because another run has the same case with the same seed.
     """
 
     name: str
@@ -114,16 +114,16 @@ class Condition:
 
     @property
     def partial(self) -> bool:
-        """Whether its grader has judged only a part of its runs' free responses."""
+        """Whether its grader has judged only a part of the free responses."""
         return self.covered < self.answers
 
 
 @dataclass(frozen=True)
 class Judge:
-    """One grader under one set of prompts, or one version of a rule, in one run under one rule.
+    """A grader with one set of prompts, or one version of a rule, in one run under one rule.
 
-    ``stored`` are the (grader, prompt hash, rule version) by which its verdicts are found; ``answers`` how many it
-    judged, the last at ``newest_at``, both 0 where nobody else judged under that rule.
+    ``stored`` has the (grader, prompt hash, rule version) of its rows in ``grades``; ``answers`` is the number of
+    answers it judged, the last at ``newest_at``; both are 0 if it is the only judge under this rule.
     """
 
     grader: str
@@ -134,16 +134,16 @@ class Judge:
 
 
 Judges = Mapping[Rule, Sequence[Judge]]
-"""Rule → who counts in a run: first who judged most (of equals the latest), then who judged a part of it later."""
+"""Rule → the judges that count in a run: first the one with most answers (then the latest), then later ones."""
 Served = Mapping[tuple[str, str], tuple[str, ...]]
-"""(role, model as it was asked for) → the names under which providers served it in a run, in alphabetical order."""
+"""(role, requested model) → the names under which providers served it in a run, in alphabetical order."""
 
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A run under one set of graders, on the way to its condition.
+    """A run with one set of graders; runs with equal parts form a condition.
 
-    ``parts``: what must be equal, and how that is said. ``graders`` judged its free responses; ``partly`` is the rule
+    ``parts`` is part → (key to compare, words for it). ``graders`` judged the free responses; ``partly`` is the rule
     and the grader of a re-grading that has covered only a part of the run. ``served`` is by role.
     """
 
@@ -157,7 +157,7 @@ class JudgedRun:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What the condition of this run is known by."""
+        """The key of the condition of this run."""
         return (*(key for key, _ in self.parts.values()), "partly" if self.partly else "")
 
 
@@ -166,34 +166,34 @@ def doctor_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
-def counting(held: Sequence[Judge]) -> list[Judge]:
-    """Return who counts, of those who judged a run under one rule, in the order of ``Judges``."""
-    whole = max(held, key=lambda judge: (judge.answers, judge.newest_at))
-    later = [judge for judge in held if judge.newest_at > whole.newest_at]
-    return [whole, *sorted(later, key=lambda judge: -judge.newest_at)]
+def counting_judges(judges: Sequence[Judge]) -> list[Judge]:
+    """Return the judges that count, of those of a run under one rule, in the order of ``Judges``."""
+    main = max(judges, key=lambda judge: (judge.answers, judge.newest_at))
+    later = [judge for judge in judges if judge.newest_at > main.newest_at]
+    return [main, *sorted(later, key=lambda judge: -judge.newest_at)]
 
 
 def who_judged(run: Run, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
-    """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
+    """Return a grader and its prompts; a pack's name after that of the grader is dropped, the prompts identify it."""
     if rule == "mcq_strict":
         return "choice reader", str(version)
     if not is_model(grader):
-        return grader, ""  # rules, and people, judge without prompts
+        return grader, ""  # rules and people have no prompts
     return grader.partition(" [")[0], prompts or _own_prompts(run)
 
 
 def _own_prompts(run: Run) -> str:
-    """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed.
+    """Return the hash of the grader's prompts in a run's own pack, or a placeholder if the pack has changed.
 
-    Runs under different packs are told apart by these in any case.
+    The placeholder is safe: runs with different packs differ in another part anyway.
     """
     grading = str(run.settings.get("grading_prompts") or "")
     place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
-    return _told_to_grader(place, hash_) or grading or _OWN
+    return _grader_hash(place, hash_) or grading or _OWN
 
 
 @lru_cache(maxsize=256)
-def _told_to_grader(place: str, hash_: str) -> str | None:
+def _grader_hash(place: str, hash_: str) -> str | None:
     try:
         pack = load_pack(place)
         return grader_hash(pack) if pack.hash == hash_ else None
@@ -204,9 +204,9 @@ def _told_to_grader(place: str, hash_: str) -> str | None:
 def judged_runs(
     run: Run, judges: Judges, without: frozenset[Part], served: Served = MappingProxyType({})
 ) -> list[JudgedRun]:
-    """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
-    whole = {rule: counted[0] for rule, counted in judges.items() if counted}
-    free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
+    """Return a run with its main graders, and once more for each grader that judged a part of it later."""
+    main = {rule: counted[0] for rule, counted in judges.items() if counted}
+    free = [main[rule].answers for rule in FREE_RULES if rule in main]
 
     def under(
         by_rule: Mapping[Rule, Judge], covered: int, answers: int, partly: tuple[Rule, Judge] | None
@@ -214,22 +214,22 @@ def judged_runs(
         graders = {(judge.prompts, judge.grader): judge for rule in FREE_RULES if (judge := by_rule.get(rule))}
         names = _served_by_role(run, tuple(graders.values()), served)
         parts = _parts(run, tuple(graders.values()), by_rule.get("mcq_strict"), names)
-        kept = {part: parts[part] for part in PARTS if part not in without and _SERVED.get(part) not in without}
-        return JudgedRun(run, kept, covered, answers, tuple(graders.values()), names, partly)
+        compared = {part: parts[part] for part in PARTS if part not in without and _SERVED.get(part) not in without}
+        return JudgedRun(run, compared, covered, answers, tuple(graders.values()), names, partly)
 
-    seats = [under(whole, sum(free), sum(free), None)]
+    judged = [under(main, sum(free), sum(free), None)]
     if "grader" in without:
-        return seats
+        return judged
     for rule, counted in judges.items():
         for judge in counted[1:]:
-            seats.append(under({**whole, rule: judge}, judge.answers, whole[rule].answers, (rule, judge)))
-    return seats
+            judged.append(under({**main, rule: judge}, judge.answers, main[rule].answers, (rule, judge)))
+    return judged
 
 
 def _served_by_role(run: Run, graders: Sequence[Judge], served: Served) -> dict[str, tuple[str, ...]]:
-    """Return role → the names under which its model was served in a run; of the grader's calls, those who count."""
-    known = frameworks().get(run.protocol)
-    tested = tested_seat(known).role if known else DOCTOR
+    """Return role → the served names of its model in a run; for the grader only those of ``graders``."""
+    framework_ = frameworks().get(run.protocol)
+    tested = tested_seat(framework_).role if framework_ else DOCTOR
     judging = {judge.grader for judge in graders}
     names: dict[str, set[str]] = defaultdict(set)
     for (role, model), as_served in served.items():
@@ -257,99 +257,105 @@ def _parts(
     }
 
 
-def completed(seats: Sequence[JudgedRun]) -> list[JudgedRun]:
-    """Return the seats; a run whose arms gave a seat nothing to do takes the one that its doctor's other runs have.
+def with_missing_parts(judged: Sequence[JudgedRun]) -> list[JudgedRun]:
+    """Return the runs; a run that does not use a seat gets the part of its doctor's other, otherwise equal runs.
 
-    Vignettes asked in one run and conversations in another are one condition, where all else is equal. Where the others
-    differ in who sits there, or in who judged, none of them is taken.
+    Vignettes in one run and conversations in another run are therefore one condition. If the other runs differ in the
+    missing part, it stays empty.
     """
-    whole: dict[str, list[JudgedRun]] = defaultdict(list)
-    for seat in seats:
-        if seat.partly is None:
-            whole[seat.run.doctor].append(seat)
+    of_doctor: dict[str, list[JudgedRun]] = defaultdict(list)
+    for judged_run in judged:
+        if judged_run.partly is None:
+            of_doctor[judged_run.run.doctor].append(judged_run)
     filled = []
-    for seat in seats:
-        alike = [
+    for judged_run in judged:
+        equal = [
             other.parts
-            for other in whole[seat.run.doctor]
+            for other in of_doctor[judged_run.run.doctor]
             if all(
                 key == other.parts[part][0] or (part in _MAY_LACK and not (key and other.parts[part][0]))
-                for part, (key, _) in seat.parts.items()
+                for part, (key, _) in judged_run.parts.items()
             )
         ]
-        lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
-        found = {part: {parts[part] for parts in alike if parts[part][0]} for part in lacking}
-        if seat.partly is None and all(len(values) < 2 for values in found.values()):
-            parts = {**seat.parts, **{part: value for part, values in found.items() for value in values}}
-            seat = replace(seat, parts=parts)
-        filled.append(seat)
+        missing = [part for part in _MAY_LACK if part in judged_run.parts and not judged_run.parts[part][0]]
+        candidates = {part: {parts[part] for parts in equal if parts[part][0]} for part in missing}
+        if judged_run.partly is None and all(len(values) < 2 for values in candidates.values()):
+            parts = {**judged_run.parts, **{part: value for part, values in candidates.items() for value in values}}
+            judged_run = replace(judged_run, parts=parts)
+        filled.append(judged_run)
     return filled
 
 
-def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
-    """Return name → the seats of one condition: the doctor's name, and what tells it from its other conditions."""
+def named_conditions(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
+    """Return name → the runs of one condition: the doctor's name, and the differences from its other conditions."""
     of_doctor: dict[str, dict[tuple[str, ...], list[JudgedRun]]] = defaultdict(dict)
-    for seat in seats:
-        of_doctor[seat.run.doctor].setdefault(seat.key, []).append(seat)
-    named: dict[str, list[JudgedRun]] = {}
-    for doctor, shapes in of_doctor.items():
-        whole = [members[0] for members in shapes.values() if members[0].partly is None]
-        for members in shapes.values():
+    for judged_run in judged:
+        of_doctor[judged_run.run.doctor].setdefault(judged_run.key, []).append(judged_run)
+    conditions: dict[str, list[JudgedRun]] = {}
+    for doctor, groups in of_doctor.items():
+        complete = [members[0] for members in groups.values() if members[0].partly is None]
+        for members in groups.values():
             first = members[0]
             study = first.run.study
             order = first.parts.get("order", ("", ""))[1]
-            words = [study, order, *_words_apart(first, [other for other in whole if other.run.study == study])]
+            words = [study, order, *_differences(first, [other for other in complete if other.run.study == study])]
             if first.partly:
-                covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
+                covered, answers = (
+                    sum(getattr(judged_run, name) for judged_run in members) for name in ("covered", "answers")
+                )
                 words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
-            named[_unique(SEPARATOR.join([doctor, *filter(None, words)]), named)] = members
-    return named
+            conditions[_unique(SEPARATOR.join([doctor, *filter(None, words)]), conditions)] = members
+    return conditions
 
 
 def _partly(rule: Rule, judge: Judge) -> str:
     return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {judge.grader}"
 
 
-def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
-    """Return what tells a seat from a doctor's other ones: the data set, past it the framework, past both the rest.
+def _differences(judged_run: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
+    """Return words for the parts in which a run differs from its doctor's other runs.
 
-    Frameworks differ in prompts, caps and seats by design, so that naming them says all of it. How a seat was served
-    is said only against those with the same model in it.
+    After the data set and the framework only runs that share it are compared: frameworks differ in prompts, caps and
+    seats by design, so that their name says enough. Served names are compared only between equal models.
     """
     words: list[str] = []
-    alike = list(others)
+    compared = list(others)
     for part in PARTS:
         judging = ("grader", "reader", "grader_served")
-        if part not in seat.parts or part in ("study", "order") or (seat.partly and part in judging):
+        if part not in judged_run.parts or part in ("study", "order") or (judged_run.partly and part in judging):
             continue
-        key, said = seat.parts[part]
+        key, text = judged_run.parts[part]
         model = _SERVED.get(part)
-        values = dict(other.parts[part] for other in alike if not model or other.parts[model] == seat.parts[model])
+        values = dict(
+            other.parts[part] for other in compared if not model or other.parts[model] == judged_run.parts[model]
+        )
         if any(value != key for value in values):
-            same = sum(other == said for other in values.values()) > 1
-            words.append(f"{said} {key.partition(' ')[0][:_HASH]}" if said and same else said)
+            ambiguous = sum(other == text for other in values.values()) > 1
+            words.append(f"{text} {key.partition(' ')[0][:_HASH]}" if text and ambiguous else text)
         if part in ("data_set", "framework"):
-            alike = [other for other in alike if other.parts[part][0] == key]
+            compared = [other for other in compared if other.parts[part][0] == key]
     return words
 
 
-def pooled(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
-    """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled.
+def pooled(judged: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
+    """Return name → all runs of a doctor on one data set; the name says how many conditions are pooled.
 
-    People who saw the choices before they wrote own words are never pooled with those who did not.
+    People who saw the choices before they wrote their own words are never pooled with those who did not.
     """
-    sets = {seat.run.data_set for seat in seats}
-    named: dict[str, list[JudgedRun]] = {}
-    whole = [seat for seat in seats if seat.partly is None]
-    of: dict[tuple[str, str, str, str], list[JudgedRun]] = defaultdict(list)
-    for seat in whole:
-        of[seat.run.doctor, seat.run.study, _order(seat.run)[1], seat.run.data_set].append(seat)
-    for (doctor, study, order, data_set), members in of.items():
-        count = len({seat.key for seat in members})
+    data_sets = {judged_run.run.data_set for judged_run in judged}
+    conditions: dict[str, list[JudgedRun]] = {}
+    groups: dict[tuple[str, str, str, str], list[JudgedRun]] = defaultdict(list)
+    for judged_run in judged:
+        if judged_run.partly is None:
+            groups[
+                judged_run.run.doctor, judged_run.run.study, _order(judged_run.run)[1], judged_run.run.data_set
+            ].append(judged_run)
+    for (doctor, study, order, data_set), members in groups.items():
+        count = len({judged_run.key for judged_run in members})
         several = f"{count} conditions pooled" if count > 1 else ""
-        words = [doctor, study, order, data_set if len(sets) > 1 else "", several]
-        named[SEPARATOR.join(filter(None, words))] = members
-    return named
+        words = [doctor, study, order, data_set if len(data_sets) > 1 else "", several]
+        conditions[SEPARATOR.join(filter(None, words))] = members
+    return conditions
 
 
 def _unique(name: str, taken: Mapping[str, object]) -> str:
@@ -358,35 +364,42 @@ def _unique(name: str, taken: Mapping[str, object]) -> str:
 
 
 def condition_of(name: str, members: Sequence[JudgedRun], repeats: int = 0) -> Condition:
-    """Return the condition of runs that are alike in all its parts; ``repeats`` of their trials are left out."""
-    newest = max(members, key=lambda seat: seat.run.created_at)
-    in_order = sorted(members, key=lambda seat: seat.run.created_at)
+    """Return the condition of runs with equal parts; ``repeats`` of their trials are left out."""
+    newest = max(members, key=lambda judged_run: judged_run.run.created_at)
+    in_order = sorted(members, key=lambda judged_run: judged_run.run.created_at)
     judge = newest.graders[0].grader if newest.graders else ""
     return Condition(
         name,
         newest.run.doctor,
         {part: words for part, (_, words) in newest.parts.items()},
-        tuple(sorted({seat.run.run_id for seat in members})),
+        tuple(sorted({judged_run.run.run_id for judged_run in members})),
         newest.run,
-        remarks(newest.run.doctor, {**seats_beside(newest.run), "grader": judge}),
-        covered=sum(seat.covered for seat in members),
-        answers=sum(seat.answers for seat in members),
+        remarks(newest.run.doctor, {**other_seats(newest.run), "grader": judge}),
+        covered=sum(judged_run.covered for judged_run in members),
+        answers=sum(judged_run.answers for judged_run in members),
         seats={
             role: " / ".join(names)
-            for role, names in _merged([{role: (name,) for role, name in seats_of(seat).items()} for seat in in_order])
+            for role, names in _merged(
+                [{role: (name,) for role, name in seats_of(judged_run).items()} for judged_run in in_order]
+            )
         },
-        served=dict(_merged([seat.served for seat in in_order])),
+        served=dict(_merged([judged_run.served for judged_run in in_order])),
         addresses=dict(
-            _merged([addresses_of(seat.run, [judge.grader for judge in seat.graders]) for seat in in_order])
+            _merged(
+                [
+                    addresses_of(judged_run.run, [judge.grader for judge in judged_run.graders])
+                    for judged_run in in_order
+                ]
+            )
         ),
         repeats=repeats,
     )
 
 
-def seats_of(seat: JudgedRun) -> dict[str, str]:
-    """Return role → who sits beside the doctor of a run; the grader, with its prompts, is whose verdicts count."""
-    found = {**seats_beside(seat.run), "grader": " and ".join(map(_with_prompts, seat.graders))}
-    return {role: name for role, name in found.items() if name}
+def seats_of(judged: JudgedRun) -> dict[str, str]:
+    """Return role → model of a run without the doctor; the graders, with prompts, are those whose verdicts count."""
+    seats = {**other_seats(judged.run), "grader": " and ".join(map(_with_prompts, judged.graders))}
+    return {role: name for role, name in seats.items() if name}
 
 
 def _with_prompts(judge: Judge) -> str:
@@ -394,45 +407,45 @@ def _with_prompts(judge: Judge) -> str:
 
 
 def addresses_of(run: Run, graders: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return role → the address that was given for the model of a seat, without its credentials.
+    """Return role → the configured address of a seat's model, without credentials.
 
-    The grader's is left out unless it is among ``graders``, whose verdicts count: a re-grading stores no address.
+    The grader is omitted unless it is among ``graders``, those whose verdicts count: a re-grading stores no address.
     """
-    given = {name: value for name in _ADDRESSES if (value := run.settings.get(name))}
-    if not given:
+    address_settings = {name: value for name in _ADDRESSES if (value := run.settings.get(name))}
+    if not address_settings:
         return {}
-    settings = FrameworkSettings.model_construct(**given)
-    known = frameworks().get(run.protocol)
-    tested = tested_seat(known).role if known else DOCTOR
-    names = {tested: run.doctor, **seats_beside(run)}
+    settings = FrameworkSettings.model_construct(**address_settings)
+    framework_ = frameworks().get(run.protocol)
+    tested = tested_seat(framework_).role if framework_ else DOCTOR
+    names = {tested: run.doctor, **other_seats(run)}
     if run.grader not in graders:
         names.pop("grader", None)
-    found = {role: settings.address_of(role) for role, name in names.items() if is_model(name)}
+    addresses = {role: settings.address_of(role) for role, name in names.items() if is_model(name)}
     return {
         DOCTOR if role == tested else role: (without_credentials(address),)
-        for role, address in found.items()
+        for role, address in addresses.items()
         if address
     }
 
 
 def _merged(by_role: Sequence[Mapping[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each role with the values that any of several mappings has for it, in their order."""
+    """Yield each role with its distinct values in several mappings, in their order."""
     for role in dict.fromkeys(role for values in by_role for role in values):
         yield role, tuple(dict.fromkeys(value for values in by_role for value in values.get(role, ())))
 
 
 def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
-    """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
+    """Return a reader of the model of a seat; empty if the arms of the run do not use the seat."""
 
     def read(run: Run) -> tuple[str, str]:
-        name = seats_beside(run).get(role, "")
+        name = other_seats(run).get(role, "")
         return name, f"{role} {name}" if name else ""
 
     return read
 
 
 def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
-    """Read what a run noted under a name; nothing is said where it noted nothing."""
+    """Return a reader of a setting of the run; empty if it is not set."""
 
     def read(run: Run) -> tuple[str, str]:
         value = str(run.settings.get(name) or "")
@@ -441,28 +454,28 @@ def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
     return read
 
 
-def seats_beside(run: Run) -> dict[str, str]:
-    """Return role → who was planned to play it, of the seats that have anything to do in a run; without the doctor."""
-    known = frameworks().get(run.protocol)
+def other_seats(run: Run) -> dict[str, str]:
+    """Return role → planned model of the seats that the arms of a run use, without the doctor."""
+    framework_ = frameworks().get(run.protocol)
     seats = {
         "patient": run.patient,
         "summariser": run.summariser,
         "grader": run.grader,
         **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
     }
-    at_work = seats_at_work(known, run.doctor, run.arms) if known and run.arms else tuple(seats)
-    return {role: name for role, name in seats.items() if role in at_work and name}
+    used = seats_at_work(framework_, run.doctor, run.arms) if framework_ and run.arms else tuple(seats)
+    return {role: name for role, name in seats.items() if role in used and name}
 
 
 def _sampling(run: Run) -> tuple[str, str]:
-    named = {
+    templates = {
         "temperature": "temperature {}",
         "max_tokens": "at most {} tokens",
         "model_seed": "model seed {}",
         "reasoning_effort": "effort {}",
     }
-    set_ = {name: run.settings.get(name) for name in named}
-    words = ", ".join(named[name].format(value) for name, value in set_.items() if value not in (None, ""))
+    settings = {name: run.settings.get(name) for name in templates}
+    words = ", ".join(templates[name].format(value) for name, value in settings.items() if value not in (None, ""))
     return words, words
 
 
@@ -482,7 +495,7 @@ def _persona(run: Run) -> tuple[str, str]:
 
 
 def _order(run: Run) -> tuple[str, str]:
-    """Read in which order a person was asked; runs of version 0.4 noted it only by the sequence of their arms."""
+    """Return the order of a person's questions; runs of version 0.4 store it only as the order of their arms."""
     if not run.doctor.startswith("human/"):
         return "", ""
     types = [question_type for _, question_type in run.arms]

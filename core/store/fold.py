@@ -1,7 +1,7 @@
-"""Takes what the journals have grown by into the database: idempotent, safe in many processes at once.
+"""Inserts the new lines of the journals into the database: idempotent, safe in many processes at once.
 
-Journals are read without any lease; only the inserts hold the database, some thousand trials at a time, and in one
-transaction with the positions that were reached. Killed at any point, the next fold goes on from there.
+Journals are read without a lease; only the inserts lock the database, a few thousand trials at a time, in one
+transaction with the journal positions that they reach. After an interruption the next fold continues from there.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from core.store.tables import OF_A_TRIAL, Row, adding, delete_runs, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
-"""A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
-ALONE_AFTER = 4
-"""So often a job makes the database follow by itself: the process that does so from then on takes a second to begin."""
-ALONE_OVER_BYTES = 1_000_000
-"""From so much in its journals on it does not: what is folded at once takes twenty times its size in memory."""
+"""Approximate limits of one transaction: they bound memory and how long other processes wait."""
+PROCESS_AFTER_FOLDS = 4
+"""Folds that a job runs itself before it starts a process for them, which takes a second to start."""
+PROCESS_AFTER_BYTES = 1_000_000
+"""New bytes in the journals above which it starts the process: a fold takes twenty times their size in memory."""
 _ENDS_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A journal that cannot be read to its end, and why; what comes before the damage is in the database."""
+    """A journal that cannot be read to its end, and the reason; the lines before the damage are in the database."""
 
     path: Path
     message: str
@@ -63,7 +63,7 @@ class Damaged:
 
 @dataclass(frozen=True)
 class FoldReport:
-    """What a fold added. ``journals`` counts those that had grown."""
+    """The numbers of rows that a fold added, and of ``journals`` that had grown."""
 
     journals: int = 0
     runs: int = 0
@@ -75,7 +75,7 @@ class FoldReport:
 
 @dataclass
 class _Chunk:
-    """What is to go into the database in one transaction."""
+    """The lines of one transaction."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     written: list[WrittenLine | WithdrawnLine] = field(default_factory=list)
@@ -91,19 +91,19 @@ class _Chunk:
         return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES
 
 
-_all_taken: dict[Path, tuple[str, dict[Path, int]]] = {}
-"""Database → its version, and the sizes of its journals, when nothing in them was new: it need not be opened again."""
+_up_to_date: dict[Path, tuple[str, dict[Path, int]]] = {}
+"""Database → its version and the sizes of its journals when a fold found nothing new: no need to open it again."""
 
 _unwritable: set[Path] = set()
 log = logging.getLogger(__name__)
 
 
 def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
-    """Insert every whole line that is new in the store's journals.
+    """Insert all complete new lines of the store's journals.
 
-    Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
-    A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
-    use for ``timeout`` seconds.
+    If no journal has grown, no write lease is taken. A read-only database is left unchanged, with one warning. A
+    damaged journal is reported, and the other journals are still inserted. Raises ``DatabaseBusyError`` if the database
+    is in use for longer than ``timeout`` seconds.
     """
     grown = _grown(store, timeout)
     added: Counter[str] = Counter()
@@ -113,18 +113,20 @@ def fold(store: Store, *, timeout: float = TIMEOUT_S) -> FoldReport:
             with store.write(timeout) as connection:
                 new = _insert(connection, chunk)
             added.update(new)
-            pa.default_memory_pool().release_unused()  # else a job that folds now and then grows by it
+            pa.default_memory_pool().release_unused()  # otherwise the memory of a long job grows with each fold
     except NotWritableError as error:
         if store.path not in _unwritable:
             _unwritable.add(store.path)
-            log.warning("The database %s cannot be written (%s): what it holds is shown.", store.path, error.why)
+            log.warning(
+                "The database %s cannot be written (%s): its current contents are shown.", store.path, error.why
+            )
     return FoldReport(len(grown), added["runs"], added["trials"], added["grades"], added["written"], tuple(damaged))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
-    """Insert a chunk and the positions that it reaches; return table → how many rows were new."""
+    """Insert a chunk and its journal positions; return table → number of new rows."""
     added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
-    added["written"] = written.take_in(connection, chunk.written)
+    added["written"] = written.insert_lines(connection, chunk.written)
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     delete_runs(connection, [run_id for (run_id,) in chunk.rows.get("run_deletions", [])])
     now = time.time()
@@ -134,7 +136,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, i
 
 
 def fold_if_free(store: Store) -> FoldReport | None:
-    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later."""
+    """Fold without waiting; ``None`` if the database is in use, and the fold can be tried again later."""
     try:
         return fold(store, timeout=0.2)
     except DatabaseBusyError:
@@ -143,17 +145,18 @@ def fold_if_free(store: Store) -> FoldReport | None:
 
 @asynccontextmanager
 async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Lend what makes the database follow: of a job that takes long, in a process of its own.
+    """Yield a function that folds the journals; for a long job it uses a separate process.
 
-    There it takes neither time nor memory from the job's calls. Its faults are raised as ``AnamnesisError``.
+    The process takes neither time nor memory from the calls of the job. Its errors are raised as ``AnamnesisError``.
     """
     child: subprocess.Process | None = None
-    asked, before = 0, _journaled(store)
+    folds, size_at_start = 0, _journal_bytes(store)
 
-    async def ask() -> None:
-        nonlocal child, asked
-        asked += 1
-        if child is None and asked <= ALONE_AFTER and _journaled(store) - before < ALONE_OVER_BYTES:
+    async def fold_now() -> None:
+        nonlocal child, folds
+        folds += 1
+        grown = _journal_bytes(store) - size_at_start
+        if child is None and folds <= PROCESS_AFTER_FOLDS and grown < PROCESS_AFTER_BYTES:
             await asyncio.to_thread(fold_if_free, store)
             return
         if child is None:
@@ -163,7 +166,7 @@ async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is the job's to act on
+                start_new_session=True,  # the job handles Ctrl-C, not this process
             )
         assert child.stdin is not None
         assert child.stdout is not None
@@ -173,12 +176,12 @@ async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]
         answer = await child.stdout.readline()
         if not answer:
             status, child = await child.wait(), None
-            raise AnamnesisError(f"The process that takes journals into {store.path} ended ({status}).")
-        if words := answer.decode().strip():
-            raise AnamnesisError(words)
+            raise AnamnesisError(f"The process that folds journals into {store.path} ended ({status}).")
+        if message := answer.decode().strip():
+            raise AnamnesisError(message)
 
     try:
-        yield ask
+        yield fold_now
     finally:
         if child is not None and child.stdin is not None:
             child.stdin.close()
@@ -191,48 +194,50 @@ async def following(store: Store) -> AsyncIterator[Callable[[], Awaitable[None]]
 
 
 def follow() -> None:
-    """Be the process of ``following``: fold at each line that comes in, and answer with what went wrong, or nothing."""
+    """Run the process of ``following``: fold for each input line, and answer with an error message or an empty line."""
     store = Store(Path(sys.argv[1]))
     for _ in sys.stdin:
-        words = ""
+        message = ""
         try:
             fold_if_free(store)
-        except Exception as error:  # who asks is told, and asks again
-            words = " ".join(f"{error}".split()) or repr(error)
-        print(words, flush=True)
+        except Exception as error:  # the job raises it, and may fold again
+            message = " ".join(f"{error}".split()) or repr(error)
+        print(message, flush=True)
 
 
 def keep_lines(store: Store, job: str, lines: Sequence[Line]) -> None:
-    """Journal what came of a job that is done piece by piece now and then, and take it into the database."""
+    """Append lines to the shared journal of a job, and fold them into the database."""
     append_shared(store.journals / job / "journal.jsonl", lines)
     fold(store)
 
 
-def _journaled(store: Store) -> int:
-    """Return the bytes in all journals of the database."""
-    found = 0
+def _journal_bytes(store: Store) -> int:
+    total = 0
     for path in store.journals.glob("*/journal.jsonl"):
-        with suppress(OSError):  # a run that is deleted meanwhile
-            found += path.stat().st_size
-    return found
+        with suppress(OSError):  # the run may be deleted at this moment
+            total += path.stat().st_size
+    return total
 
 
 def _grown(store: Store, timeout: float) -> dict[Path, tuple[int, int]]:
-    """Return journal → (where to read on, size now) for those with more than the database has of them."""
+    """Return journal → (position to read from, size) for journals that have grown since the last fold."""
     journals = sorted(p.resolve() for p in store.journals.glob("*/journal.jsonl"))
     if not journals:
         return {}
-    before = store.version
+    version = store.version
     sizes = {path: path.stat().st_size for path in journals if path.exists()}
-    if _all_taken.get(store.path) == (before, sizes):
+    if _up_to_date.get(store.path) == (version, sizes):
         return {}
     with store.read(timeout) as cursor:
-        known = dict(cursor.execute(_POSITIONS).fetchall())
-    # a journal that is shorter than what was read of it was replaced by hand: read it again
-    starts = {path: known.get(str(path), 0) if known.get(str(path), 0) <= size else 0 for path, size in sizes.items()}
+        positions = dict(cursor.execute(_POSITIONS).fetchall())
+    # a journal that is shorter than its position was replaced by hand: read it from the beginning
+    starts = {}
+    for path, size in sizes.items():
+        position = positions.get(str(path), 0)
+        starts[path] = position if position <= size else 0
     grown = {path: (starts[path], size) for path, size in sizes.items() if size > starts[path]}
     if not grown:
-        _all_taken[store.path] = before, sizes
+        _up_to_date[store.path] = version, sizes
     return grown
 
 
@@ -242,7 +247,7 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Itera
         position = start
         try:
             for offset, line in read_lines(path, start):
-                _take(chunk, line)
+                _add_line(chunk, line)
                 chunk.size += offset - position
                 position = offset
                 chunk.positions[path] = (offset, size)
@@ -255,16 +260,16 @@ def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Itera
         yield chunk
 
 
-def _take(chunk: _Chunk, line: Line) -> None:
+def _add_line(chunk: _Chunk, line: Line) -> None:
     if isinstance(line, RunHeader):
-        if line.source == "release":  # the import describes the run, and where nothing is imported there is none
+        if line.source == "release":  # the import of the release inserts the run
             return
         now = time.time()
         chunk.add("runs", [rows.run_row(line)])
         chunk.add("run_cases", [(line.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(line.cases)])
         chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
     elif isinstance(line, TrialLine):
-        if line.trial_id not in chunk.trial_ids:  # two engines may have run one trial: the first counts
+        if line.trial_id not in chunk.trial_ids:  # two engines may have run the same trial: the first one counts
             chunk.trial_ids.add(line.trial_id)
             chunk.add("trials", [rows.trial_row(line)])
             for name, new in rows.child_rows(line).items():
@@ -280,7 +285,7 @@ def _take(chunk: _Chunk, line: Line) -> None:
     elif isinstance(line, WithdrawnLine):
         chunk.written.append(line)
     elif isinstance(line, WrittenLine):
-        written.rows_of(line)  # raises here, where the place in the journal is known
+        written.rows_of(line)  # raises here, where the position in the journal is known
         chunk.written.append(line)
     elif isinstance(line, RowLine) and (editable := written.as_written(line)):
         chunk.written.append(editable)
@@ -289,9 +294,9 @@ def _take(chunk: _Chunk, line: Line) -> None:
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
-    """Take trials out of every table, and their runs where they were watched ones and nothing is left of them.
+    """Delete trials from every table, and watched runs that have no trials any more.
 
-    Their calls were paid for, and stay.
+    Calls are not deleted: they were paid for.
     """
     if not trial_ids:
         return
@@ -309,14 +314,14 @@ def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None
 
 _POSITIONS = "SELECT path, arg_max(position, ordinal) FROM journal_positions GROUP BY path"
 
-# Of two processes that fold the same lines, the slower one must not set the position back.
+# If two processes fold the same lines, the slower one must not set the position back.
 _ADD_POSITIONS = f"""
     INSERT INTO journal_positions BY NAME
     SELECT incoming.path, incoming.position, incoming.folded_at
-    FROM incoming LEFT JOIN ({_POSITIONS}) AS known (path, position) ON known.path = incoming.path
-    WHERE known.position IS NULL OR known.position < incoming.position OR known.position > incoming.size"""
+    FROM incoming LEFT JOIN ({_POSITIONS}) AS stored (path, position) ON stored.path = incoming.path
+    WHERE stored.position IS NULL OR stored.position < incoming.position OR stored.position > incoming.size"""
 
-# The trials come last: the rows that hang on a trial go in where the trial is not there yet.
+# The trials come last: rows of a trial are inserted only if the trial is not stored yet.
 _INSERTS = {
     "runs": adding("runs", "run_id", "DISTINCT ON (run_id)"),
     "cases": ADD_CASES,

@@ -1,8 +1,8 @@
-"""DuckDB itself, and who may use the database file at this moment: many readers on one connection, or one writer alone.
+"""DuckDB engines, and leases of the database file: many readers on one connection, or one writer alone.
 
-DuckDB takes far longer to start than a file takes to open: it is kept, and files come and go. A gate orders the threads
-of a process. A marker file beside the database asks the readers of all processes to make room for a writer that waits.
-Neither is ever kept.
+DuckDB takes far longer to start than to open a file, so the engine stays while files are opened and closed. A gate
+orders the threads of a process. A marker file next to the database asks readers of all processes to let a waiting
+writer go first. Neither is stored permanently.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import duckdb
 from core.errors import AnamnesisError
 
 NAME = "anamnesis"
-"""Under which a file is attached; all that SQL names without a prefix is in it."""
-_ENDS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
-"""What the names of a database's files end in."""
+"""The name of the attached file; SQL names without a prefix refer to it."""
+_SUFFIXES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+"""Suffixes of the files of a database."""
 CONFIG = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -29,24 +29,24 @@ CONFIG = {
     "memory_limit": "800MB",
     "allocator_background_threads": "true",
 }
-"""No engine loads extensions, or takes a variable of the program's for a table.
+"""Engines load no extensions, and SQL cannot read Python variables as tables.
 
-What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is.
-What it needs no more goes back to the system at once.
+Queries that need more memory than the limit use files next to the database; DuckDB's default is most of the memory of
+the machine. Freed memory is returned to the system at once.
 """
 _lock = threading.Lock()
-_kept: dict[Path, duckdb.DuckDBPyConnection] = {}
-"""The engine of the file that was opened last: of others there is none."""
+_engines: dict[Path, duckdb.DuckDBPyConnection] = {}
+"""The engine of the file that was opened last; it never has more than one entry."""
 
 
 class Opened:
-    """A database file that is open, for one writer or for many readers."""
+    """An open database file, for one writer or for many readers."""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        """Open it. Raises ``duckdb.IOException`` where the file is locked by another process or is no database."""
+        """Open the file. Raises ``duckdb.IOException`` if another process has locked it or it is no database."""
         try:
             self.connection = self._attach(path, read_only=read_only)
-        except duckdb.FatalException:  # an engine that once failed beyond repair says so forever
+        except duckdb.FatalException:  # an engine with a fatal error never recovers
             forget()
             self.connection = self._attach(path, read_only=read_only)
 
@@ -69,28 +69,28 @@ class Opened:
         return cursor
 
     def close(self) -> None:
-        """Let go of the file, for other processes to open."""
+        """Detach the file, so that other processes can open it."""
         try:
             self.connection.execute("USE memory")
             self.connection.execute(f"DETACH {NAME}")
         except (duckdb.FatalException, duckdb.IOException):
-            # what was committed stands in the log beside the file, which could not be taken into it: the disk is full
+            # the disk is full, so the write-ahead log could not be merged; it keeps what was committed
             forget()
         finally:
             self.connection.close()
 
 
 def forget() -> None:
-    """Keep no engine."""
+    """Drop the engine; the next file starts a new one."""
     with _lock:
-        _kept.clear()
+        _engines.clear()
 
 
 atexit.register(forget)
 
 
 def quoted(path: Path) -> str:
-    """Return a path as SQL writes it."""
+    """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
@@ -101,45 +101,45 @@ def path_of(connection: duckdb.DuckDBPyConnection) -> Path:
 
 
 def _engine(path: Path) -> duckdb.DuckDBPyConnection:
-    """Return the engine of a file. Its SQL reaches that file and nothing else: no others, no network, no extensions."""
+    """Return the engine of a file. Its SQL can access only this file: no others, no network, no extensions."""
     with _lock:
-        if path not in _kept:
-            _kept.clear()
+        if path not in _engines:
+            _engines.clear()
             engine = duckdb.connect(config={**CONFIG, "temp_directory": f"{path}.tmp"})
-            files = ", ".join(quoted(path.with_name(f"{path.name}{end}")) for end in _ENDS)
+            files = ", ".join(quoted(path.with_name(f"{path.name}{end}")) for end in _SUFFIXES)
             engine.execute(f"SET allowed_paths = [{files}]")
             engine.execute("SET enable_external_access = false")
             engine.execute("SET lock_configuration = true")
-            _kept[path] = engine
-        return _kept[path]
+            _engines[path] = engine
+        return _engines[path]
 
 
 _MARKER_LIFE_S = 0.5
-"""A marker that was not renewed for so long belongs to a writer that is gone."""
+"""Age in seconds after which a marker is stale: its writer has ended."""
 
 
 class DatabaseBusyError(AnamnesisError):
-    """The database stayed in use by others for the whole time that one was ready to wait."""
+    """The database was in use by others until the timeout."""
 
 
 class Marker:
-    """A file that a waiting writer keeps fresh; while it is fresh, new readers hold back."""
+    """A file that a waiting writer touches again and again; while it is fresh, new readers wait."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}.writer-waits")
 
     def raise_(self) -> None:
-        """Say, or say again, that a writer waits. Where the folder cannot be written, nobody is asked."""
+        """Touch the marker. If the folder cannot be written, readers do not wait."""
         with suppress(OSError):
             self._path.touch()
 
     def clear(self) -> None:
-        """Take the marker away; another waiting writer raises it again."""
+        """Remove the marker; another waiting writer creates it again."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
     def wait(self, deadline: float) -> None:
-        """Hold back while a writer waits, but not beyond ``deadline`` (of ``time.monotonic``)."""
+        """Wait while a writer waits, but not after ``deadline`` (of ``time.monotonic``)."""
         while self._fresh() and time.monotonic() < deadline:
             time.sleep(0.01)
 
@@ -150,21 +150,21 @@ class Marker:
             return False
 
 
-class _Held(threading.local):
-    """What the current thread holds."""
+class _ThreadLeases(threading.local):
+    """The leases of the current thread: the number of shared ones, and whether it writes."""
 
     shared = 0
     alone = False
 
 
 class Gate:
-    """Orders the threads of this process: readers together, a writer alone and before readers that come later."""
+    """Orders the threads of this process: readers share, a writer is alone and precedes later readers."""
 
     def __init__(self, database: Path) -> None:
         self.marker = Marker(database)
         self._database = database
         self._changed = threading.Condition()
-        self._held = _Held()
+        self._leases = _ThreadLeases()
         self._readers = 0
         self._writers_waiting = 0
         self._alone: str | None = None
@@ -172,7 +172,7 @@ class Gate:
 
     @contextmanager
     def shared(self, open_file: Callable[[], Opened], deadline: float) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Join the readers and lend a cursor of their connection, which the first of them opens and the last closes.
+        """Yield a cursor of the readers' connection, which the first reader opens and the last one closes.
 
         Raises ``RuntimeError`` in a thread that writes, ``DatabaseBusyError`` when the deadline passes.
         """
@@ -182,7 +182,7 @@ class Gate:
         finally:
             cursor.close()
             with self._changed:
-                self._held.shared -= 1
+                self._leases.shared -= 1
                 self._readers -= 1
                 if self._readers == 0 and self._opened is not None:
                     opened, self._opened = self._opened, None
@@ -191,33 +191,33 @@ class Gate:
 
     @contextmanager
     def alone(self, deadline: float) -> Iterator[None]:
-        """Wait until no other thread of this process uses the database, and keep all others out.
+        """Wait until no other thread of this process uses the database, and exclude all others.
 
         Raises ``RuntimeError`` in a thread that already reads or writes, ``DatabaseBusyError`` when the deadline
         passes.
         """
-        if self._held.shared or self._held.alone:
-            doing = "writing to" if self._held.alone else "reading"
-            raise RuntimeError(f"This thread is already {doing} the database: end that lease before writing.")
+        if self._leases.shared or self._leases.alone:
+            activity = "writing to" if self._leases.alone else "reading"
+            raise RuntimeError(f"This thread is already {activity} the database: end that lease before writing.")
         with self._changed:
             self._writers_waiting += 1
             try:
                 self._wait(lambda: self._alone is None and self._readers == 0, deadline)
-                self._take()
+                self._lock_writer()
             finally:
                 self._writers_waiting -= 1
                 self._changed.notify_all()
-        self._held.alone = True
+        self._leases.alone = True
         try:
             yield
         finally:
-            self._held.alone = False
-            self._give_back()
+            self._leases.alone = False
+            self._unlock()
 
     def _enter_shared(self, open_file: Callable[[], Opened], deadline: float) -> duckdb.DuckDBPyConnection:
-        if self._held.alone:
+        if self._leases.alone:
             raise RuntimeError("This thread is writing to the database: read through the connection it already has.")
-        nested = self._held.shared > 0
+        nested = self._leases.shared > 0
         if not nested:
             self.marker.wait(deadline)
         with self._changed:
@@ -225,11 +225,11 @@ class Gate:
                 self._wait(lambda: self._alone is None and not self._writers_waiting, deadline)
             if self._opened is not None:
                 return self._join(self._opened)
-            self._take()
+            self._lock_writer()
         try:
             opened = open_file()
         except BaseException:
-            self._give_back()
+            self._unlock()
             raise
         with self._changed:
             self._alone = None
@@ -240,27 +240,27 @@ class Gate:
     def _join(self, opened: Opened) -> duckdb.DuckDBPyConnection:
         cursor = opened.cursor()
         self._readers += 1
-        self._held.shared += 1
+        self._leases.shared += 1
         return cursor
 
-    def _take(self) -> None:
+    def _lock_writer(self) -> None:
         self._alone = threading.current_thread().name
 
-    def _give_back(self) -> None:
+    def _unlock(self) -> None:
         with self._changed:
             self._alone = None
             self._changed.notify_all()
 
     def _wait(self, free: Callable[[], bool], deadline: float) -> None:
         while not free():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                who = f"thread {self._alone}" if self._alone else f"{self._readers} readers"
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                user = f"thread {self._alone}" if self._alone else f"{self._readers} readers"
                 raise DatabaseBusyError(
-                    f"The database {self._database} is still in use by another part of this program ({who}): "
+                    f"The database {self._database} is still in use by another part of this program ({user}): "
                     "try again in a moment."
                 )
-            self._changed.wait(left)
+            self._changed.wait(remaining)
 
 
 _gates: dict[Path, Gate] = {}
@@ -268,6 +268,6 @@ _gates_lock = threading.Lock()
 
 
 def gate_of(database: Path) -> Gate:
-    """Return the one gate of a database file in this process (DuckDB opens a file once in a process)."""
+    """Return the gate of a database file; there is one per file, because DuckDB opens a file once in a process."""
     with _gates_lock:
         return _gates.setdefault(database.resolve(), Gate(database))

@@ -1,4 +1,4 @@
-"""The records of a review by people: its questions, its items by name, its plan, and who judges what."""
+"""Records of a review by people: its questions, items, plan, and the assignment of items to annotators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.errors import UsageError
 from core.events import FORMATS, Format, QuestionType
 
 Kind = Literal["conversations", "answers", "baseline"]
-"""What a review is about: conversations, free responses, or vignettes that the experts answer themselves."""
+"""The subject of a review: conversations, free responses, or vignettes that the experts answer themselves."""
 Question = Literal[
     "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers", "equivalent"
 ]
@@ -24,7 +24,7 @@ ASKED_OF: dict[Kind, tuple[Question, ...]] = {
     "answers": ("equivalent",),
     "baseline": (),
 }
-"""The first two are about the doctor, the next three about the patient, the last about a free response."""
+"""Kind of review → its questions. Of a conversation two are about the doctor, then three about the patient."""
 ASKED: dict[Question, str] = {
     "single_diagnosis": "One most likely diagnosis",
     "complete_history": "Complete medical history",
@@ -33,7 +33,7 @@ ASKED: dict[Question, str] = {
     "complete_answers": "Complete answers",
     "equivalent": "Same diagnosis",
 }
-"""A question in a few words, as tables head it."""
+"""Question → its heading in tables."""
 WORDING: dict[Question, str] = {
     "single_diagnosis": "When the doctor stopped asking, was there one single most likely diagnosis?",
     "complete_history": "Did the doctor ask for all of the history that matters, examination and tests aside?",
@@ -42,7 +42,7 @@ WORDING: dict[Question, str] = {
     "complete_answers": "Does the patient answer every question completely?",
     "equivalent": "Is the diagnosis given the same as the right answer?",
 }
-"""A question as it is asked."""
+"""Question → its wording for annotators."""
 GUIDANCE: dict[Question, str] = {
     "complete_history": (
         "Yes if nothing that the patient could have told was left out: the complaint and its course, earlier "
@@ -55,7 +55,7 @@ GUIDANCE: dict[Question, str] = {
         "doctors use them too: fever, rash, blood pressure, asthma, the name of a medicine that is taken."
     ),
 }
-"""What is meant where a question could be understood in two ways, as the papers' annotators were told of it."""
+"""Explanations of ambiguous questions, as in the papers' instructions for annotators."""
 EQUIVALENCE_RULE = (
     "Yes for the same disease or a synonym, for a broader name of which the right answer is a kind, and for several "
     "diagnoses given together if any of them fits. No for a narrower kind of the right answer, for no diagnosis, and "
@@ -68,9 +68,9 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one annotator said on one question about one item: a model's conversation, or response, on one case.
+    """An annotator's answer to one question about one item: a model's conversation or response on one case.
 
-    ``item`` tells several items of a model on a case apart. ``third``: it was asked because two others differ.
+    ``item`` distinguishes several items of a model on a case. ``third``: it was requested because two others differ.
     """
 
     model: str
@@ -87,10 +87,10 @@ ItemKind = Literal["talk", "answer", "case", "release"]
 
 @dataclass(frozen=True)
 class Item:
-    """What an annotation is about.
+    """The subject of an annotation.
 
-    ``talk`` and ``answer`` name a stored trial, ``answer`` also the format of its free response; ``case`` names a
-    vignette; ``release`` a model's conversation on a case that is not stored here.
+    ``talk`` and ``answer`` have a stored trial, ``answer`` also the format of its free response; ``case`` has a
+    vignette; ``release`` has a model's conversation on a case, which is not stored here.
     """
 
     kind: ItemKind
@@ -108,7 +108,7 @@ class Item:
 
 
 def parse_item(text: str) -> Item:
-    """Read the name of an item; raise ``UsageError`` for what is none."""
+    """Parse the name of an item; raises ``UsageError`` if it is invalid."""
     kind, _, rest = text.strip().partition(":")
     if kind == "talk" and rest:
         return Item("talk", trial_id=rest)
@@ -123,29 +123,29 @@ def parse_item(text: str) -> Item:
         if trial_id and format_ in FORMATS and question_type == "frq":
             return Item("answer", trial_id=trial_id, format=format_)
     raise UsageError(
-        f"{text[:80]!r} names no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, case:CASE or release:MODEL:CASE."
+        f"{text[:80]!r} is no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, case:CASE or release:MODEL:CASE."
     )
 
 
 Sampling = Literal["random", "specialty", "dataset", "disagreement"]
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
-"""``specialty`` and ``dataset``: as many of each model and group, of the same cases; ``disagreement``: only items on
-which graders or rules disagree."""
+"""``specialty`` and ``dataset``: the same number for each model and group, on the same cases; ``disagreement``: only
+items on which graders or rules disagree."""
 Order = Literal["own words first", "different people", "choices first"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-"""How a baseline asks a vignette in both ways. ``own words first``: the choices, which give the answer away, are shown
-once the own words are saved. ``different people``: every other annotator writes own words, the rest choose. ``choices
-first``: how reviews of version 0.4 asked by default; they can be finished as they were begun, and none is planned."""
+"""The order of a baseline's two questions about a vignette. ``own words first``: the choices, which give the answer
+away, appear after the free answer is saved. ``different people``: every other annotator answers freely, the others
+choose. ``choices first``: the default of version 0.4; such reviews can be finished, but not planned any more."""
 THIRD = 1 / 3
-"""The share of items that two annotators see (Johri et al. 2025, Methods)."""
+"""Default share (0 to 1) of items that two annotators see (Johri et al. 2025, Methods)."""
 
 
 class ReviewPlan(BaseModel):
-    """What was asked for; kept with the review, so that its items can be drawn again.
+    """The plan of a review, stored with it, so that its items can be drawn again.
 
     Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
-    that two annotators see. ``format`` is that of the free responses, ``question_types`` what a baseline asks, in
-    the sequence that ``order`` gives them, ``case_set`` the data set of a baseline.
+    (0 to 1) that two annotators see. ``format`` is that of the free responses; ``question_types``, ``order`` and
+    ``case_set`` are the questions, their order and the data set of a baseline.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -168,10 +168,10 @@ class ReviewPlan(BaseModel):
     @field_validator("annotators")
     @classmethod
     def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        kept = tuple(dict.fromkeys(" ".join(name.split()) for name in names if name.strip()))
-        if not kept:
+        unique = tuple(dict.fromkeys(" ".join(name.split()) for name in names if name.strip()))
+        if not unique:
             raise ValueError("name at least one annotator")
-        return kept
+        return unique
 
     @field_validator("question_types")
     @classmethod
@@ -195,11 +195,10 @@ class ReviewPlan(BaseModel):
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What the annotators are asked about each item."""
         return ASKED_OF[self.kind]
 
     def asked_of(self, annotator: str) -> tuple[str, ...]:
-        """Return the questions, or a baseline's question types, that an annotator answers, in this sequence."""
+        """Return the questions (or question types of a baseline) of an annotator, in their order."""
         if self.kind != "baseline":
             return self.questions
         types = [kind for kind in _SEQUENCE[self.order] if kind in self.question_types]
@@ -209,7 +208,7 @@ class ReviewPlan(BaseModel):
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The annotators by what they are asked; every item goes to each group."""
+        """The annotators grouped by their questions; every item goes to each group."""
         by_questions: dict[tuple[str, ...], list[str]] = {}
         for annotator in self.annotators:
             by_questions.setdefault(self.asked_of(annotator), []).append(annotator)
@@ -217,7 +216,7 @@ class ReviewPlan(BaseModel):
 
     @property
     def order_in_words(self) -> str:
-        """How a baseline asked, as it is said next to its figures; empty for other reviews."""
+        """The order of a baseline's questions in words; empty for other reviews."""
         return order_in_words(self.order, self.question_types) if self.kind == "baseline" else ""
 
 
@@ -229,22 +228,22 @@ _SEQUENCE: dict[Order, tuple[QuestionType, ...]] = {
 
 
 def order_in_words(order: Order, question_types: Collection[str]) -> str:
-    """Return how people were asked: the order, or the one question type that there was."""
+    """Return the order of questions in words, or the only question type."""
     if len(question_types) > 1 or order == "different people":
         return order
     return "own words only" if "frq" in question_types else "choices only"
 
 
 def order_of_0_4(question_types: Sequence[str]) -> Order:
-    """Return the order of a baseline that version 0.4 planned: it noted none, and asked in the sequence of the types.
+    """Return the order of a baseline of version 0.4, which follows from the sequence of its question types.
 
-    Its default was the choices first.
+    The default of that version is choices first.
     """
     return "own words first" if question_types[:1] == ["frq"] else "choices first"
 
 
 def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
-    """Return a plan as it was stored; raises pydantic's ``ValidationError`` where it cannot be read."""
+    """Return a stored plan; raises pydantic's ``ValidationError`` if it is invalid."""
     if "order" not in fields:
         types = list(fields.get("question_types") or ("mcq", "frq"))
         fields = {**fields, "order": order_of_0_4(types)}
@@ -252,19 +251,21 @@ def stored_plan(fields: Mapping[str, Any]) -> ReviewPlan:
 
 
 def planned(**fields: object) -> ReviewPlan:
-    """Return a plan; raise ``UsageError`` with one sentence where it cannot be carried out."""
+    """Return a plan; raises ``UsageError`` with one sentence if it is invalid."""
     try:
         return ReviewPlan.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        why = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"This review cannot be planned: {f'{where}: ' if where else ''}{why}.") from error
+        field_name = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(
+            f"This review cannot be planned: {f'{field_name}: ' if field_name else ''}{reason}."
+        ) from error
 
 
 @dataclass(frozen=True)
 class Unblinding:
-    """When the models' names were shown, by whom, and why before all was answered (empty: it was)."""
+    """When and by whom the models' names were revealed, and the reason if not all questions were answered."""
 
     by: str
     reason: str
@@ -273,7 +274,7 @@ class Unblinding:
 
 @dataclass(frozen=True)
 class Review:
-    """A review as it is stored. ``created_at`` is in seconds since 1970 (UTC)."""
+    """A stored review. ``created_at`` is in seconds since 1970 (UTC)."""
 
     name: str
     plan: ReviewPlan
@@ -284,7 +285,7 @@ class Review:
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """One item: its number in the review, from 1 (before anybody's own order), and who is to judge it."""
+    """One item: its number in the review, from 1 (each annotator has a different order), and its annotators."""
 
     item: str
     number: int
@@ -293,7 +294,7 @@ class ReviewItem:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may be drawn: ``item`` is its name; ``disagreement``: graders or rules disagree on it."""
+    """An item that may be drawn; ``disagreement``: graders or rules disagree on it."""
 
     item: str
     model: str

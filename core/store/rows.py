@@ -1,4 +1,4 @@
-"""Turns the lines of a journal into rows of the database, and the stored stream of a trial back into its events."""
+"""Converts journal lines to database rows, and the stored stream of a trial back to its events."""
 
 from __future__ import annotations
 
@@ -32,26 +32,24 @@ from core.text.questions import question_kind
 
 E = TypeVar("E")
 CHILDREN = ("utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings")
-"""The tables whose rows come with the events of a trial."""
-_ASIDE = ("probe", "rating")
-"""Where a failure breaks nothing of the trial: neither the conversation nor an answer depends on it."""
+"""The tables with rows from the events of a trial."""
+_OPTIONAL = ("probe", "rating")
+"""Places of failures that do not fail the trial: neither the conversation nor an answer depends on them."""
 _AFTER_THE_TRIAL = 1_000_000
-"""Position of the first call of a re-grading: later than any event of a trial."""
+"""Position of the first call of a re-grading: after all events of the trial."""
 
 
-def _row(table: str, of: object, **made: object) -> Row:
-    """Return what stands in the columns of a table: attributes of the same names, but for what is ``made`` of them."""
-    return tuple(made[name] if name in made else getattr(of, name) for name in SCHEMAS[table].names)
+def _row(table: str, source: object, **values: object) -> Row:
+    """Return a row of a table: for each column the given value, else the attribute of ``source`` with its name."""
+    return tuple(values[name] if name in values else getattr(source, name) for name in SCHEMAS[table].names)
 
 
 def run_row(header: RunHeader) -> Row:
-    """Return the row of ``runs``."""
     arms = [":".join(arm) for arm in header.arms]
     return _row("runs", header, arms=arms, settings=_json(header.settings))
 
 
 def case_row(case: Case, added_at: float) -> Row:
-    """Return the row of ``cases``."""
     profile = None if case.profile is None else case.profile.model_dump_json()
     images = _json([image.model_dump(mode="json") for image in case.images]) if case.images else None
     lists = {name: list(getattr(case, name)) for name in ("choices", "synonyms", "supertypes", "subtypes")}
@@ -59,10 +57,10 @@ def case_row(case: Case, added_at: float) -> Row:
 
 
 def trial_row(line: TrialLine) -> Row:
-    """Return the row of ``trials``. A trial that never came to its end is a failed one."""
+    """Return the row of ``trials``; a trial without a ``Finished`` event has failed."""
     started = _first(line.events, Started)
     ended = _first(line.events, Ended)
-    failed = _first((e for e in line.events if not (isinstance(e, Failed) and e.where in _ASIDE)), Failed)
+    failed = _first((e for e in line.events if not (isinstance(e, Failed) and e.where in _OPTIONAL)), Failed)
     summary = _first(line.events, Summarised)
     status = "finished" if _first(line.events, Finished) else "failed"
     ending = (ended.reason, ended.detail, ended.doctor_turns) if ended else (None, None, None)
@@ -84,15 +82,15 @@ def trial_row(line: TrialLine) -> Row:
 
 
 def child_rows(line: TrialLine) -> dict[str, list[Row]]:
-    """Return the rows of the tables that hang on a trial."""
+    """Return table → rows of the events of a trial."""
     rows: dict[str, list[Row]] = {name: [] for name in CHILDREN}
     for position, event in enumerate(line.events):
         match event:
             case Utterance() as e:
                 rows["utterances"].append((line.trial_id, position, e.turn, e.role, e.text, e.call_id))
             case Answered() as a:
-                said = (a.response, a.status, a.reason, a.detail, a.call_id)
-                rows["answers"].append((line.trial_id, a.format, a.question_type, *said))
+                outcome = (a.response, a.status, a.reason, a.detail, a.call_id)
+                rows["answers"].append((line.trial_id, a.format, a.question_type, *outcome))
             case Graded():
                 rows["grades"].append(_grade_row(line.trial_id, event))
             case Called() if event.call.call_id not in line.paid:
@@ -113,18 +111,17 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
 
 
 def grade_rows(line: GradesLine) -> list[Row]:
-    """Return the rows of ``grades`` of a re-grading."""
     return [_grade_row(line.trial_id, grade) for grade in line.grades]
 
 
 def reply_row(line: ReplyLine) -> Row:
-    """Return the row of ``calls`` of a reply; what is asked about a trial when it is over lies behind its own calls."""
+    """Return the row of ``calls`` of a reply; calls after the end of a trial are positioned after its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
     return _call_row(line.run_id, line.trial_id, place, line.call)
 
 
 def job_row(line: RowLine) -> Row:
-    """Return the row of what a job came to."""
+    """Return the row of a job's result."""
     row = {"visitor": "", **line.row}
     return tuple(row[name] for name in SCHEMAS[line.table].names)
 
@@ -146,7 +143,7 @@ def _grade_row(trial_id: str, grade: Graded) -> Row:
 
 
 def stream_text(events: Iterable[Event]) -> str:
-    """Return the stream as JSON, a call by its id only: its record is kept in ``calls``."""
+    """Return the events as JSON; a call has only its id, because its record is in ``calls``."""
     return _json(
         [
             {"kind": "called", "call_id": e.call.call_id} if isinstance(e, Called) else e.model_dump(mode="json")
@@ -157,7 +154,7 @@ def stream_text(events: Iterable[Event]) -> str:
 
 
 def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
-    """Return the events of a stored stream, in the order in which they happened."""
+    """Return the events of a stored stream in their order."""
     stored: list[dict[str, Any]] = orjson.loads(text)
     for event in stored:
         if event["kind"] == "called":

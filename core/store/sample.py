@@ -1,7 +1,7 @@
-"""The sample study that comes with the program: runs made by its own commands, taken in and away as a whole.
+"""The sample study that comes with the program: runs made with its own commands, added and removed as one.
 
-Its runs say ``study: sample`` in their settings, by which conditions tell them from everybody's own (``conditions``).
-What is made of them, such as a fork, says so too, and goes with them.
+Its runs have ``study: sample`` in their settings, by which conditions tell them from other runs (``conditions``). Forks
+of them have it, too, and are removed with them.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from core.store.tables import SCHEMAS, delete_runs, records
 from core.store.written import remove_study, withdraw, write
 
 SAMPLE = "sample"
-"""What a run of the sample study notes as its study (``Run.study``)."""
+"""The study of its runs (``Run.study``)."""
 PACKED = DATA / "sample" / "study.tar.xz"
 _ROWS = "rows.json"
-_TAKEN_AWAY = "the sample study was taken away"
-_BESIDE_RUNS = ("reviews", "review_items", "annotations", "unblindings", "run_labels")
-"""Tables with rows that no run's journal holds, because people wrote them."""
+_REMOVED = "the sample study was removed"
+_OF_PEOPLE = ("reviews", "review_items", "annotations", "unblindings", "run_labels")
+"""Tables with rows that people wrote, which are in no journal of a run."""
 
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the ids of the runs of the sample study that are here."""
+    """Return the ids of the stored runs of the sample study."""
     sql = "SELECT run_id FROM runs WHERE json_extract_string(settings, '$.study') = ? ORDER BY created_at, run_id"
     return [run_id for (run_id,) in cursor.execute(sql, [SAMPLE]).fetchall()]
 
 
-def take_in(store: Store, packed: Path = PACKED) -> int:
-    """Put the sample study beside what is there, and return how many runs it has; what is here already stays as it is.
+def add_sample(store: Store, packed: Path = PACKED) -> int:
+    """Add the sample study, and return the number of its runs; stored runs and reviews do not change.
 
-    Raises ``AnamnesisError`` where the file is not whole or the journals cannot be written.
+    Raises ``AnamnesisError`` if the file is damaged or the journals cannot be written.
     """
-    access.require("manage", "take in the sample study")
+    access.require("manage", "add the sample study")
     try:
         with writable(store.journals):
             store.journals.mkdir(parents=True, exist_ok=True)
@@ -55,66 +55,66 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
         with unpacking as folder:
             with tarfile.open(packed) as file:
                 file.extractall(folder, filter="data")
-            found = [path for path in Path(folder).iterdir() if path.is_dir()]
-            for path in found:
+            run_folders = [path for path in Path(folder).iterdir() if path.is_dir()]
+            for path in run_folders:
                 if not (store.journals / path.name).exists():
                     path.replace(store.journals / path.name)
-            beside: dict[str, list[dict[str, Any]]] = orjson.loads((Path(folder) / _ROWS).read_bytes())
+            rows: dict[str, list[dict[str, Any]]] = orjson.loads((Path(folder) / _ROWS).read_bytes())
     except (tarfile.TarError, EOFError, ValueError, OSError) as error:
         raise AnamnesisError(
-            f"The sample study {packed} could not be unpacked ({error}): get the program anew."
+            f"The sample study {packed} could not be unpacked ({error}): install Anamnesis again."
         ) from error
     fold(store)
     with store.write() as connection:
         reviewed = {review for (review,) in connection.execute("SELECT review_id FROM reviews").fetchall()}
-        named = labels(connection)
-        new = [row for row in beside["reviews"] if row["review_id"] not in reviewed]
+        labelled = labels(connection)
+        new = [row for row in rows["reviews"] if row["review_id"] not in reviewed]
         for row in new:
-            of_review = [one for one in beside["review_items"] if one["review_id"] == row["review_id"]]
+            of_review = [item for item in rows["review_items"] if item["review_id"] == row["review_id"]]
             write(connection, "review", [{**row, "items": of_review}], study=SAMPLE)
         for kind, table in (("annotation", "annotations"), ("unblinding", "unblindings")):
-            write(connection, kind, [one for one in beside[table] if one["review_id"] not in reviewed], study=SAMPLE)
-        write(connection, "label", [one for one in beside["run_labels"] if one["run_id"] not in named], study=SAMPLE)
-    return len(found)
+            write(connection, kind, [row for row in rows[table] if row["review_id"] not in reviewed], study=SAMPLE)
+        write(connection, "label", [row for row in rows["run_labels"] if row["run_id"] not in labelled], study=SAMPLE)
+    return len(run_folders)
 
 
-def take_away(store: Store) -> int:
-    """Take the sample study out, with what was made of it and its reviews; return how many runs went."""
-    access.require("manage", "take out the sample study")
+def remove_sample(store: Store) -> int:
+    """Remove the sample study with its forks and reviews; return the number of removed runs."""
+    access.require("manage", "remove the sample study")
     fold(store)
     with store.write() as connection:
-        gone = sample_runs(connection)
-        reviewed = connection.execute(_REVIEWS_OF, [gone]).fetchall()
-        journals = [remove_study(connection, SAMPLE), *(journal_path(run_id, store.journals) for run_id in gone)]
-        # what somebody here said in its reviews and called its runs
+        run_ids = sample_runs(connection)
+        reviewed = connection.execute(_REVIEWS_OF, [run_ids]).fetchall()
+        journals = [remove_study(connection, SAMPLE), *(journal_path(run_id, store.journals) for run_id in run_ids)]
+        # annotations in its reviews and labels of its runs that people added here
         for (review,) in reviewed:
-            withdraw_review(connection, review, _TAKEN_AWAY)
-        withdraw(connection, "label", "run_id", gone, _TAKEN_AWAY)
+            withdraw_review(connection, review, _REMOVED)
+        withdraw(connection, "label", "run_id", run_ids, _REMOVED)
         of_runs = "list_contains($runs, run_id)"
-        its = f"{of_runs} OR trial_id IN (SELECT trial_id FROM trials WHERE {of_runs})"
-        connection.execute(f"DELETE FROM calls WHERE {its}", {"runs": gone})
-        delete_runs(connection, gone)
+        of_study = f"{of_runs} OR trial_id IN (SELECT trial_id FROM trials WHERE {of_runs})"
+        connection.execute(f"DELETE FROM calls WHERE {of_study}", {"runs": run_ids})
+        delete_runs(connection, run_ids)
         paths = [str(path.resolve()) for path in journals]
         connection.execute("DELETE FROM journal_positions WHERE list_contains(?, path)", [paths])
     for path in journals:
         shutil.rmtree(path.parent, ignore_errors=True)
-    return len(gone)
+    return len(run_ids)
 
 
 def pack(store: Store, packed: Path) -> int:
-    """Write all runs and reviews of a store as a sample study; return the bytes of the file."""
+    """Write all runs and reviews of a store as a sample study; return the size of the file in bytes."""
     with store.read() as cursor:
         rows = {
             table: records(cursor.execute(f"SELECT {', '.join(SCHEMAS[table].names)} FROM {table}"))
-            for table in _BESIDE_RUNS
+            for table in _OF_PEOPLE
         }
     with tarfile.open(packed, "w:xz", preset=9) as file:
         for journal in sorted(store.journals.glob("*/journal.jsonl")):
             header = next((line for _, line in read_lines(journal) if isinstance(line, RunHeader)), None)
-            if header is None:  # what a job left that belongs to no run
+            if header is None:  # the journal of a job, which has no run
                 continue
             marked = header.model_copy(update={"settings": {**header.settings, "study": SAMPLE}})
-            # models that lie beside the database are named by their folders: where these are is nobody's business
+            # models next to the database are named by their folders: the path on this machine is private
             _, _, rest = journal.read_bytes().replace(f"{store.path.parent}/".encode(), b"").partition(b"\n")
             _add(
                 file,

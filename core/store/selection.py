@@ -29,13 +29,13 @@ from core.store.conditions import (
     JudgedRun,
     Judges,
     Part,
-    completed,
     condition_of,
-    counting,
+    counting_judges,
     judged_runs,
+    named_conditions,
     pooled,
-    told_apart,
     who_judged,
+    with_missing_parts,
 )
 from core.store.database import Store
 from core.store.queries.runs import CAMPAIGNS, Run, run_records
@@ -288,14 +288,14 @@ def _found(
     runs = _runs_of(cursor, chosen)
     judges = _judges(cursor, runs)
     served = _served(cursor, runs)
-    seats = completed(
+    seats = with_missing_parts(
         [
             seat
             for run in runs
             for seat in judged_runs(run, judges.get(run.run_id, {}), without, served.get(run.run_id, {}))
         ]
     )
-    named = pooled(seats) if chosen.pooled else told_apart(seats)
+    named = pooled(seats) if chosen.pooled else named_conditions(seats)
     repeats = _find_repeats(cursor, named if chosen.trials is None else {})
     found = [condition_of(name, members, repeats.get(name, 0)) for name, members in named.items()]
     if chosen.models is not None:
@@ -397,7 +397,7 @@ def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str,
     found: dict[str, dict[Rule, list[Judge]]] = defaultdict(lambda: defaultdict(list))
     for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
         found[run_id][rule].append(Judge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
-    return {run_id: {rule: counting(held) for rule, held in of_run.items()} for run_id, of_run in found.items()}
+    return {run_id: {rule: counting_judges(held) for rule, held in of_run.items()} for run_id, of_run in found.items()}
 
 
 def _register(

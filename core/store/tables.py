@@ -1,4 +1,4 @@
-"""Rows into the database and out of it: columns as Arrow tables, bulk inserts, what a query found by name."""
+"""Rows of the database: schemas as Arrow tables, bulk inserts, deletions, query results as dictionaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 def schema_of(columns: str) -> pa.Schema:
-    """Return the schema of columns written as ``name:kind``, the kinds being those of ``_TYPES``."""
+    """Return the schema of columns written as ``name:kind``, with the kinds of ``_TYPES``."""
     pairs = (column.split(":") for column in columns.split())
     return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
 
@@ -110,43 +110,42 @@ SCHEMAS: dict[str, pa.Schema] = {
         "answered_at:real"
     ),
 }
-"""Table → the columns of its incoming rows, in the order of the tuples."""
+"""Table → the columns of its rows, in the order of the tuples."""
 
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
     "patient_judgements", "fact_judgements", "prefix_answers", "scores", "trials",
 )  # fmt: skip
-"""The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
+"""The tables with rows of a trial; deleting a trial clears them all."""
 
 
 def arrow_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
-    """Return rows in Arrow's columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Sequence[Row]) -> int:
-    """Run an INSERT that selects from ``incoming``, the rows of table ``name``, and return how many rows it added."""
+    """Run an INSERT that selects from ``incoming``, rows of table ``name``; return the number of new rows."""
     if not rows:
         return 0
     connection.register("incoming", arrow_table(SCHEMAS[name], rows))
     try:
         (count,) = connection.execute(sql).fetchall()[0]
     finally:
-        with suppress(duckdb.TransactionException):  # it was broken off: what broke it is what matters
+        with suppress(duckdb.TransactionException):  # after a failed insert: the first error matters
             connection.unregister("incoming")
     return int(count)
 
 
 def adding(name: str, key: str, distinct: str = "") -> str:
-    """Return the INSERT of those ``incoming`` rows of a table that are not there yet, by their key."""
+    """Return the INSERT of the ``incoming`` rows of a table whose key is not stored yet."""
     return f"INSERT INTO {name} BY NAME SELECT {distinct} * FROM incoming ANTI JOIN {name} USING ({key})"
 
 
 def delete_runs(connection: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> None:
-    """Take runs out of every table with all their trials; their calls were paid for, and stay."""
+    """Delete runs and their trials from every table but ``calls``, because calls were paid for."""
     for table in (*OF_A_TRIAL, "run_cases", "runs", "run_labels") if run_ids else ():
         if table in ("trials", "run_cases", "runs", "run_labels"):
             connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [list(run_ids)])
@@ -157,10 +156,10 @@ def delete_runs(connection: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -
 
 def shared_texts(column: Any) -> list[Any]:
     """Return the texts of an Arrow column, equal ones as one object: a third of the memory of a long column."""
-    held = column.combine_chunks().dictionary_encode()
-    names = np.array([*held.dictionary.to_pylist(), None], dtype=object)
-    found: list[Any] = names[held.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)].tolist()
-    return found
+    encoded = column.combine_chunks().dictionary_encode()
+    values = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+    texts: list[Any] = values[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)].tolist()
+    return texts
 
 
 def records(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ from core.store.rows import CHILDREN, child_rows
 from core.store.tables import OF_A_TRIAL, Row
 from core.store.tallies import count_anew, count_served_anew, miscounted
 from core.store.written import PEOPLE, carry_over, compare, forget_lines
-from core.store.written import journaled as read_written
+from core.store.written import journal_contents as read_written
 
 Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
 _KEPT = ("cases", "images", "prompts")

@@ -1,10 +1,10 @@
-"""What people write, and how it outlives the database: every row is a line of the journal ``people`` first.
+"""Rows that people write: every row is first a line of the journal ``people``, so that it outlives the database.
 
-A new kind of thing that people write needs an entry in ``KINDS`` and a migration that makes its table, with a column
-``line_id``. Writing, folding, withdrawing and ``verify`` read the entry and need no other code.
+A new kind of such rows needs an entry in ``KINDS`` and a migration that creates its table, with a column ``line_id``.
+Writing, folding, withdrawing and ``verify`` use the entry and need no other code.
 
-Rows of jobs (profiles and items by a model, labels of version 0.4) stand in the same tables. Their lines have no id:
-theirs is a digest of the row, so that people can delete such rows, too.
+Rows of jobs (profiles and items by a model, labels of version 0.4) are in the same tables. Their lines have no id; the
+rows have a digest as id instead, so that people can delete them, too.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from core.store.tables import SCHEMAS, Row, arrow_table, records
 from core.text.case_items import BY_RULE
 
 PEOPLE = "people"
-"""The folder of the journal, among those of runs and jobs."""
+"""The folder of the journal, next to those of runs and jobs."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a kind of line is kept: its ``table``, and a table for each member of ``what`` that is a list of parts.
+    """The tables of a kind of line: ``table``, and one for each member of ``what`` that is a list of parts.
 
-    ``at`` and ``by`` are the columns that say when a row was written and by whom; without ``by`` it is the visitor. A
-    part shares the columns that its table has in common with ``table``. ``unique`` names the primary key.
+    ``at`` and ``by`` are the columns with the time and the author of a row; without ``by`` the author is the visitor. A
+    part shares the columns that its table has in common with ``table``. ``unique`` is the primary key.
     """
 
     table: str
@@ -50,7 +50,7 @@ class Kind:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The table and those of its parts."""
+        """The table and the tables of its parts."""
         return (self.table, *self.parts.values())
 
 
@@ -63,39 +63,43 @@ KINDS: dict[str, Kind] = {
     "profile": Kind("profiles", "made_at"),
     "items": Kind("history_items", "made_at"),
 }
-"""Kind of line → the tables that keep it."""
+"""Kind of line → its tables."""
 _KIND_OF = {kind.table: name for name, kind in KINDS.items()}
 
 
 def journal_of(database: Path, study: str = "") -> Path:
-    """Return the journal of what people wrote into a database, or of what came with a study."""
+    """Return the journal of people's rows in a database, or of the rows of a study."""
     return journal_path(f"{PEOPLE}-{study}" if study else PEOPLE, journals_of(database))
 
 
 def write(
     connection: duckdb.DuckDBPyConnection, kind: str, rows: Iterable[Mapping[str, Any]], *, study: str = ""
 ) -> int:
-    """Journal rows that people wrote, then insert them; return how many. Needs a write lease.
+    """Journal rows, then insert them; return their number. Needs a write lease.
 
-    A row is given by the columns of its table. ``study`` names the study that rows came with: they have a journal of
-    their own, which is removed with the study. What is in a journal is in the database after the next fold, even if
-    the transaction fails. Raises ``AnamnesisError`` if the journal cannot be written; nothing is saved then.
+    ``rows`` have the columns of the kind's table. Rows of a ``study`` have a separate journal, which is removed with
+    the study. After the next fold the journaled rows are in the database even if this transaction fails. Raises
+    ``AnamnesisError`` if the journal cannot be written; then nothing is saved.
     """
-    of, visitor = KINDS[kind], access.visitor().name
+    columns, visitor = KINDS[kind], access.visitor().name
     lines = [
         WrittenLine(
-            line_id=uuid.uuid4().hex, kind=kind, at=row[of.at], by=row[of.by] if of.by else visitor, what=dict(row)
+            line_id=uuid.uuid4().hex,
+            kind=kind,
+            at=row[columns.at],
+            by=row[columns.by] if columns.by else visitor,
+            what=dict(row),
         )
         for row in rows
     ]
     if lines:
         append_shared(journal_of(path_of(connection), study), lines, "save it again")
-        take_in(connection, lines)
+        insert_lines(connection, lines)
     return len(lines)
 
 
 def remove_study(connection: duckdb.DuckDBPyConnection, study: str) -> Path:
-    """Delete what people wrote and came with a study; return its journal, to be removed. Needs a write lease."""
+    """Delete the rows of a study; return its journal, for the caller to remove. Needs a write lease."""
     path = journal_of(path_of(connection), study)
     lines = (line for _, line in read_lines(path)) if path.exists() else ()
     forget_lines(connection, [line.line_id for line in lines if isinstance(line, WrittenLine)])
@@ -105,9 +109,9 @@ def remove_study(connection: duckdb.DuckDBPyConnection, study: str) -> Path:
 def withdraw(
     connection: duckdb.DuckDBPyConnection, kind: str, column: str, values: Sequence[str], reason: str = ""
 ) -> int:
-    """Take back the rows of a kind whose ``column`` has one of the values; return how many. Needs a write lease.
+    """Withdraw the rows of a kind whose ``column`` has one of the values; return their number. Needs a write lease.
 
-    They stay out of a database that is rebuilt, whichever journal their lines stand in.
+    A rebuilt database lacks them as well, whichever journal has their lines.
     """
     table = KINDS[kind].table
     sql = f"SELECT line_id FROM {table} WHERE list_contains(?, {column})"
@@ -118,13 +122,15 @@ def withdraw(
             line_id=uuid.uuid4().hex, at=time.time(), by=access.visitor().name, reason=reason, lines=lines
         )
         append_shared(journal_of(path_of(connection)), [line], "try again")
-        take_in(connection, [line])
-    connection.execute(f"DELETE FROM {table} WHERE list_contains(?, {column})", [list(values)])  # rows made by rule
+        insert_lines(connection, [line])
+    connection.execute(
+        f"DELETE FROM {table} WHERE list_contains(?, {column})", [list(values)]
+    )  # also rows made by rules, without a line
     return len(ids)
 
 
 def as_written(line: RowLine) -> WrittenLine | None:
-    """Return the row of a job as a line that people can withdraw; ``None`` if its table is none that people edit."""
+    """Return a job's row as a line that people can withdraw; ``None`` if people do not edit its table."""
     kind = _KIND_OF.get(line.table)
     if kind is None:
         return None
@@ -132,8 +138,8 @@ def as_written(line: RowLine) -> WrittenLine | None:
     return WrittenLine(line_id=_digest(line.table, row), kind=kind, at=line.row[KINDS[kind].at], what=line.row)
 
 
-def take_in(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
-    """Insert the rows of lines that are not there yet, but for withdrawn ones; return how many lines were new."""
+def insert_lines(connection: duckdb.DuckDBPyConnection, lines: Iterable[WrittenLine | WithdrawnLine]) -> int:
+    """Insert the rows of lines that are neither stored nor withdrawn; return the number of new lines."""
     withdrawn: list[Row] = []
     written: dict[str, WrittenLine] = {}
     for line in lines:
@@ -184,7 +190,7 @@ def rows_of(line: WrittenLine) -> list[tuple[str, Row]]:
     kind = KINDS.get(line.kind)
     if kind is None:
         raise AnamnesisError(
-            f"A line of what people wrote is of the kind {line.kind!r}, which this program does not know: update it."
+            f"A journal line is of the kind {line.kind!r}, which this version does not know: update Anamnesis."
         )
     rows = [(kind.table, _row(kind.table, line.what))]
     for name, table in kind.parts.items():
@@ -197,20 +203,19 @@ def _row(table: str, what: Mapping[str, Any]) -> Row:
 
 
 def _digest(table: str, row: Sequence[Any], twin: int = 0) -> str:
-    """Return the id of a row without a line of its own; of rows that are alike, ``twin`` counts the earlier ones."""
+    """Return the id of a row without a line; ``twin`` is the number of earlier rows with equal content."""
     return hashlib.sha256(orjson.dumps([table, *row, *([twin] if twin else [])])).hexdigest()[:32]
 
 
 _OF_A_RUN = b'{"type":"run",'
-"""Begins the journal of a run, which holds nothing that people wrote and is by far the longest."""
+"""Beginning of the journal of a run. Such journals are by far the longest and have no rows of people."""
 
 
 @dataclass(frozen=True)
-class Journaled:
-    """What journals say: lines of what people wrote by their ids, ids that were withdrawn, and ids of rows of jobs.
+class JournalContents:
+    """The contents of journals: people's lines by id, withdrawn ids, and ids of rows of jobs.
 
-    ``folders`` names the folder of the journal that holds a line. What follows the damage in a ``damaged`` journal is
-    not read.
+    ``folders`` is line id → folder of its journal. A ``damaged`` journal is read only up to the damage.
     """
 
     lines: Mapping[str, WrittenLine]
@@ -221,12 +226,12 @@ class Journaled:
 
     @property
     def counting(self) -> dict[str, WrittenLine]:
-        """The lines that nobody took back, by their ids."""
+        """The lines that are not withdrawn, by id."""
         return {line_id: line for line_id, line in self.lines.items() if line_id not in self.withdrawn}
 
 
-def journaled(database: Path) -> Journaled:
-    """Read what people wrote, and what jobs wrote into the same tables, from the journals of a database."""
+def journal_contents(database: Path) -> JournalContents:
+    """Read the rows of people, and those of jobs in the same tables, from the journals of a database."""
     lines: dict[str, WrittenLine] = {}
     folders: dict[str, str] = {}
     withdrawn, of_jobs, damaged = set[str](), set[str](), list[Path]()
@@ -246,18 +251,18 @@ def journaled(database: Path) -> Journaled:
                     of_jobs.add(row.line_id)
         except (AnamnesisError, OSError):
             damaged.append(path)
-    return Journaled(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))
+    return JournalContents(lines, folders, frozenset(withdrawn), frozenset(of_jobs), tuple(damaged))
 
 
 def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
-    """Journal the rows that stand in the database alone, and give every row the id of its line; return how many lines.
+    """Journal rows that are only in the database, and store the line id of every row; return the number of lines.
 
-    Needs a write lease. Ids are digests of the rows, so that what was interrupted can be done again, and a row whose
-    own journal is damaged is not there twice once that is mended. Rows that rules made are left out: rules make them
-    again when they are needed.
+    Needs a write lease. Ids are digests of the rows, so that an interrupted call can be repeated, and a row with a
+    damaged journal does not occur twice after its repair. Rows made by rules are left out: rules make them again when
+    they are needed.
     """
     database = path_of(connection)
-    journal = journaled(database)
+    journal = journal_contents(database)
     journaled_ids = journal.lines.keys() | journal.of_jobs
     new: list[WrittenLine] = []
     for name, kind in KINDS.items():
@@ -269,9 +274,9 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
             if _is_by_rule(kind.table, what):
                 continue
             if line_id is None:
-                alike = _digest(kind.table, tuple(what.values()))
-                line_id = _digest(kind.table, tuple(what.values()), twins[alike])
-                twins[alike] += 1
+                digest = _digest(kind.table, tuple(what.values()))
+                line_id = _digest(kind.table, tuple(what.values()), twins[digest])
+                twins[digest] += 1
                 ids[kind.table].append((rowid, line_id))
             for member, (table, shared, groups) in parts.items():
                 group = groups.get(tuple(what[column] for column in shared), [])
@@ -282,7 +287,7 @@ def carry_over(connection: duckdb.DuckDBPyConnection) -> int:
                 by = what[kind.by] if kind.by else ""
                 new.append(WrittenLine(line_id=line_id, kind=name, at=what[kind.at], by=by, what=what))
         for table, of_rows in ids.items():
-            _give_ids(connection, table, of_rows)
+            _set_line_ids(connection, table, of_rows)
     if new:
         append_shared(journal_of(database), new, "open the database again")
     return len(new)
@@ -297,7 +302,7 @@ _Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, kind: Kind) -> dict[str, tuple[str, tuple[str, ...], _Groups]]:
-    """Return member → the table of its parts, the columns that it shares, and its rows by their values there."""
+    """Return member → the table of its parts, the shared columns, and its rows grouped by these columns."""
     parts = {}
     for member, table in kind.parts.items():
         shared = tuple(name for name in SCHEMAS[table].names if name in SCHEMAS[kind.table].names)
@@ -312,7 +317,7 @@ def _is_by_rule(table: str, row: Mapping[str, Any]) -> bool:
     return table == "history_items" and str(row["made_by"]).partition("-")[0] in BY_RULE
 
 
-def _give_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[tuple[int, str]]) -> None:
+def _set_line_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[tuple[int, str]]) -> None:
     if not ids:
         return
     rowids, lines = zip(*ids, strict=True)
@@ -324,22 +329,22 @@ def _give_ids(connection: duckdb.DuckDBPyConnection, table: str, ids: Sequence[t
 
 
 def forget_lines(connection: duckdb.DuckDBPyConnection, lines: Sequence[str]) -> None:
-    """Delete the rows of lines, which the next fold takes in again from the beginning of their journals."""
+    """Delete the rows of lines; a fold from the beginning of their journals inserts them again."""
     for table in (name for kind in KINDS.values() for name in kind.tables if lines):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, line_id)", [list(lines)])
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The ids of lines that the database lacks or holds otherwise, and table → how many rows no journal has."""
+class JournalDifferences:
+    """Ids of lines that are missing or different in the database, and table → number of rows that no journal has."""
 
     missing: tuple[str, ...]
     different: tuple[str, ...]
     alone: Mapping[str, int]
 
 
-def compare(cursor: duckdb.DuckDBPyConnection, journal: Journaled) -> Compared:
-    """Hold the rows of a database against what its journals say that people wrote."""
+def compare(cursor: duckdb.DuckDBPyConnection, journal: JournalContents) -> JournalDifferences:
+    """Compare the rows of a database with the lines of its journals."""
     missing, different = set[str](), set[str]()
     alone = Counter[str]()
     expected: dict[str, dict[str, list[bytes]]] = {table: {} for kind in KINDS.values() for table in kind.tables}
@@ -365,4 +370,4 @@ def compare(cursor: duckdb.DuckDBPyConnection, journal: Journaled) -> Compared:
                     different.add(line_id)
                 else:
                     alone[table] += len(stored[line_id])
-    return Compared(tuple(sorted(missing)), tuple(sorted(different - missing)), dict(alone))
+    return JournalDifferences(tuple(sorted(missing)), tuple(sorted(different - missing)), dict(alone))

@@ -31,11 +31,10 @@ from core.knowledge.base import knowledge
 from core.text.demographics import patient_demographics
 from core.text.extraction import known_names
 from core.text.facts import GROUPING_RULES, NO_NOUN, PHRASES, complaint_noun, facts_of, grouped_facts, join_values
-from core.text.findings import understanding
+from core.text.findings import recogniser
 from core.text.negation import denies_something
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import Speaking, first_person, speaking_of
-from core.text.profile_rules import vignette_profile
 from core.text.rouge import words_of
 from core.text.sections import sentences
 from core.text.topics import Topic, topic_by_words
@@ -164,27 +163,14 @@ PLEA = "Can you help me?"
 UNWELL = "I don't feel well"
 """Where no complaint can be read."""
 
-OPENING_RULES = "2"
+OPENING_RULES = "3"
 OPENINGS_BY_RULE = f"rules-{OPENING_RULES}"
 """Who makes the openings of cases for which no model has: it changes with the rules."""
 _MOST_WORDS = 10
+_SHORTEST = len("of gas")
 _NUMBER = (
     r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|several|many|some|a few|few|about|almost|over|nearly)"
 )
-_COME = re.compile(r"(?:I|We) have come because ")
-_ASKS_FOR = re.compile(
-    r"^of (?:(?:an?|the|my|his|her|further) )?(?:(?:evaluation|management|treatment|assistance|complaining|(?:chief )?"
-    r"complaints?|concerns?|reports?)(?: and )?)+ (?:of|for|about|regarding) "
-)
-"""What somebody comes for who comes because of something else."""
-_OF_SPAN = re.compile(rf"^of (?:an? )?{_NUMBER}[- ](?:hour|day|week|month|year)s?(?:[- ]history)? of ")
-_IN_BRACKETS = re.compile(r" ?\([^)]*\)")
-_OF_A = re.compile(r"^of (?:(?:an?|the|some|my|his|her) )?")
-_LOOSE_END = re.compile(
-    r"(?: (?:and|or|of|with|in|on|at|for|from|to|by|the|an?|that|which|who|ongoing|present|especially|shortly))+$"
-)
-_PARITY = re.compile(r"^of (?:(?:at|para \d+|\d+[- ]weeks?(?: of)? pregnan\w+)(?:,| and)? )+")
-_SELF = re.compile(r"(?:I|I'm|He|She|They|We|It|My|His|Her|Their)\b")
 _CHART = re.compile(
     r"-old\b|^(?:of )?old\b|\bof An?\b|\b(?i:patients?|presents|presented|para|gravida|gestation\w*|delivery|"
     r"undergo\w*|underwent|evaluating|including|complains|medical history|physician|doctor|pathologist|investigator|"
@@ -203,7 +189,7 @@ _DETAIL = re.compile(
 )
 _LEAD = re.compile(
     r"^.*?\b(?:presents?|presented|comes?|came|complain\w*|because|due|concern(?:ed|s)?|evaluation)\b.*?"
-    r"\b(?:of|with|about|that|because|for)\b\s+(?:an?\s+|the\s+)?",
+    r"\b(?:of|with|about|that|because|for)\b\s+",
     re.IGNORECASE,
 )
 _SPAN = re.compile(
@@ -245,29 +231,14 @@ def openings_by(cases: Iterable[Case]) -> str:
 
 
 def _from_vignette(case: Case) -> str:
-    """Return what somebody opens with, in words of the vignette; empty where none of them are a complaint.
-
-    Why somebody has come, else the first symptom that is told. Of a child its parent speaks, in the third person.
-    """
+    """Return the complaint in words of the vignette; empty if none can be read. A parent speaks for a child."""
     speaking = speaking_of(case)
-    told = vignette_profile(case, speaking).basic
-    if told and (lead := _COME.match(told[0].lay)):
-        reason = _shortened(told[0].lay[lead.end() :])
-        if _is_complaint(reason):
-            return _who_comes(speaking) + reason
-    elif told and _SELF.match(told[0].lay) and _is_complaint(said := _shortened(told[0].lay)):
-        return said
-    for fact in told[1:]:
-        said = _shortened(fact.lay)
-        symptoms = understanding().recogniser.read(said).items()
-        present = any(there and understanding().kind_of(symptom) == "symptom" for symptom, there in symptoms)
-        short = len(said.split()) <= _MOST_WORDS
-        if present and short and not denies_something(said) and _SELF.match(said) and _is_complaint(said):
-            return said
-    complaint = in_lay_words(complaint_of(case))
-    if complaint and _is_complaint(f"of {_lower(complaint)}"):
-        return f"{_who_comes(speaking)}of {_lower(first_person(complaint, speaking.sex))}"
-    return ""
+    complaint = complaint_of(case)
+    if not complaint:
+        return ""
+    with_article = re.search(rf"\b(?:an?|the) {re.escape(complaint)}", case.vignette)
+    said = _lower(in_lay_words(with_article[0] if with_article else complaint))
+    return f"{_who_comes(speaking)}of {said if speaking.caregiver else _lower(first_person(said, speaking.sex))}"
 
 
 def _who_comes(speaking: Speaking) -> str:
@@ -276,40 +247,28 @@ def _who_comes(speaking: Speaking) -> str:
     return f"I've come with {'my child' if speaking.young else 'a relative'} because "
 
 
-def _shortened(said: str) -> str:
-    """Return a sentence up to its first detail, but not "dry" of "dry, scaly skin"."""
-    plain = _ASKS_FOR.sub("of ", _IN_BRACKETS.sub("", said.replace("“", "").replace("”", "").replace('"', "")))
-    plain = _OF_SPAN.sub("of ", _PARITY.sub("of ", plain)).replace("I also ", "I ", 1)
-    rough = _rough(plain)
-    bare = _OF_A.sub("", rough)
-    if len(bare.split()) == 1 and complaint_noun(bare) == NO_NOUN and not understanding().recogniser.read(bare):
-        rough = _rough(plain.replace(",", "", 1))
-    return _LOOSE_END.sub("", rough)
-
-
 def _is_complaint(said: str) -> bool:
     """Say whether a patient could say this of themselves: no chart's or examiner's words, and no illness known before.
 
     What names a disease counts only together with a symptom.
     """
-    if not said or not is_sayable(said) or _CHART.search(said):
+    if len(said) < _SHORTEST or not is_sayable(said) or _CHART.search(said):
         return False
-    kinds = {understanding().kind_of(finding) for finding in understanding().recogniser.read(said)}
+    kinds = {knowledge().finding[finding].kind for finding in recogniser().read(said)}
     return "symptom" in kinds or not known_names(said, knowledge())
 
 
 def complaint_of(case: Case) -> str:
-    """Return why somebody has come, in the vignette's words and without details; empty where none can be read."""
-    facts = facts_of(case)
-    # what a chief complaint's text names: without who came where, and how long it has lasted
-    roughs = (
-        " ".join(_rough(_SPAN.sub("", _LEAD.sub("", f.text, count=1))).split()[:_MOST_WORDS])
-        for f in facts
-        if f.topic == "chief complaint"
-    )
-    complaint = next((text for text in roughs if text and not _CLAUSE.match(text)), None)
-    complaint = complaint or complaint_noun(" ".join(f.text for f in facts if f.topic == "associated symptoms"))
-    return "" if complaint == NO_NOUN else complaint
+    """Return why somebody has come, in the vignette's words and without details; empty if none can be read."""
+    told = [fact for fact in facts_of(case) if fact.told and not denies_something(fact.text)]
+    for fact in told:
+        if fact.topic == "chief complaint":
+            # without who came where, and how long it has lasted
+            rough = " ".join(_rough(_SPAN.sub("", _LEAD.sub("", fact.text, count=1))).split()[:_MOST_WORDS])
+            if not _CLAUSE.match(rough) and _is_complaint(f"of {rough}"):
+                return rough
+    nouns = (complaint_noun(fact.text) for fact in told)
+    return next((noun for noun in nouns if noun != NO_NOUN), "")
 
 
 def _lower(text: str) -> str:

@@ -1,10 +1,10 @@
-"""What a text says, in a form in which facts, questions and replies can be compared.
+"""What a text says, in a form in which facts and vignettes can be compared.
 
 Everyday and clinical words that mean the same are one concept, with whether it is denied (``core.text.negation``):
 phrases are replaced before words are stemmed; single words are joined by stem. Where a lay word is wider than the
-clinical one ("sore" and "pain"), the wider reading is taken: the ledger asks whether something was spoken of, not how
-well it was put. Times, ages and weights become ranges of values (``core.text.quantities``); findings of data/knowledge
-are recognised with their polarity. All of it is kept by text, for the same texts come again and again.
+clinical one ("sore" and "pain"), the wider reading is taken: what counts is whether something was spoken of, not how
+well it was put. Times, ages and weights are left out. All of it is kept by text, for the same texts come again and
+again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.knowledge.base import knowledge
-from core.text.findings import understanding
 from core.text.negation import NEGATORS, is_content, stem_of, tokens_of, words_in
-from core.text.quantities import Quantity, quantities_in
+from core.text.quantities import without_quantities
 from core.text.vocabulary import DENIED, DENIES, DENY, alternatives_of, relatives
 
 _TERMS: tuple[tuple[str, str, str], ...] = (
@@ -372,29 +371,15 @@ _ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text says: concepts (with denial), quantities, and findings; each is read only where somebody looks."""
+    """The concepts of a text, each with whether it is denied; read only if somebody looks."""
 
     text: str
-
-    @functools.cached_property
-    def _bare(self) -> tuple[str, tuple[Quantity, ...]]:
-        return quantities_in(self.text.lower())
-
-    @property
-    def quantities(self) -> tuple[Quantity, ...]:
-        """Times, ages and weights."""
-        return self._bare[1]
 
     @functools.cached_property
     def claims(self) -> frozenset[Claim]:
         """The concepts, each with whether it is denied."""
         # not ``sentences``, which looks for capitals
-        return frozenset().union(*map(_claims_of, _ENDS.split(plain(self._bare[0]))))
-
-    @functools.cached_property
-    def findings(self) -> Mapping[str, bool]:
-        """Findings of data/knowledge with their polarity."""
-        return understanding().recogniser.read(self.text)
+        return frozenset().union(*map(_claims_of, _ENDS.split(plain(without_quantities(self.text.lower())))))
 
     @functools.cached_property
     def concepts(self) -> frozenset[str]:

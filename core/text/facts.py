@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from core.case import Case, Fact
 from core.text.demographics import read_demographics
-from core.text.findings import understanding
-from core.text.negation import DENIAL, DENIAL_WORDS, FIRST_DENIAL, INNER_DENIAL
+from core.text.findings import recogniser
+from core.text.negation import DENIAL, DENIAL_WORDS, FIRST_DENIAL, INNER_DENIAL, NEGATORS, is_content, stem_of, words_in
 from core.text.persons import first_person
 from core.text.rouge import words_of
 from core.text.sections import sentences
@@ -72,6 +72,21 @@ def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
         )
         for piece in pieces_of(case.vignette)
     )
+
+
+SUPPORTED = 0.7
+"""Share of a fact's words that the vignette must hold, whatever their endings; denials and small words do not count."""
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+def in_vignette(text: str, vignette: str) -> bool:
+    """Say whether a fact's words and all its numbers are in the vignette."""
+    words, known = (
+        {stem_of(word) for word in words_in(said.lower()) if is_content(word) and word not in NEGATORS}
+        for said in (text, vignette)
+    )
+    supported = len(words & known) >= SUPPORTED * len(words)
+    return supported and set(_FIGURE.findall(text)) <= set(_FIGURE.findall(vignette)) and bool(text.strip())
 
 
 def _of_profile(fact: Fact, *, told: bool) -> AtomicFact:
@@ -357,7 +372,7 @@ def _members(clause: str) -> list[str]:
     members = [m for m in _LIST.split(clause) if m and m.strip()]
     short = all(len(m.split()) <= _TOO_LONG for m in members)
     plain = not any(_VERBED.search(m) for m in members[1:])
-    read = understanding().recogniser.read
+    read = recogniser().read
     listed = all(len(m.split()) >= 2 or read(m) for m in members) and len(members) >= 2
     return members if listed and short and plain else [clause]
 

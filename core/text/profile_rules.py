@@ -8,10 +8,6 @@ for each thing denied.
 What examination and tests show goes to the staff: each result in the vignette's own words, under a short name; lists of
 vital signs and laboratory values are cut into one value each. Sentences that only announce results, or refer to a
 picture, are left out.
-
-Of duration, past history, family history and lifestyle a question can hardly be left without an answer. Where nothing
-in the case touches them, a fact is made up that only says that nothing is known or out of the ordinary, so that it
-neither contradicts anything nor points anywhere.
 """
 
 from __future__ import annotations
@@ -23,14 +19,13 @@ from dataclasses import dataclass
 from core.case import Case, Fact, Profile, Section
 from core.text.demographics import age_and_sex, patient_demographics
 from core.text.facts import NO_NOUN, complaint_noun, told_pieces
+from core.text.missing_pictures import speaks_of_picture
 from core.text.negation import PLAIN_DENIAL, is_negated
 from core.text.patient_terms import in_lay_words
-from core.text.persons import Speaking, speaking_of
-from core.text.profiles import Generated, presence
+from core.text.persons import Speaking
 from core.text.sections import divided
-from core.text.suitability import speaks_of_picture, suitability
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.text.vocabulary import AGED, Words, below, cues, people, relatives, verbs, view
+from core.text.vocabulary import AGED, below, cues, people, relatives, verbs, view
 
 RULES = "4"
 """Version of these rules."""
@@ -41,24 +36,6 @@ _AGE_WORDS = re.compile(rf"\b{AGED}|\baged? \d+(?: years?)?", re.IGNORECASE)
 _PLAIN_PERSON = re.compile(
     rf"\b(?:{people('female', 'male', 'young')}|patient|otherwise|previously|healthy|aged?)\b", re.IGNORECASE
 )
-
-
-def profile_by_rule(case: Case) -> Generated:
-    """Return the rules' word on a case, a reason or a profile; the profile it came with is not read."""
-    verdict = suitability(case)
-    if verdict.reason is not None:
-        return Generated(suitable=False, reason=verdict.reason, note=verdict.note, made_by=MADE_BY)
-    speaking = speaking_of(case)
-    found = vignette_profile(case, speaking)
-    known = [field for field, state in presence(found).items() if state == "present"]
-    basic = (*found.basic, *imputed_facts(case, known, speaking))
-    return Generated(
-        suitable=True,
-        note=verdict.note,
-        speaker="caregiver" if speaking.caregiver else "patient",
-        profile=found.model_copy(update={"basic": basic}),
-        made_by=MADE_BY,
-    )
 
 
 def vignette_profile(case: Case, speaking: Speaking) -> Profile:
@@ -98,44 +75,6 @@ def _spelt_out(age: str) -> str:
     if found is None:
         return age
     return f"{found[1]} {found[2]}{'' if found[1].lower() in ('1', 'one') else 's'} old"
-
-
-_TIME = Words(cues("onset", of=("touched",)))
-_MADE_UP = (
-    (
-        "duration", _TIME, "for some time, not known exactly",
-        "For some time now, I couldn't say exactly how long.", "For some time now, we couldn't say exactly how long.",
-    ),
-    (
-        "past history", Words(cues("past history", of=("statement", "touched"))), "no other illness known",
-        "Apart from this I don't know of any illness of mine.", "Apart from this we don't know of any illness.",
-    ),
-    (
-        "family history", Words(cues("family history", of=("touched",))), "no particular illness in the family known",
-        "I don't know of any particular illness in my family.",
-        "We don't know of any particular illness in the family.",
-    ),
-    (
-        "lifestyle", Words(cues("social history", of=("statement", "touched"), without=("exposure",))),
-        "ordinary daily routine",
-        "My days are quite ordinary, nothing special.", "The daily routine at home is quite ordinary, nothing special.",
-    ),
-)  # fmt: skip
-"""Field, what speaks of it, however loosely, and what is made up: its value, and as a patient and a carer say it."""
-
-
-def imputed_facts(case: Case, told: Iterable[str], speaking: Speaking) -> Iterator[Fact]:
-    """Yield a made-up fact for each of these fields that ``told`` lacks and nothing in the case touches."""
-    known = set(told)
-    whole = "\n".join((case.vignette, case.question, case.answer, *case.choices)).lower()
-    for field, touches, value, patients, carers in _MADE_UP:
-        if field not in known and not touches.are_in(whole):
-            yield Fact(key=field, value=value, lay=carers if speaking.caregiver else patients, imputed=True)
-
-
-def says_how_long(vignette: str) -> bool:
-    """Say whether a vignette has words of time, the age aside: nobody may make up a duration beside them."""
-    return _TIME.are_in(vignette.lower())
 
 
 _I = re.IGNORECASE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -26,6 +26,8 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 """Why a question cannot become a patient (SPEC of the profile generator's filter)."""
 OWN = "case"
 """``made_by`` of a profile that came with its case."""
+WITHOUT_PROFILE = "the patient knows the whole vignette, also what examination and tests showed"
+"""What follows if a case without a profile is played by a framework that plays profiles, to stand in a sentence."""
 
 
 class Generated(BaseModel):
@@ -57,7 +59,10 @@ CaseId = tuple[str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Cases that can be played, each with its profile, and those left out with the generator's word on them."""
+    """Cases that can be played, with their profiles, and those left out with the generator's word on them.
+
+    A case of which nobody made a profile is played without one: see ``WITHOUT_PROFILE``.
+    """
 
     cases: tuple[Case, ...]
     left_out: tuple[tuple[Case, Generated], ...]
@@ -80,15 +85,15 @@ def with_profile(case: Case, generated: Generated) -> Case:
     return case.model_copy(update={"profile": profile, "speaker": generated.speaker})
 
 
-def prepare(
-    cases: Iterable[Case], stored: Mapping[CaseId, Generated], by_rule: Callable[[Case], Generated]
-) -> Prepared:
-    """Return the cases with the profiles they are played with: a stored one first, else their own, else by rule."""
+def prepare(cases: Iterable[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
+    """Return the cases with the profiles they are played with: a stored one first, else their own, else none."""
     ready: list[Case] = []
     left_out: list[tuple[Case, Generated]] = []
     for case in cases:
-        generated = stored.get((case.case_key, case.content_hash)) or own_profile(case) or by_rule(case)
-        if generated.profile is None:
+        generated = stored.get((case.case_key, case.content_hash)) or own_profile(case)
+        if generated is None:
+            ready.append(case)
+        elif generated.profile is None:
             left_out.append((case, generated))
         else:
             ready.append(with_profile(case, generated))

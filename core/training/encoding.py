@@ -6,12 +6,11 @@ knows no system role is given the system prompt as the beginning of the patient'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.errors import AnamnesisError
-from core.training.chat import ChatLine
 
 PLAIN = (
     "{{ bos_token or '' }}{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}"
@@ -37,6 +36,11 @@ class Encoded:
         """How many tokens a causal model is asked to predict: all labelled ones but a first."""
         return sum(label != MASKED for label in self.labels[1:])
 
+    @property
+    def row(self) -> dict[str, list[int]]:
+        """A row of a data set as trl takes it, tokenised: its loss is that of the labelled tokens."""
+        return {"input_ids": list(self.ids), "labels": list(self.labels)}
+
 
 class ChatFormat:
     """A tokenizer with its chat template."""
@@ -54,31 +58,15 @@ class ChatFormat:
 
     def encode(self, messages: Messages, max_length: int) -> Encoded:
         """Return a dialogue's first ``max_length`` tokens with labels on every assistant message and its end mark."""
-        text, spans = self.marked(messages)
-        read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ids, offsets = read["input_ids"], read["offset_mapping"]
+        text = self.render(messages)
+        spans = [self._span(text, messages, n) for n, message in enumerate(messages) if message["role"] == "assistant"]
+        tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids, offsets = tokens["input_ids"], tokens["offset_mapping"]
         labels = [
             id_ if any(start <= at < end for start, end in spans) else MASKED
             for id_, (at, _) in zip(ids, offsets, strict=True)
         ]
         return Encoded(tuple(ids[:max_length]), tuple(labels[:max_length]), len(ids) > max_length)
-
-    def prompt_ids(self, messages: Messages) -> list[int]:
-        """Return what a server would give the model before its next message."""
-        ids: list[int] = self.tokenizer(self.render(messages, prompt=True), add_special_tokens=False)["input_ids"]
-        return ids
-
-    def marked(self, messages: Messages) -> tuple[str, list[tuple[int, int]]]:
-        """Return the dialogue as text, and where in it the assistant speaks: (start, end) in characters.
-
-        A message begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
-        """
-        text = self.render(messages)
-        spans = []
-        for number, message in enumerate(messages):
-            if message["role"] == "assistant":
-                spans.append(self._span(text, messages, number))
-        return text, spans
 
     def render(self, messages: Messages, *, prompt: bool = False) -> str:
         """Return messages as text, with the generation prompt if one is to be answered."""
@@ -87,16 +75,20 @@ class ChatFormat:
         return text
 
     def _span(self, text: str, messages: Messages, number: int) -> tuple[int, int]:
-        before, said = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
-        at = text.find(said, len(before)) if text.startswith(before) else -1
+        """Return where in the text a message stands: (start, end) in characters.
+
+        It begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
+        """
+        prompt, content = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
+        at = text.find(content, len(prompt)) if text.startswith(prompt) else -1
         if at < 0:
             raise AnamnesisError(
                 "This model's chat template does not repeat a conversation as it was said, so its own words cannot be "
                 "told from the patient's: use a model with another template."
             )
-        end = at + len(said)
-        mark = self.render(messages[: number + 1]).rpartition(said)[2]
-        return len(before), end + len(mark) if text.startswith(mark, end) else end
+        end = at + len(content)
+        mark = self.render(messages[: number + 1]).rpartition(content)[2]
+        return len(prompt), end + len(mark) if text.startswith(mark, end) else end
 
     def _knows_system(self) -> bool:
         import jinja2
@@ -107,24 +99,6 @@ class ChatFormat:
             return "~system~" in self.render(probe)
         except jinja2.TemplateError:
             return False
-
-
-def encode_all(chat: ChatFormat, lines: Iterable[ChatLine], max_length: int) -> list[Encoded]:
-    """Return the dialogues that have a word of the doctor within ``max_length`` tokens."""
-    encoded = (chat.encode(line.dumped(), max_length) for line in lines)
-    return [one for one in encoded if one.predicted]
-
-
-def batch(encoded: Sequence[Encoded], pad: int, torch: Any, device: Any) -> dict[str, Any]:
-    """Return dialogues as tensors, padded on the right."""
-    longest = max(len(one.ids) for one in encoded)
-    fill = [longest - len(one.ids) for one in encoded]
-    rows = {
-        "input_ids": [[*one.ids, *[pad] * n] for one, n in zip(encoded, fill, strict=True)],
-        "attention_mask": [[1] * len(one.ids) + [0] * n for one, n in zip(encoded, fill, strict=True)],
-        "labels": [[*one.labels, *[MASKED] * n] for one, n in zip(encoded, fill, strict=True)],
-    }
-    return {name: torch.tensor(values, device=device) for name, values in rows.items()}
 
 
 def _folded(messages: Messages) -> list[dict[str, str]]:

@@ -1,28 +1,26 @@
-"""Fine-tunes a small local model on a training set and measures it before and after.
+"""Fine-tunes a small local model on a training set with trl, and measures it before and after.
 
-A plain loop (``learner``) and no Trainer: what is asked for (labels on the doctor's words, one seed for everything, a
-stop between two steps, nothing half-written) is a page of torch, and a Trainer would have to be configured out of more.
-trl 1.16 would install beside the other packages and keeps a seed, but its SFTTrainer finds the assistant's words by
-marks in the chat template, which it adds for the model families that it knows and refuses to do without: here any
-template that repeats a conversation will do, and none at all (``encoding``).
+A row of the data set is a dialogue, tokenised here with labels on each of the doctor's messages (``encoding``): what
+the model reads before a message is its history, and only the message counts in the loss. A row for each message, its
+history repeated as the prompt, has the same loss and seven times the tokens: on a CPU hours instead of minutes.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import pickle
-import random
 import shutil
 import signal
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,8 +28,8 @@ from core.callbacks import Stop
 from core.errors import AnamnesisError, UsageError
 from core.text.rouge import rouge_1, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
-from core.training.encoding import Encoded, encode_all
-from core.training.learner import Learner, enough_memory, library
+from core.training.encoding import MASKED, Encoded
+from core.training.learner import Learner, library
 
 QUESTION_TOKENS = 40
 """A generated question is cut here."""
@@ -55,25 +53,28 @@ class Evaluation(BaseModel):
 
 def evaluate(
     learner: Learner,
+    trainer: Any,
     encoded: Sequence[Encoded],
     lines: Sequence[ChatLine],
-    batch_size: int,
-    told: Callable[[int, int], None] = lambda *_: None,
+    on_progress: Callable[[int, int], None] = lambda done, planned: None,
 ) -> Evaluation:
-    """Return the figures: loss on ``encoded``, questions on ``lines``; ``told`` how many of how many are measured."""
+    """Return the figures: loss on ``encoded``, questions on ``lines``."""
+    torch, device, batch_size = library("torch"), trainer.args.device, trainer.args.train_batch_size
+    planned = len(encoded) + len(lines)
     learner.model.eval()
-    everything = len(encoded) + len(lines)
     loss = count = 0.0
-    with learner.torch.inference_mode():
+    # in the precision of the training, which sets it only once it has begun
+    with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=trainer.args.bf16):
         for start in range(0, len(encoded), batch_size):
-            told(start, everything)
-            some = encoded[start : start + batch_size]
-            predicted = sum(one.predicted for one in some)
-            loss += float(learner.loss(some)) * predicted
+            on_progress(start, planned)
+            rows = [dialogue.row for dialogue in encoded[start : start + batch_size]]
+            batch = {name: tensor.to(device) for name, tensor in trainer.data_collator(rows).items()}
+            predicted = int((batch["labels"][:, 1:] != MASKED).sum())
+            loss += float(trainer.compute_loss(learner.model, batch)) * predicted
             count += predicted
     recalls = []
     for number, line in enumerate(lines):
-        told(len(encoded) + number, everything)
+        on_progress(len(encoded) + number, planned)
         recalls.append(key_recall(line.keys, questions(learner, line)))
     return Evaluation(
         loss=loss / count,
@@ -85,7 +86,7 @@ def evaluate(
 
 
 def questions(learner: Learner, line: ChatLine) -> list[str]:
-    """Return what the model says in place of each of the doctor's questions, the golden ones before it being said."""
+    """Return what the model says in place of each of the doctor's questions, after the golden ones before it."""
     messages = line.dumped()
     places = [n for n, message in enumerate(messages[:-1]) if message["role"] == "assistant"]
     return learner.replies([messages[:n] for n in places], QUESTION_TOKENS)
@@ -98,9 +99,11 @@ def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
 
 METRICS = "metrics.json"
 SAVE_EVERY = 200
-"""Steps after which a checkpoint is written, beside the end of every epoch."""
-_ALIKE = 8
-"""Batches whose dialogues are dealt out among them by length."""
+"""Steps after which a checkpoint is written, in addition to the end of every epoch."""
+_TRAINER_STATE = "trainer_state.json"
+"""What the trainer writes last into a checkpoint."""
+_LORA = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+"""Low-rank adapters on every linear layer; dropout would cost a CPU a third of its time for adapters this small."""
 LR = {False: 2e-5, True: 1e-3}
 """Usual learning rates: of a whole model, and of adapters, which at the 2e-4 of larger sets learn next to nothing from
 fifty dialogues."""
@@ -182,92 +185,163 @@ def fine_tune(
     """Train a model (a folder or a Hugging Face name) on the train side of a training set and write it to ``out``.
 
     ``out`` appears when everything is written, with metrics.json in it. Ctrl-C or SIGTERM while training ends it after
-    the step under way; what was learnt is kept. A checkpoint beside ``out`` is written every ``save_every`` steps and
-    with each epoch's end: asked for again, a training that was stopped or killed goes on from there and ends as if
-    nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
+    the step that is running, and what was learnt is kept. A checkpoint next to ``out`` is written every ``save_every``
+    steps and at each epoch's end: a training that was stopped or killed goes on from there when it is started again,
+    and ends as if nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
     ``AnamnesisError``, in one sentence each, for whatever is missing, in the way or too big.
     """
-    checkpoint = out.absolute().with_name(f".{out.name}.checkpoint")
-    _check_free(out, checkpoint)
+    checkpoints = out.absolute().with_name(f".{out.name}.checkpoint")
+    _check_free(out, checkpoints)
     lines = _lines(data)
     told("loading", 0, 1, None)
-    learner = Learner.load(model, seed=settings.seed, lora=settings.lora)
-    with enough_memory(model):
-        encoded = _encoded(learner, lines, settings)
-        metrics = _metrics(learner, model, data, lines, encoded, settings)
-        shown = lines["test"][: settings.generate]
+    learner = _load(model, settings)
+    encoded = _encoded(learner, lines, settings)
+    asked = lines["test"][: settings.generate]
+    try:
+        with _training(model):
+            trainer = _trainer(learner, encoded["train"], settings, checkpoints)
+            metrics = _metrics(trainer, learner, model, data, lines, encoded, settings)
 
-        def figures(what: str) -> Evaluation:
-            return evaluate(
-                learner, encoded["test"], shown, settings.batch_size, lambda done, of: told(what, done, of, None)
-            )
+            def figures(what: str) -> Evaluation:
+                return evaluate(
+                    learner, trainer, encoded["test"], asked, lambda done, planned: told(what, done, planned, None)
+                )
 
-        saved = _resumed(checkpoint, metrics, learner)
-        metrics.before = saved.before if saved else figures("measuring before")
-        metrics.losses = saved.losses if saved else []
-        # take the steps that are left, with their losses in ``metrics``, up to the last or until somebody stops it
-        planned = batches(encoded["train"], settings)
-        losses, an_epoch = metrics.losses, len(planned) // metrics.settings.epochs
-        told("training", len(losses), len(planned), losses[-1] if losses else None)
-        with interrupted() as pressed:
-            for some in planned[len(losses) :]:
-                if pressed():
-                    break
-                losses.append(learner.step(some))
-                if not (len(losses) % an_epoch and len(losses) % save_every):
-                    _save(checkpoint, metrics, learner)
-                told("training", len(losses), len(planned), losses[-1])
-        if not losses:
-            raise AnamnesisError("Interrupted before the first step: nothing was written.")
-        if len(losses) < len(planned):
-            _save(checkpoint, metrics, learner)
-        metrics.finished = len(metrics.losses) == metrics.planned_steps
-        metrics.after = figures("measuring after") if metrics.finished else None
-        with _whole(out) as half:
-            learner.save(half)
-            (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
-    if metrics.finished:
-        checkpoint.unlink(missing_ok=True)
+            checkpoint = _checkpoint(checkpoints, metrics)
+            if checkpoint is None:
+                metrics.before = figures("measuring before")
+                (checkpoints / METRICS).write_text(metrics.model_dump_json())
+            with interrupted() as stop:
+                metrics.losses = _train(trainer, metrics.planned_steps, checkpoint, told, stop, save_every)
+            metrics.finished = len(metrics.losses) == metrics.planned_steps
+            metrics.after = figures("measuring after") if metrics.finished else None
+        _write(learner, metrics, out, checkpoints / "model")
+        if metrics.finished:
+            shutil.rmtree(checkpoints)
+    finally:
+        if _newest(checkpoints) is None:
+            shutil.rmtree(checkpoints, ignore_errors=True)
     return metrics
 
 
 def estimate(model: str, data: Path, settings: Settings) -> Estimate:
     """Return what a training takes, by a step on its longest batch, which must fit into memory; nothing is written."""
     lines = _lines(data)
-    learner = Learner.load(model, seed=settings.seed, lora=settings.lora)
-    with enough_memory(model):
-        encoded = _encoded(learner, lines, settings)
-        planned = batches(encoded["train"], settings)
-        learner.begin(settings.learning_rate, len(planned))
+    learner = _load(model, settings)
+    encoded = _encoded(learner, lines, settings)
+    longest = sorted(encoded["train"], key=lambda dialogue: len(dialogue.ids))[-settings.batch_size :]
+    with _training(model), tempfile.TemporaryDirectory() as folder:
+        trainer = _trainer(learner, longest, settings.model_copy(update={"epochs": 1}), Path(folder))
         begun = time.monotonic()
-        learner.step(max(planned, key=lambda some: len(some) * max(len(one.ids) for one in some)))
-        seconds = (time.monotonic() - begun) * len(planned)
-    return Estimate({side: len(encoded[side]) for side in SIDES}, len(planned), seconds, str(learner.device))
+        trainer.train()
+        steps = _steps(encoded["train"], settings)
+        seconds = (time.monotonic() - begun) * steps
+    return Estimate({side: len(encoded[side]) for side in SIDES}, steps, seconds, str(trainer.args.device))
 
 
-def batches(encoded: Sequence[Encoded], settings: Settings) -> list[list[Encoded]]:
-    """Return the batches of all epochs in the order in which they are learnt, each epoch shuffled by the seed.
+def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop: Stop, save_every: int) -> list[float]:
+    """Take the steps that are left and return the losses of all, those before ``checkpoint`` among them."""
+    epoch = planned // int(trainer.args.num_train_epochs)
 
-    Dialogues of a batch are of like length, so that little is padded: neighbours by length within a few batches' worth.
+    class Watch(library("transformers").TrainerCallback):  # type: ignore[misc]
+        begun = False
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.begun = True
+            losses = _losses(state)
+            told("training", state.global_step, planned, losses[-1] if losses else None)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
+            if "loss" not in logs:  # said of the whole training, at its end
+                return
+            step, loss = state.global_step, logs["loss"]
+            if not math.isfinite(loss):
+                raise AnamnesisError(f"In step {step} the loss is no number any more: use a lower --lr.")
+            told("training", step, planned, loss)
+            control.should_training_stop = control.should_training_stop or stop()
+            control.should_save = control.should_training_stop or not (step % epoch and step % save_every)
+
+    watch = Watch()
+    trainer.add_callback(watch)
+    try:
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    except Exception as error:
+        if checkpoint is None or watch.begun or isinstance(error, library("torch").OutOfMemoryError):
+            raise
+        raise _unreadable(checkpoint.parent) from error
+    return _losses(trainer.state)
+
+
+def _losses(state: Any) -> list[float]:
+    return [entry["loss"] for entry in state.log_history if "loss" in entry]
+
+
+def _load(model: str, settings: Settings) -> Learner:
+    # adapters are small enough to learn in full precision on half-sized weights; the weights themselves are not
+    return Learner.load(model, half=settings.lora and library("torch").cuda.is_available())
+
+
+def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, folder: Path) -> Any:
+    """Return trl's trainer; the learner's model becomes the trainer's, with new adapters around it for ``lora``.
+
+    The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps, and falls to
+    zero in a straight line. Checkpoints are written when a callback says so.
     """
-    planned: list[list[Encoded]] = []
-    size, pool = settings.batch_size, settings.batch_size * _ALIKE
-    for epoch in range(settings.epochs):
-        rng = random.Random(f"{settings.seed}:{epoch}")
-        order = rng.sample(list(encoded), len(encoded))
-        alike = [sorted(order[at : at + pool], key=lambda one: len(one.ids)) for at in range(0, len(order), pool)]
-        learnt = [some[at : at + size] for some in alike for at in range(0, len(some), size)]
-        planned += rng.sample(learnt, len(learnt))
-    return planned
+    # trl reports each training to Hugging Face, unless this is set
+    library("huggingface_hub.constants").HF_HUB_DISABLE_TELEMETRY = True
+    trl, transformers, datasets = library("trl"), library("transformers"), library("datasets")
+    cuda = library("torch").cuda.is_available()
+    config = trl.SFTConfig(
+        output_dir=str(folder),
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        per_device_train_batch_size=settings.batch_size,
+        seed=settings.seed,
+        max_length=None,  # the dialogues are cut already
+        lr_scheduler_type="linear",
+        warmup_steps=0.1,
+        bf16=cuda,
+        gradient_checkpointing=False,
+        dataloader_pin_memory=cuda,
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        save_strategy="no",
+        save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    config._n_gpu = min(config.n_gpu, 1)  # a small model needs one GPU, and trl refuses several in one process
+    trainer = trl.SFTTrainer(
+        model=learner.model,
+        args=config,
+        train_dataset=datasets.Dataset.from_list([dialogue.row for dialogue in train]),
+        processing_class=learner.chat.tokenizer,
+        peft_config=library("peft").LoraConfig(**_LORA) if settings.lora else None,
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    learner.model = trainer.model
+    return trainer
+
+
+def _write(learner: Learner, metrics: Metrics, out: Path, half: Path) -> None:
+    """Write model and metrics to ``half``, which takes the place of ``out`` when it is whole."""
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    learner.save(half)
+    (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
+    if out.is_dir():  # empty, or the model of a training that was stopped
+        shutil.rmtree(out)
+    os.replace(half, out)
+
+
+def _steps(train: Sequence[Encoded], settings: Settings) -> int:
+    return settings.epochs * math.ceil(len(train) / settings.batch_size)
 
 
 @contextmanager
 def interrupted() -> Iterator[Stop]:
-    """Yield what says whether Ctrl-C or SIGTERM came, which they do to a main thread only; a second one breaks off."""
+    """Yield what says whether Ctrl-C or SIGTERM came; a second one breaks off. Only for a main thread."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if asked.is_set():
@@ -282,32 +356,48 @@ def interrupted() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-def _save(checkpoint: Path, metrics: Metrics, learner: Learner) -> None:
-    half = checkpoint.with_name(f"{checkpoint.name}.half")
+@contextmanager
+def _training(model: str) -> Iterator[None]:
+    """Say in one sentence that memory is too small; leave out what one Hugging Face package warns the next of."""
     try:
-        learner.torch.save({"metrics": metrics.model_dump_json(), "state": learner.state()}, half)
-        os.replace(half, checkpoint)
-    finally:
-        half.unlink(missing_ok=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except library("torch").OutOfMemoryError as error:
+        raise AnamnesisError(
+            f"The accelerator's memory is too small to train {model} like this: use a smaller --batch-size or "
+            "--max-length, --lora, or a smaller model."
+        ) from error
 
 
-def _resumed(checkpoint: Path, metrics: Metrics, learner: Learner) -> Metrics | None:
-    """Prepare the learner, from a checkpoint of this training where there is one: then return its metrics."""
-    learner.begin(metrics.learning_rate, metrics.planned_steps)
-    if not checkpoint.exists():
+def _newest(checkpoints: Path) -> Path | None:
+    """Return the folder of the newest checkpoint that was written to its end."""
+    whole = (path.parent for path in checkpoints.glob(f"checkpoint-*/{_TRAINER_STATE}"))
+    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+
+
+def _checkpoint(checkpoints: Path, metrics: Metrics) -> Path | None:
+    """Return the checkpoint that this training goes on from, if there is one, and put what it measured into metrics."""
+    newest = _newest(checkpoints)
+    if newest is None:
         return None
     try:
-        held = learner.torch.load(checkpoint, map_location="cpu", weights_only=True)
-        saved = Metrics.model_validate_json(held["metrics"])
-    except (OSError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        raise AnamnesisError(f"The checkpoint {checkpoint} cannot be read: remove it to train anew.") from error
+        saved = Metrics.model_validate_json((checkpoints / METRICS).read_bytes())
+    except (OSError, ValueError) as error:
+        raise _unreadable(checkpoints) from error
     if saved.model_dump(include=_SAME) != metrics.model_dump(include=_SAME):
         raise UsageError(
-            f"{checkpoint} is of a training with another model, other settings, data or packages: go on with those, "
-            "or remove it to train anew."
+            f"{checkpoints} is of a training with another model, other settings, data or packages: go on with those, "
+            "or remove it to train again."
         )
-    learner.restore(held["state"])
-    return saved
+    metrics.before = saved.before
+    return newest
+
+
+def _unreadable(checkpoints: Path) -> AnamnesisError:
+    return AnamnesisError(
+        f"The checkpoint {checkpoints} cannot be read, or is of an older version: remove it to train again."
+    )
 
 
 def _lines(data: Path) -> dict[Side, list[ChatLine]]:
@@ -317,9 +407,11 @@ def _lines(data: Path) -> dict[Side, list[ChatLine]]:
 
 
 def _encoded(learner: Learner, lines: dict[Side, list[ChatLine]], settings: Settings) -> dict[Side, list[Encoded]]:
-    length = min(settings.max_length, learner.most_tokens or settings.max_length)
-    encoded = {side: encode_all(learner.chat, lines[side], length) for side in SIDES}
+    length = min(settings.max_length, learner.context_length or settings.max_length)
+    encoded: dict[Side, list[Encoded]] = {}
     for side in SIDES:
+        dialogues = [learner.chat.encode(line.dumped(), length) for line in lines[side]]
+        encoded[side] = [dialogue for dialogue in dialogues if dialogue.predicted]
         if not encoded[side]:
             raise UsageError(
                 f"No dialogue of {side}.jsonl has a word of the doctor within {length} tokens: raise --max-length."
@@ -328,6 +420,7 @@ def _encoded(learner: Learner, lines: dict[Side, list[ChatLine]], settings: Sett
 
 
 def _metrics(
+    trainer: Any,
     learner: Learner,
     model: str,
     data: Path,
@@ -344,22 +437,24 @@ def _metrics(
             side: DataUsed(
                 sha256=sha256((data / f"{side}.jsonl").read_bytes()),
                 dialogues=len(encoded[side]),
-                cut=sum(one.cut for one in encoded[side]),
+                cut=sum(dialogue.cut for dialogue in encoded[side]),
                 left_out=len(lines[side]) - len(encoded[side]),
             )
             for side in SIDES
         },
-        device=str(learner.device),
-        versions={n: library(n).__version__ for n in ("torch", "transformers")},
+        device=str(trainer.args.device),
+        versions={n: library(n).__version__ for n in ("torch", "transformers", "trl")},
         template="tokenizer" if learner.chat.own_template else "plain",
         system_prompt="system" if learner.chat.takes_system else "user",
-        planned_steps=len(batches(encoded["train"], settings)),
+        planned_steps=_steps(encoded["train"], settings),
     )
 
 
-def _check_free(out: Path, checkpoint: Path) -> None:
+def _check_free(out: Path, checkpoints: Path) -> None:
+    if checkpoints.is_file():  # as version 0.4 wrote it
+        raise _unreadable(checkpoints)
     unfinished = (
-        checkpoint.exists()
+        checkpoints.exists()
         and (out / METRICS).is_file()
         and not Metrics.model_validate_json((out / METRICS).read_bytes()).finished
     )
@@ -367,20 +462,3 @@ def _check_free(out: Path, checkpoint: Path) -> None:
         raise UsageError(f"{out} exists already: choose another folder for the model.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"There is no folder {out.absolute().parent}.")
-
-
-@contextmanager
-def _whole(out: Path) -> Iterator[Path]:
-    """Yield a folder beside ``out`` that takes its place when all is written, and is gone when it is not."""
-    half, old = (out.absolute().with_name(f".{out.name}.{what}") for what in ("half", "old"))
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-    half.mkdir()
-    try:
-        yield half
-        if out.is_dir():  # empty, or the model of a training that was stopped
-            os.replace(out, old)
-        os.replace(half, out)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

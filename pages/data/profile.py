@@ -12,8 +12,7 @@ from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
 from core.store.database import Store
 from core.store.queries.profiles import StoredProfile, add_profiles, profile_versions
-from core.text.profile_rules import profile_by_rule
-from core.text.profiles import OWN, Generated
+from core.text.profiles import OWN, WITHOUT_PROFILE, Generated
 from pages.data.sets import Line
 from pages.kit.look import PARTS, REASON_HELP, SECTION, maker_words, plain, reason_words
 from pages.kit.visitor import only
@@ -30,18 +29,17 @@ def draw_profile(line: Line) -> None:
     with Store().read() as cursor:
         versions = profile_versions(cursor, case) if line.saved else []
     chosen = _ask_version(versions)
-    if chosen is not None:
-        shown, kept = chosen.generated, True
-    else:
-        shown, kept = line.word or profile_by_rule(case), line.word is not None
-    if kept:
-        made = "It came with the case." if shown.made_by == OWN else f"Made by: {plain(maker_words(shown.made_by))}."
-        st.caption(f"{made} {plain(shown.note)}")
-    else:
-        st.caption(
-            "Nothing is saved for this case: this is what the rules make of it, and what it would be played with. "
-            "Edit and save it, or make profiles of the whole data set on the tab Suitability."
+    shown = chosen.generated if chosen is not None else line.word
+    if shown is None:
+        st.info(
+            f"This case has no profile. Played by a framework with profiles, {WITHOUT_PROFILE}. A model makes profiles "
+            "on the tab Suitability, or write one here.",
+            icon=":material/person_search:",
         )
+        draw_editor(case, None)
+        return
+    made = "It came with the case." if shown.made_by == OWN else f"Made by: {plain(maker_words(shown.made_by))}."
+    st.caption(f"{made} {plain(shown.note)}")
     _draw_word(shown)
     if chosen is not None and chosen is not versions[0]:
         if st.button("Use this version again", key="data_again", icon=":material/history:", **only("edit")):
@@ -125,23 +123,25 @@ _SHOWN = {
 }
 """Part → what of a fact can be edited there. Findings are never imputed, and nobody says them in lay words."""
 
-_PROFILED = next(known.cases for known in frameworks().values() if known.cases.needs_profile)
+_PROFILED = next(known.cases for known in frameworks().values() if known.cases.plays_profiles)
 """Whose rules for profiles hold."""
 
 
-def draw_editor(case: Case, shown: Generated) -> None:
+def draw_editor(case: Case, shown: Generated | None) -> None:
     """Draw the editor, folded up; what is saved becomes the profile that counts."""
-    label = "Edit this profile" if shown.profile else "Write a profile all the same"
+    before = shown.profile if shown is not None else None
+    speaker = shown.speaker if shown is not None else case.speaker
+    label = "Write a profile" if shown is None else "Edit this profile" if before else "Write a profile all the same"
     editor = st.expander(label, icon=":material/edit_note:", on_change="rerun", key=f"data_edit_{case.case_key}")
     if not editor.open:
         return
     with editor:
-        profile = _ask_profile(case, shown.profile or Profile())
+        profile = _ask_profile(case, before or Profile())
         with st.container(horizontal=True, vertical_alignment="bottom"):
             speaker = st.selectbox(
                 "Who speaks",
                 ["patient", "caregiver"],
-                ["patient", "caregiver"].index(shown.speaker),
+                ["patient", "caregiver"].index(speaker),
                 format_func=str.capitalize,
                 key=f"data_edit_speaker_{abs(hash(shown))}",  # it begins anew with another profile
                 width=160,
@@ -152,7 +152,7 @@ def draw_editor(case: Case, shown: Generated) -> None:
             pressed = st.button(
                 "Save as a new version", type="primary", key="data_edit_save", icon=":material/save:", **only("edit")
             )
-        if shown.profile is None or profile != shown.profile.model_copy(update={"made_by": ""}):
+        if before is None or profile != before.model_copy(update={"made_by": ""}):
             if found := _PROFILED.profile_remarks(case, profile):  # a person may save it all the same
                 told = "  \n".join(map(plain, found))
                 st.warning(
@@ -160,8 +160,7 @@ def draw_editor(case: Case, shown: Generated) -> None:
                 )
             else:
                 st.caption(
-                    ":material/rule: The checks find nothing invented, nothing against the vignette, and no answer "
-                    "given away."
+                    ":material/rule: Every result stands in the vignette word for word, and no fact names the answer."
                 )
         if pressed:
             try:

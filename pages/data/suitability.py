@@ -16,10 +16,9 @@ from core.figures.style import INK
 from core.frameworks.automedic.measures.published import PAPER
 from core.frameworks.automedic.measures.suitability import FIELDS, REASONS, field_rows, reason_rows
 from core.frameworks.base import publisher
-from core.frameworks.casting import is_model
 from core.jobs.profiling import Profiling
 from core.measures.base import Result, Row, Section
-from core.text.profiles import STATES, State
+from core.text.profiles import STATES, WITHOUT_PROFILE, State
 from pages.data.sets import Line, coverage_of
 from pages.kit.jobs import draw_job, draw_start
 from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, maker_words, plain, reason_words
@@ -58,8 +57,6 @@ def fields_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
 
 
 CHARTS: dict[str, Chart] = {"reasons": reasons_chart, "fields": fields_chart}
-BY_RULE = "reference/profiler"
-"""Stands among the makers for the rules."""
 
 
 def draw_making(name: str, held: Sequence[Line]) -> None:
@@ -74,24 +71,18 @@ def draw_making(name: str, held: Sequence[Line]) -> None:
 def _ask(cases: Sequence[Case]) -> None:
     left, right = st.columns(2)
     with left:
-        maker = ask_seat("data", "profiler", label="Made by", kinds=(BY_RULE,))
-    by_model = is_model(maker)
+        maker = ask_seat("data", "profiler", label="Made by", kinds=())
     with right:
-        address = ask_address("data") if by_model else None
-    if not by_model:
-        st.caption(
-            "The rules read the vignette, sort its sentences, and fill in past history, family history and lifestyle "
-            "in neutral words where nothing is said of them. They need no model and no key."
-        )
+        address = ask_address("data")
     again = st.checkbox(
-        "Also where this maker has been before", key="data_make_again", help="A new version then counts for the case."
+        "Also where this model has been before", key="data_make_again", help="A new version then counts for the case."
     )
     if maker == OTHER:
         st.warning("Name the model first.", icon=":material/key:")
         return
-    missing = registry().missing_key(maker, base_url=address) if by_model else None
+    missing = registry().missing_key(maker, base_url=address)
     problem = f"{maker} needs a key: set the environment variable {missing} and start the dashboard again."
-    job = Profiling(tuple(cases), maker if by_model else None, again, base_url=address)
+    job = Profiling(tuple(cases), maker, again, base_url=address)
     draw_start(job, "Make profiles", "person_add", "data_make_go", problem=problem if missing else None)
 
 
@@ -104,7 +95,7 @@ def draw_suitability(name: str, held: Sequence[Line]) -> None:
         st.info(f"**Published** ({PAPER}): {sentence(printed)}.", icon=":material/menu_book:")
     if not words:
         st.info(
-            "Nobody has looked at these cases yet. Make profiles above: by rule it takes seconds and needs no model.",
+            f"Nobody has looked at these cases yet. Played without profiles, {WITHOUT_PROFILE}.",
             icon=":material/person_search:",
         )
         return

@@ -17,8 +17,8 @@ from core.measures.base import Result, Row
 from core.measures.failures import CAUSES_SECTION, EFFECTS_SECTION, Causes
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
-from pages.failures.data import GROUPS, answers_behind, attributing, causes, count_unmarked
-from pages.kit.case.facts import ask_judge, draw_form, judge_words, measured_words, people_words
+from pages.failures.data import GROUPS, answers_behind, attributing, causes
+from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
 from pages.kit.cases import behind, draw_ways_on, forget, open_behind
 from pages.kit.controls import choose
@@ -64,19 +64,17 @@ the whole vignette is right.
 3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
 answer.
 4. **Doctor, refused**: it declined to answer in words, which the grader quotes.
-5. **Patient**: named the diagnosis, by rule; or, as a model judged with a quotation, invented something or withheld \
-a fact it was asked for, unless the doctor is wrong on the whole vignette too or its own belief was right at the end.
-6. **Not judged**: no model has judged the patient, and only the patient’s innocence would leave the answer to the \
-doctor: facts were asked for and never came up, or nothing else explains it.
-7. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the \
-whole vignette (or, where that is unknown, fewer than half of the facts came up). Without a judge only facts that no \
-question asked for count here: nobody can withhold those.
+5. **Patient**: as a model judged with a quotation, it invented something or withheld a fact it was asked for, unless \
+the doctor is wrong on the whole vignette too or its own belief was right at the end.
+6. **Not judged**: no model has judged what became of the facts in the conversation, and the doctor does not fail for \
+such reasons of its own.
+7. **Doctor, never asked**: as a model judged, facts that the patient could tell never came up, and the same doctor is \
+right on the whole vignette (or, where that is unknown, fewer than half of the facts came up).
 8. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
 or believed the right diagnosis.
 
-Rules on words were right in 6 of 17 *withheld* and 22 of 75 *invented* marks when people read them, so they decide \
-neither. Without a judge, causes 6 and 7 after a conversation are provisional where an invention could still come \
-first.
+Rules on words decide none of this: when people read their marks, 26 of 78 *never elicited*, 6 of 17 *withheld* and 22 \
+of 75 *invented* ones were right.
 """
 
 
@@ -124,8 +122,7 @@ def draw_causes(selection: Selection) -> None:
     if found.answers.empty:
         draw_view_notes(names_on(selection), selection.conditions or (), selection)
         st.info(
-            "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
-            "not marked yet are left out.",
+            "No wrong answer fits these choices. Choose other answers, or remove a filter.",
             icon=":material/filter_alt_off:",
         )
         return
@@ -151,7 +148,6 @@ def draw_causes(selection: Selection) -> None:
         _draw_judging(after, judge)
     with st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
-        st.caption(measured_words())
     draw_what_stands_behind({row["model"] for row in found.shares.figures}, selection, "these models")
     with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
         _draw_cause(found.answers, extract, selection)
@@ -185,23 +181,19 @@ def _draw_judging(after: pd.DataFrame, judge: Judge | None) -> None:
     """Say who judged the patients of these answers and how many, and offer to have the rest judged."""
     trials = sorted(after["trial_id"].unique())
     judged = after["trial_id"][after["judged"]].nunique()
-    open_, provisional = int((after["cause"] == "not_judged").sum()), int(after["provisional"].sum())
+    unjudged = int((after["cause"] == "not_judged").sum())
     with st.container(border=True, gap="small"):
         if judge is None or not judged:
-            head = f"**Not judged: what patients withheld or invented** in these {len(trials):,} conversations."
+            head = f"**Not judged: what became of the facts** in these {len(trials):,} conversations."
         else:
-            head = f"**Withheld and invented: judged by {judge_words(judge)}**, {judged:,} of "
-            head += f"{len(trials):,} conversations here."
-        if open_ or provisional:
-            head += (
-                f" {open_:,} wrong answers are *not judged*; {provisional:,} more are put down to the doctor on "
-                "grounds of its own, and a judge may still find an invention there."
-            )
+            head = f"**The facts: judged by {judge_words(judge)}** in {judged:,} of {len(trials):,} conversations here."
+        if unjudged:
+            head += f" {unjudged:,} wrong answers are *not judged*."
         st.markdown(head)
         if judge is not None and judged:
             st.caption(people_words(judge))
         with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
-            draw_form(trials, "failures")
+            draw_form("failures", trials=tuple(trials))
 
 
 def _draw_cause(found: pd.DataFrame, extract: Causes, selection: Selection) -> None:
@@ -245,7 +237,7 @@ def _draw_cause(found: pd.DataFrame, extract: Causes, selection: Selection) -> N
     case, events = stored_case(one["case_key"]), events_of(one["trial_id"])
     with st.container(border=True):
         name = f"**{plain(one['case_key'])}** · {plain(names[model])} · {arm(one['format'], one['question_type'])}"
-        st.markdown(cause_words(name, cause, one["verdict"], one["rule"], provisional=one["provisional"]))
+        st.markdown(cause_words(name, cause, one["verdict"], one["rule"]))
         said = next((one[of] for of in ("extracted", "response") if pd.notna(one[of]) and one[of]), "nothing")
         read = said.replace("**", "").strip(" .")[:_LONG]
         st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")
@@ -258,14 +250,11 @@ def _draw_cause(found: pd.DataFrame, extract: Causes, selection: Selection) -> N
 
 def _draw_effects(effects: Sequence[Row], selection: Selection, about: str) -> None:
     st.subheader(EFFECTS_SECTION.title, anchor=False)
-    if unmarked := count_unmarked(replace(selection, formats=None, question_types=None)):
-        st.caption(f"Shown once every conversation in view is marked: {unmarked:,} are not.")
-        return
     names = names_on(selection)
     order = list(names)
     rows = sorted((row for row in effects if row["answers_left_out"]), key=lambda row: order.index(row["model"]))
     open_ = sum(row["not_judged"] for row in effects)
-    not_judged = f"{open_:,} wrong answers stay in because no model has judged their patient." if open_ else ""
+    not_judged = f"{open_:,} wrong answers stay in because no model has judged their conversation." if open_ else ""
     if not rows:
         st.caption(f"No wrong answer here is put down to the patient. {not_judged}")
         return

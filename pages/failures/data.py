@@ -7,19 +7,27 @@ import pandas as pd
 from core import access
 from core.events import Format
 from core.jobs.ask_job import job_of
-from core.jobs.background import Job, begin, begin_measuring, job_at, measuring
+from core.jobs.background import Job, begin, job_at
 from core.jobs.judging import FactsJudging
 from core.measures.attribution import AFTER_TALK, APPLIES, Cause
 from core.measures.base import Result, Row
-from core.measures.belief import CALIBRATION, COURSE, MEANS, RELIABILITY, Beliefs, belief_rows, calibrations, curves
+from core.measures.belief import (
+    CALIBRATION,
+    COURSE,
+    MEANS,
+    RELIABILITY,
+    Beliefs,
+    belief_rows,
+    calibrations,
+    closure_notes,
+    curves,
+)
 from core.measures.extracts import Extract
 from core.measures.failures import Causes, cause_shares, left_out_notes, patient_effects
-from core.measures.ledger.kept import LEDGER
-from core.measures.missing import Measured, count_missing
+from core.measures.ledger import read_conversations
 from core.measures.paired import read_scores
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge
-from core.store.queries.scores_of_ledgers import talk_sums
 from core.store.selection import Selection
 from pages.kit.cached import cached_query, read
 from pages.kit.names import natural
@@ -33,7 +41,7 @@ _LAST: dict[tuple[object, ...], Causes] = {}
 _FEW = 2_000
 """Up to so many conversations, starting a process takes longer than reading them here."""
 _DRAWN = [
-    "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged", "provisional",
+    "trial_id", "model", "case_key", "format", "question_type", "cause", "counted", "judged",
 ]  # fmt: skip
 
 
@@ -47,26 +55,9 @@ class Found:
     effects: tuple[Row, ...]
 
 
-def marking() -> Job[Measured] | None:
-    """Return the marking of this database that is running or was the last, or ``None``."""
-    return measuring(Store(), LEDGER)
-
-
-def begin_marking() -> None:
-    """Start to mark every conversation that is not marked."""
-    begin_measuring(Store(), LEDGER)
-
-
-@cached_query(entries=8)
-def count_unmarked(selection: Selection | None = None) -> int:
-    """Return how many conversations are still to be marked."""
-    return count_missing(Store(), LEDGER, selection)
-
-
-@cached_query("Reading the marks…", entries=8)
+@cached_query("Counting the conversations…", entries=8)
 def _conversations(selection: Selection) -> int:
-    with Store().read() as cursor:
-        return int(talk_sums(cursor, LEDGER, selection)[["marked", "missing", "broken"]].sum().sum())
+    return int(read_conversations(Store(), selection, None)[["whole", "broken"]].sum().sum())
 
 
 def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Job[bool | None]:
@@ -82,14 +73,14 @@ def _made(extract: Extract, selection: Selection, *, again: bool = False) -> Job
 def attributing(selection: Selection, judge: Judge | None, *, again: bool = False) -> tuple[Causes, Job[bool | None]]:
     """Return the attribution of the wrong answers on a selection's case sets, which is started if it was not yet.
 
-    ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
-    goes on to be shown.
+    ``judge`` says whose word on conversations counts. While conversations are being judged, the last finished one goes
+    on to be shown.
     """
     whole = _whole(selection)
-    extract, busy = Causes(Store().path, whole, judge), (marking(), job_of(FactsJudging))
-    place = (extract.path, str(access.sees()), whole, judge)
+    extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
+    place = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(place, extract)
-    running = any(work is not None and work.running for work in busy)
+    running = judging is not None and judging.running
     if not again and running and (work := job_at(last)) is not None and last.whole.exists():
         return last, work
     _LAST[place] = extract
@@ -115,7 +106,7 @@ def causes(extract: Causes, selection: Selection) -> Found:
     shares = cause_shares(answers)
     names = names_on(selection)
     models = {row["model"]: names[row["model"]] for row in shares}
-    notes = left_out_notes(shares, answers.attrs["left_out"], lambda model: names[model])
+    notes = left_out_notes(shares, lambda model: names[model])
     scores = read(read_scores, selection, selection.mcq_rule)
     result = Result("Causes", tuple(shares), notes_on(basis(selection), models, more=notes))
     return Found(answers, result, tuple(patient_effects(answers, scores)))
@@ -141,5 +132,5 @@ def beliefs(extract: Beliefs, selection: Selection) -> dict[str, Result]:
         MEANS.title: belief_rows(table),
         CALIBRATION.title: [row for row, _ in calibrated],
     }
-    notes = notes_on(basis(selection), models)
-    return {title: Result(title, tuple(of), notes if title == COURSE.title else ()) for title, of in rows.items()}
+    notes = {COURSE.title: notes_on(basis(selection), models), MEANS.title: tuple(closure_notes(table))}
+    return {title: Result(title, tuple(of), notes.get(title, ())) for title, of in rows.items()}

@@ -11,13 +11,11 @@ from core.figures.reliability import Bin, reliability
 from core.figures.style import Axis
 from core.measures.base import Result, Row
 from core.measures.belief import CALIBRATION, CLOSURE, COURSE, MEANS, RELIABILITY, SETTLED, When
-from core.measures.ledger.kept import LEDGER
 from core.store.selection import Selection
 from pages.failures.causes import draw_causes, draw_extract
-from pages.failures.data import begin_marking, beliefs, believing, count_unmarked, marking
+from pages.failures.data import beliefs, believing
 from pages.failures.topics import draw_topics
 from pages.kit.controls import choose
-from pages.kit.jobs import draw_missing
 from pages.kit.names import model_colours
 from pages.kit.page import draw_sections, say_how_to_begin, show
 from pages.kit.section import draw_result
@@ -36,7 +34,8 @@ _RESTS = (
 _HELP = f"""
 - **Ever led, leads at the end, led and lost again**: shares of conversations in which the right diagnosis did.
 - **Premature closure**: the doctor concluded, or asked no more, while facts that the patient could tell were
-  left and by its own belief the leading diagnosis was wrong or less likely than {CLOSURE:.0%}.
+  left and by its own belief the leading diagnosis was wrong or less likely than {CLOSURE:.0%}. Of the conversations in
+  which a model judged what became of the facts.
 - **Needless questions** (over-asking): those answered after the right diagnosis had settled at {SETTLED:.0%} or more.
 - **Brier score**: mean squared distance of the leading diagnosis’s probability from 1 where it is right and 0 where
   not; 0 is best. **ECE**, the expected calibration error: the mean distance between what was believed and how often it
@@ -126,16 +125,6 @@ def draw_failures() -> None:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")
         return
     selection = ask_selection(offers, "models", "datasets", "specialties")
-    draw_missing(
-        marking(),
-        count_unmarked(),
-        LEDGER,
-        begin_marking,
-        "failures_mark",
-        explains="which facts were asked, volunteered or never elicited",
-        verb="mark",
-        icon="fact_check",
-    )
     draw_sections({"Causes": draw_causes, "Never asked": draw_topics, "Belief": draw_belief}, "failures_tab", selection)
 
 

@@ -1,4 +1,4 @@
-"""What doctors never ask: topics × models, with intervals; and what patients invented, withheld and gave away."""
+"""What doctors never ask, as a model judged: topics × models, with intervals; what patients invented and withheld."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,13 +6,12 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.agents.ledger_models import Mark
 from core.figures.heat import Cell, heat
 from core.measures.base import Row
-from core.measures.ledger.kept import FAULTS_SECTION, TOPICS_SECTION
+from core.measures.ledger import FAULTS_SECTION, TOPICS_SECTION, Mark
 from core.store.queries.fact_judgements import Judge
 from core.store.selection import Selection
-from pages.kit.case.facts import ask_judge, judge_words, measured_words, people_words
+from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.section import draw_result, draw_section, section_result, words_of
@@ -24,31 +23,28 @@ _MEANING: dict[Mark, str] = {
     "asked": "Told because the doctor’s question before it asked for it.",
     "volunteered": "Told by the patient without being asked.",
 }
-_EMPTY = (
-    "No marked conversation fits these filters. Mark the conversations above, or remove a filter; where there is none "
-    "at all, start a campaign with a multi-turn arm."
-)
 
 
 def draw_topics(selection: Selection) -> None:
-    """Draw what became of the facts by topic, and what the patients made up."""
+    """Draw what became of the facts by topic, and what the patients made up; or the way to have it judged."""
     judge = ask_judge()
     mark = choose("Facts that were", list(MARK), "failures_facts", names=MARK, shape="segments")
-    words = f"{in_words(selection)}. {_MEANING[mark]} {measured_words()} {TOPICS_SECTION.caption}"
+    words = f"{in_words(selection)}. {_MEANING[mark]} {TOPICS_SECTION.caption}"
     section = replace(TOPICS_SECTION, title=f"Share of facts: {MARK[mark].lower()}", caption=words)
+    options = {"judge": "|".join(judge) if judge else None}
     shown = draw_section(
         section,
         selection,
-        options={"mark": mark},
+        options={**options, "mark": mark},
         charts={"topics": topics_chart},
         name=f"facts_{mark}",
-        empty=_EMPTY,
         titled=False,
     )
-    if shown is None:
-        return
-    st.caption(plain(f"{_MEANING[mark]} {measured_words()} {TOPICS_SECTION.caption}"))
-    _draw_faults(selection, judge)
+    if shown is not None:
+        st.caption(plain(f"{_MEANING[mark]} {TOPICS_SECTION.caption}"))
+        _draw_faults(selection, options, judge)
+    with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
+        draw_form("failures_topics", talks=selection, all_=True)
 
 
 def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
@@ -67,15 +63,11 @@ def topics_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> g
     return heat(cells, columns, [topic.capitalize() for topic in topics], dark=dark)
 
 
-def _draw_faults(selection: Selection, judge: Judge | None) -> None:
-    options = {**FAULTS_SECTION.options, "judge": "|".join(judge) if judge else None}
-    result = section_result(FAULTS_SECTION, selection, options)
-    if not result.rows:
-        return
+def _draw_faults(selection: Selection, options: Mapping[str, str | None], judge: Judge | None) -> None:
+    result = section_result(FAULTS_SECTION, selection, {**FAULTS_SECTION.options, **options})
     st.subheader(FAULTS_SECTION.title, anchor=False)
-    own = replace(result, notes=tuple(note for note in result.notes if note.kind == "excluded"))
     section = replace(FAULTS_SECTION, caption=f"{in_words(selection)}. {FAULTS_SECTION.caption}")
-    draw_result(section, own, words_of(result, selection), name="faults", titled=False)
+    draw_result(section, replace(result, notes=()), words_of(result, selection), name="faults", titled=False)
     st.caption(FAULTS_SECTION.caption)
     if judge is not None:
         st.caption(f"Judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)}")

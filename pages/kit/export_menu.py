@@ -11,7 +11,7 @@ from core.errors import AnamnesisError
 from core.events import Event
 from core.export.document import Document, document_of, document_of_events
 from core.export.forms import FORMS, FormName, file_name
-from core.export.png import NONE_FOUND
+from core.export.png import NO_BROWSER
 from core.journal import RunHeader
 from pages.kit.look import plain
 
@@ -73,6 +73,6 @@ def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> N
                 type="tertiary",
             )
             if missing:
-                st.caption(plain(NONE_FOUND))
+                st.caption(plain(NO_BROWSER))
             if form in failed:
                 st.caption(plain(failed[form]))

@@ -45,7 +45,8 @@ class Shown:
     @property
     def profiled(self) -> bool:
         """Whether it is played from its case's profile, so that nobody who speaks holds the vignette."""
-        return self.known is not None and self.known.cases.needs_profile
+        known, case = self.known, self.case
+        return known is not None and known.cases.plays_profiles and case is not None and case.profile is not None
 
 
 @st.cache_resource
@@ -100,12 +101,12 @@ def beside() -> Shown | None:
 def watched(trial_id: str) -> Shown | None:
     """Return a consultation that this server still remembers, running or over, or ``None``."""
     found = _sessions().get(trial_id)
-    return found if found is not None and access.mine(found.session.owner) else None
+    return found if found is not None and access.may_see(found.session.owner) else None
 
 
 def running_sessions() -> list[Shown]:
     """Return the consultations that this server holds, and that nobody has ended yet; replays are none."""
-    held = [shown for shown in list(_sessions().values()) if access.mine(shown.session.owner)]
+    held = [shown for shown in list(_sessions().values()) if access.may_see(shown.session.owner)]
     return [shown for shown in held if shown.session.running and "header" in shown.session.meta]
 
 

@@ -33,7 +33,7 @@ REDRAW_S = 0.4
 """Seconds between two looks at what is going on."""
 _GATHERED_HELP = (
     "The doctor is told the demographics; all else it has to ask for, the patient or the clinical staff. A fact counts "
-    "as brought when one reply of who holds it has most of its telling words."
+    "as brought when one reply of who holds it has most of its telling words: words in common, no judgement."
 )
 _COST_HELP = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
@@ -350,9 +350,13 @@ def _draw_facts(case: Case, shown: Shown) -> None:
     st.subheader(
         "Facts uncovered",
         anchor=False,
-        help="A fact counts as uncovered when one reply of the patient holds most of its telling words.",
+        help="By words in common, which is no judgement: a fact counts as uncovered when one reply of the patient has "
+        "most of its telling words. Once the conversation is over, a model can judge its facts.",
     )
-    st.progress(brought / max(1, len(asked)), text=f"{brought} of {len(asked)} facts that the patient can tell")
+    st.progress(
+        brought / max(1, len(asked)),
+        text=f"{brought} of {len(asked)} facts that the patient can tell, by words in common",
+    )
     with st.container(height=300, border=True, gap="xsmall"):
         for item in asked:
             _draw_fact(item)
@@ -456,7 +460,7 @@ def _draw_large(shown: Shown, *, alone: bool) -> None:
     with right:
         told, asked = facts_brought(shown)
         if asked:
-            st.progress(told / asked, text=f"{told} of {asked} facts uncovered")
+            st.progress(told / asked, text=f"{told} of {asked} facts uncovered, by words in common")
         answers = [event for event in events if isinstance(event, Answered) and event.response]
         probes = [event for event in events if isinstance(event, Probed)]
         for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST_SEEN]:

@@ -31,7 +31,7 @@ from core.measures.base import Result, Row, Section
 from core.spreadsheets import inert_table
 from core.store.database import Store
 from core.store.queries.answers import results
-from core.store.queries.run_labels import delete_run, held_by
+from core.store.queries.run_labels import delete_run, run_contents
 from core.store.queries.runs import RoleUse, RunProgress
 from core.store.queries.trials import Conversation, conversations, transcripts
 from core.store.selection import Selection
@@ -274,7 +274,7 @@ def draw_delete(run: RunProgress) -> None:
             st.query_params.pop("run", None)
 
     with st.popover("Delete", icon=":material/delete:", key=f"delete_{run.run_id}"):
-        held = ask(held_by, run.run_id)
+        held = ask(run_contents, run.run_id)
         goes = {"trials": held.trials, "answers": held.answers, "verdicts": held.verdicts, "scores": held.scores}
         goes |= {"experts’ annotations": held.annotations}
         st.markdown(

@@ -293,7 +293,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
                 st.markdown(plain(summary.text))
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if shown.case is not None:
-            profiled = known is not None and known.cases.needs_profile
+            profiled = known is not None and known.cases.plays_profiles and shown.case.profile is not None
             draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
     with right:
         if not shown.answers:
@@ -338,13 +338,13 @@ def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
 def draw_closer(case: Case, shown: Reading) -> None:
     """Draw what a closer look tells, one at a time and only when it is asked for.
 
-    Causes, ledger and belief are read by rules for a conversation of two, so that what CARE measures gets a link.
+    Causes, facts and belief are of a conversation of two, so that what CARE measures gets a link.
     """
     if shown.talk.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
-                "Causes of wrong answers, the ledger of facts and the course of belief are read by rules for a doctor "
-                "and a patient alone; what this conversation is measured by stands on Conversation quality, under CARE."
+                "Causes of wrong answers, the facts and the course of belief are for a doctor and a patient alone; "
+                "what this conversation is measured by is on Conversation quality, under CARE."
             )
             link("care", "CARE of all models", "volunteer_activism")
         return

@@ -61,7 +61,7 @@ from core.store.queries.profiles import add_profiles, delete_profiles
 from core.store.queries.run_labels import Label, delete_run, label_run
 from core.store.queries.runs import run_ids
 from core.store.queries.variants import Variant, line_of, variants_of
-from core.store.sample import take_in
+from core.store.sample import add_sample
 from tests.core.measures.experts.reviews import a_plan, a_review, store_talks
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 from tests.support.fake_provider import FakeProvider, running
@@ -133,7 +133,7 @@ def test_whoever_is_at_the_machine_may_do_everything_and_nothing_is_written(serv
     access.allowed_host("http://169.254.169.254/")
     assert access.allowed_path("/etc/passwd") == Path("/etc/passwd")
     access.spend(5.0)
-    assert (access.limits(), access.left_today(), access.sees(), audit()) == (None, None, None, [])
+    assert (access.limits(), access.left_today(), access.visible_owner(), audit()) == (None, None, None, [])
 
 
 def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(server: Store) -> None:
@@ -211,7 +211,7 @@ def test_a_path_is_taken_only_inside_the_folders_of_the_file(server: Store, tmp_
         assert access.allowed_path(inside / "not there") == (inside / "not there").resolve()
         for path in ("/etc/passwd", inside / "out" / "passwd", inside / ".." / "access.toml", "~root", "", "a\0b",
                      inside / "loop" / "x", f"{inside}-beside/x", tmp_path / "anamnesis.duckdb"):  # fmt: skip
-            with pytest.raises(NotAllowedError, match="does not lie where paths may be named here"):
+            with pytest.raises(NotAllowedError, match="is not in an allowed folder"):
                 access.allowed_path(path)
     with acting(VIEWER), pytest.raises(NotAllowedError, match="viewer"):
         access.allowed_path(inside / "cases.csv")
@@ -397,7 +397,7 @@ def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -
     with acting(RUNNER):
         first = start_consultation(campaign)
         first.pause()
-        with pytest.raises(NotAllowedError, match="1 consultations under way, and 1 are allowed"):
+        with pytest.raises(NotAllowedError, match="1 running consultations, and at most 1 are allowed"):
             start_consultation(campaign)
     with acting(OTHER):
         theirs = start_consultation(campaign)
@@ -488,7 +488,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "have conversations judged": lambda store, _: begin_job(FactsJudging("openai/gpt-4o")),
     "grade again": lambda store, _: begin_job(Regrading(("run0",), "reference/names")),
     "solve beginnings": lambda store, _: begin_job(Solving("reference/solver")),
-    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]))),
+    "make profiles": lambda store, _: begin_job(Profiling(tuple(library()[:1]), "openai/test")),
     "measure": lambda store, _: begin_measuring(store, next(iter(measures().values()))),
     "import a file by its path": lambda store, _: import_file(access.allowed_path("/etc/hostname")),
     "import a file": lambda store, folder: import_file(folder / "quiz.csv"),
@@ -519,7 +519,7 @@ ATTEMPTS: dict[str, Callable[[Store, Path], object]] = {
     "unblind a review": lambda store, _: unblind(store, "First", VIEWER, "curious"),
     "withdraw a review": lambda store, _: withdraw(store, "First", "curious"),
     "answer as somebody else": lambda store, _: comment(store, "First", 1, "Ben", "Hm."),
-    "take in the sample study": lambda store, _: take_in(store),
+    "add the sample study": lambda store, _: add_sample(store),
 }  # fmt: skip
 
 

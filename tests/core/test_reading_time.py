@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from core.agents.grader import _WITHIN, named_in_list, read_extracted, read_name, read_yes_no
-from core.agents.ledger_models import _marks
 from core.agents.mcq import judge_strict
 from core.agents.probe import BeliefReply, read_belief
 from core.agents.profiler import _read_profile
@@ -22,7 +21,6 @@ from core.frameworks.automedic.tags import plain_words, read_tags
 from core.jobs.judges import facts_in, terms_in
 from core.jobs.openings import read_opening
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.ledger.marks import ledger
 from core.measures.patients.rules import marks_in
 from core.models.thinking import Thinking, looks_like_thought
 from core.text.extraction import NUMBERED, extract_by_rule, listed_diagnoses
@@ -80,9 +78,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "a judge's terms": lambda text: terms_in(text, replied("It hurts.")),
     "a judge's facts": lambda text: facts_in(text, (), replied("It hurts.")),
     "a judge's quotation": lambda text: facts_in(
-        json.dumps({"withheld": [], "invented": [{"turn": 1, "words": text}]}), (), replied(text)
+        json.dumps({"facts": [], "invented": [{"turn": 1, "words": text}]}), (), replied(text)
     ),
-    "marks of facts": lambda text: _marks(text, {"a"}, {1: "It hurts."}),
     "a quotation": lambda text: quotation(text[: SIZE // 2] + "x", text),
     "tags": lambda text: read_tags.__wrapped__(text),
     "words in tags": lambda text: read_tags.__wrapped__(f"<patient>a</patient><clinical>{text}</clinical>"),
@@ -92,9 +89,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "thoughts that the template begins": lambda text: thought(text, opened=True),
     "unmarked thoughts": looks_like_thought,
     "a patient's slips": lambda text: marks_in(CASE, replied(text)),
-    "what a reply tells": lambda text: ledger(CASE, replied(text)),
-    "what a reply denies": lambda text: ledger(CASE, replied(f"No, {text}x")),
-    "what a question asks": lambda text: ledger(CASE, (Turn("doctor", f"Is it {text}x?"), Turn("patient", "No."))),
 }
 
 
@@ -105,13 +99,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
     return time.process_time() - began
 
 
-SLOWEST = (
-    "a diagnosis by rule",
-    "a patient's slips",
-    "what a reply tells",
-    "what a reply denies",
-    "what a question asks",
-)
+SLOWEST = ("a diagnosis by rule", "a patient's slips")
 
 
 @pytest.mark.parametrize("reader", [pytest.param(n, marks=pytest.mark.soak if n in SLOWEST else ()) for n in READERS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,8 @@ def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path
 def test_the_answer_shows_only_when_it_is_asked_for(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", case="ours/case_5")
     assert trouble(app) == []
-    assert "Nothing is saved for this case" in words(app)  # the profile is what the rules make of it
-    assert "rash" in words(app).partition("**Patient only**")[2]
+    assert "This case has no profile" in words(app)
+    assert "the patient knows the whole vignette" in words(app)
     assert "Duplicate:" in words(app)
     assert "A. Eczema  \nB. Gout 5" in words(app)
     assert "check_circle" not in words(app)
@@ -181,17 +182,35 @@ def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Pa
     assert "Nobody has looked at these cases yet" in words(app)
 
 
-def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_tab="Suitability")
-    button(app, "Make profiles").click().run()
-    run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
+def test_profiles_are_made_in_the_background_and_counted(
+    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    rejected = json.dumps({"suitable": False, "reason": "general_knowledge", "note": "No patient."})
+    with running(lambda body: rejected) as provider:
+        app = open_page("data", dataset="ours", data_tab="Suitability")
+        app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
+        app.text_input(key="data_base_url").set_value(provider.base_url).run()
+        button(app, "Make profiles").click().run()
+        run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
     assert trouble(app) == []
-    assert "Judged 70 cases by rules-4: 70 can become a patient." in words(app).replace("\\", "")
+    assert "Judged 70 cases by openai/gpt-4o: 0 can become a patient." in words(app).replace("\\", "")
     assert "All of these cases are judged" in words(app)
     assert button(app, "Make profiles").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
-    assert [one.generated.made_by for one in versions] == ["rules-4", "openai/a"]
+    assert [one.generated.made_by for one in versions] == ["openai/gpt-4o", "openai/a"]
+
+
+def test_a_profile_can_be_written_for_a_case_without_one(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_5")
+    assert "This case has no profile" in words(app)
+    app.session_state["data_edit_ours/case_5"] = True
+    app.run()
+    assert trouble(app) == []
+    app.text_input(key="data_edit_by").set_value("Ann")
+    button(app, "Save as a new version").click().run()
+    assert "no chief complaint" in words(app)
 
 
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:

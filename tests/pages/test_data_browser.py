@@ -29,7 +29,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
 
 
 @pytest.mark.soak
-def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> None:
+def test_an_upload_becomes_cases(page: Page, tmp_path: Path) -> None:
     records = [
         {
             "question": f"{c.vignette} {c.question}",
@@ -49,15 +49,11 @@ def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> No
     expect(page).to_have_url(re.compile("dataset=mine"))
     expect(page.get_by_text("Imported 3 cases")).to_be_visible()
 
-    page.get_by_role("tab", name="Suitability").click()
-    page.get_by_role("button", name=re.compile("Make profiles of 3 cases")).click()
-    expect(page.get_by_text("3 cases looked at, 3 suitable", exact=False)).to_be_visible()
-
     page.get_by_role("tab", name="Cases").click()
     cases = page.get_by_role("tabpanel", name="Cases")  # another tab may hold a table of its own
     cases.get_by_test_id("stDataFrame").click(position=FIRST_ROW)
     expect(page).to_have_url(re.compile("case=mine"))
-    expect(page.get_by_text("Clinical staff only")).to_be_visible()
+    expect(page.get_by_text("This case has no profile")).to_be_visible()
     press_key(page, "j", page.get_by_text("2 of 3 found"))
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     settle(page)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
+from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import Cell, matrix, start_bench
@@ -22,12 +23,13 @@ from core.store.queries.fact_sets import facts_saved
 from core.text.facts import facts_of
 from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
 from pages.debugger.variants import one_side
-from pages.kit.case.facts import facts_frame, facts_from, facts_table, ledger_of
+from pages.kit.case.facts import coverage, facts_frame, facts_from, facts_table
 from pages.kit.case.why import attribution_of, belief_chart, belief_frame, belief_sentences, wrong_in
 from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
+from tests.support.replies import facts_judged
 
 Open = Callable[..., AppTest]
 CASE = Case(
@@ -100,11 +102,23 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
     assert "<script" not in one_side(hostile, "insert")
 
 
-def test_the_ledger_of_a_trial_marks_what_was_said() -> None:
-    found = ledger_of(CASE, SHORT)
-    frame = facts_frame(found).set_index("Fact")
-    assert list(frame["Mark"]) == ["✓ Asked", "✗ Never elicited", "– Not for the patient"]
-    assert frame.loc["Pain: chest pain for two days", ["Asked in", "Told in"]].tolist() == ["1", "2"]
+PAIN, SMOKING, PULSE = facts_of(CASE)
+JUDGED = JudgedPatient(
+    "openai/j",
+    "p1",
+    (
+        PatientVerdict("asked", 1, "My chest has hurt", PAIN.id, PAIN.text, PAIN.topic),
+        PatientVerdict("never_asked", None, "", SMOKING.id, SMOKING.text, SMOKING.topic),
+    ),
+)
+
+
+def test_facts_carry_the_marks_of_a_judge_or_none() -> None:
+    frame = facts_frame(facts_of(CASE), {str(verdict.fact): verdict for verdict in JUDGED.facts})
+    assert list(frame["Mark"]) == ["✓ Asked", "✗ Never asked", "– Not for the patient"]
+    assert list(frame["Message"]) == ["2", "–", "–"]
+    assert list(facts_frame(facts_of(CASE), {})["Mark"]) == ["Not judged", "Not judged", "– Not for the patient"]
+    assert coverage(JUDGED, 3) == [(0, 0.0), (1, 0.5), (2, 0.5)]
 
 
 def test_edited_facts_keep_their_ids_and_new_ones_get_their_own() -> None:
@@ -141,11 +155,12 @@ def test_a_wrong_answer_is_put_down_to_a_cause_by_what_happened_in_its_trial() -
     wrong = [answered(response="Stable angina"), graded("incorrect", extracted="Stable angina")]
     (answer,) = wrong_in([*SHORT, *right_on_vignette, *wrong])
     assert answer.on_vignette == "correct"
-    never_asked = attribution_of(CASE, [*SHORT, *right_on_vignette, *wrong], answer)
-    assert never_asked.cause == "doctor_never_asked"
-    leaking = talk("Hello, what brings you in?", "I think it is acute pericarditis.", "**Final Diagnosis:** Angina")
-    leaked = attribution_of(CASE, [*leaking, *wrong], wrong_in([*leaking, *wrong])[0])
-    assert (leaked.cause, leaked.turn) == ("patient", 1)
+    open_ = attribution_of(CASE, [*SHORT, *right_on_vignette, *wrong], answer)
+    assert (open_.cause, open_.turn) == ("not_judged", 2)
+    wrong_on_vignette = [answered("vignette"), graded("incorrect", "vignette")]
+    (answer, _) = wrong_in([*SHORT, *wrong, *wrong_on_vignette])
+    own = attribution_of(CASE, [*SHORT, *wrong, *wrong_on_vignette], answer)
+    assert (own.cause, own.turn) == ("doctor_concluded_wrongly", 2)
     broken = [*SHORT, invalid("provider_error")]
     assert attribution_of(CASE, broken, wrong_in(broken)[0]).cause == "provider"
 
@@ -165,48 +180,34 @@ def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
     return run.run_id
 
 
-def test_facts_are_marked_by_a_model_the_patient_is_judged_and_a_saved_list_counts(open_page: Open) -> None:
-    def marks(body: dict[str, Any]) -> str:
-        made = [{"id": fact.id, "mark": "never_elicited", "turn": None} for fact in facts_of(CASE)]
-        return f"Here you are: {json.dumps({'facts': made})}"
-
+def test_facts_are_judged_by_a_model_and_a_saved_list_counts(open_page: Open) -> None:
     def verdicts(body: dict[str, Any]) -> str:
-        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", str(body["messages"][0]["content"]))
+        asked = str(body["messages"][0]["content"])
+        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", asked)
         assert said is not None
-        return json.dumps({"withheld": [], "invented": [{"turn": int(said[1]), "words": said[2], "contradicts": None}]})
+        place = {"turn": int(said[1]), "words": said[2]}
+        return facts_judged(asked, {PAIN.id: {"mark": "asked", **place}}, [{**place, "contradicts": None}])
 
     app = open_page("debugger", run=bench_id(), view="facts")
-    assert len(app.dataframe[1].value) == 3
     assert r"made by its profile" in words(app)
-    assert "Not judged" in words(app)
+    assert "what became of the facts no rule decides" in words(app)
     assert any("Choose a language model" in caption.value for caption in app.caption)
-
-    def seat(end: str, model: str, address: str) -> None:
-        """Put a model into the seat whose key ends so."""
-        prefix = next(box.key for box in app.selectbox if str(box.key).endswith(f"{end}_grader")).removesuffix(
-            "_grader"
-        )
+    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_facts_grader")).removesuffix("_grader")
+    with running(verdicts) as provider:
         app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
-        app.text_input(key=f"{prefix}_grader_other").set_value(model).run()
-        app.text_input(key=f"{prefix}_base_url").set_value(address).run()
-
-    with running(marks) as provider:
-        seat("_judge", "openai/judge", provider.base_url)
-        button(app, "Ask for the marks").click().run()
-        run_until(app, lambda a: "Rules and model agree" in words(a))
-        assert len(provider.bodies) == 1
-        differing = app.dataframe[2].value
-        assert "chest pain for two days" in list(differing["What"])
-        assert set(differing["Rules"]) <= {"✓ Asked", "↑ Volunteered"}
-        assert set(differing["Model"]) == {"✗ Never elicited"}
-
-        provider.script = verdicts
-        seat("_facts", "openai/judge", provider.base_url)
+        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
+        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
         size = {metric.label: metric.value for metric in app.metric}
         assert (size["Conversations to judge"], size["Model calls"]) == ("1", "1")
         button(app, "Judge").click().run()
         run_until(app, lambda a: "1" in [metric.value for metric in a.metric if metric.label == "Invented"])
-        assert len(provider.bodies) == 2
+        assert len(provider.bodies) == 1
+    assert {m.label: m.value for m in app.metric if m.label in ("Asked", "Never asked")} == {
+        "Asked": "1 of 2",
+        "Never asked": "1",
+    }
+    marks = next(frame.value for frame in app.dataframe if "Mark" in frame.value.columns)
+    assert list(marks["Mark"]) == ["✓ Asked", "✗ Never asked", "– Not for the patient"]
     assert "Invented]" in words(app)
     assert "judge (prompts" in words(app)
 

@@ -1,4 +1,4 @@
-"""The Failures page without a browser: marking, causes and their answers, what is never asked, belief."""
+"""The Failures page without a browser: judging, causes and their answers, what is never asked, belief."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.figures.heat import ink_on
 from core.jobs import background
-from core.measures.ledger.kept import LEDGER, FactsLedger
-from core.measures.missing import measure_missing
+from core.journal import RowLine
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, keep_lines
+from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.text.facts import facts_of
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -31,7 +34,8 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.fake_provider import running
-from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.pages import button, run_until, trouble, words
+from tests.support.replies import facts_judged
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -42,7 +46,7 @@ FACTS = Profile(
         Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
     )
 )
-LEAK = "My neighbour says it is pneumonia."
+LATE = "My knee hurts, too."
 
 
 def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = False, probes: bool = False):
@@ -67,7 +71,7 @@ def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = Fal
 def store_wrong_answers(store: Store) -> None:
     """Four wrong answers after a conversation, each for another reason.
 
-    The first model never asked in one case, and in the other the patient named the diagnosis; the second fails on the
+    The first model never asked in one case, and in the other the patient invented something; the second fails on the
     vignette too, and in the other case its provider failed.
     """
     cases = [
@@ -82,7 +86,7 @@ def store_wrong_answers(store: Store) -> None:
         for n in (1, 2)
     ]
     lines = {
-        "a": [_trial("a", 1, "No, doctor.", "correct"), _trial("a", 2, LEAK, "correct")],
+        "a": [_trial("a", 1, "No, doctor.", "correct"), _trial("a", 2, LATE, "correct")],
         "b": [
             _trial("b", 1, "No, doctor.", "incorrect", probes=True),
             _trial("b", 2, "No, doctor.", "correct", failed=True),
@@ -100,14 +104,29 @@ def filled(database: Path) -> Iterator[Store]:
         known.join(20)
 
 
-def store_marked(store: Store) -> None:
+COMPLAINT, SMOKES = facts_of(a_case(1, profile=FACTS))
+ASKED = PatientVerdict("asked", 1, "I have a cough.", COMPLAINT.id, COMPLAINT.text, COMPLAINT.topic)
+NEVER = PatientVerdict("never_asked", None, "", SMOKES.id, SMOKES.text, SMOKES.topic)
+INVENTED = PatientVerdict("invented", 3, "My knee hurts")
+JUDGE = Judge("openai/j", "p1")
+
+
+def store_judged(store: Store) -> None:
     store_wrong_answers(store)
-    measure_missing(store, LEDGER)
+    with store.read() as cursor:
+        talks = talks_to_judge(cursor, JUDGE, which="all")
+    lines = []
+    for talk in talks:
+        verdicts = [ASKED, NEVER, *([INVENTED] if talk.trial_id == "a/2" else [])]
+        paid = {"dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None, "judged_at": 1.0}
+        row = fact_judgement_row(JUDGE, talk.facts_hash, verdicts, {"trial_id": talk.trial_id, **paid})
+        lines.append(RowLine(table="fact_judgements", row=row))
+    keep_lines(store, "judging", lines)
 
 
 @pytest.fixture
-def marked(database: Path) -> Iterator[Store]:
-    yield copy_of(store_marked, database.parent)
+def judged(database: Path) -> Iterator[Store]:
+    yield copy_of(store_judged, database.parent)
     for known in list(background._jobs.values()):
         known.join(20)
 
@@ -132,18 +151,19 @@ def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
     assert not app.get("plotly_chart")
 
 
-def test_conversations_are_marked_by_a_button(filled: Store, open_page: Open) -> None:
+def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures"))
     assert trouble(app) == []
-    assert "4 conversations are not marked yet" in words(app)
-    assert "No wrong answer fits" in words(app)
-    button(app, "Mark them").click().run()
-    run_until(app, lambda page: "Cause" in {c for frame in page.dataframe for c in frame.value.columns})
-    assert trouble(app) == []
-    assert not has_button(app, "Mark them")
+    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
+    assert shares["openai/a", "Not judged"] == 2
+    assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
+    shown = words(app).replace("\\", "")
+    assert "**Not judged: what became of the facts** in these 3 conversations." in shown
+    assert "2 wrong answers are *not judged*." in shown
+    assert "2 wrong answers stay in because no model has judged their conversation." in shown
 
 
-def test_each_wrong_answer_has_its_cause_and_what_is_not_judged_is_said(marked: Store, open_page: Open) -> None:
+def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures"))
     shares = {
         (r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
@@ -159,44 +179,29 @@ def test_each_wrong_answer_has_its_cause_and_what_is_not_judged_is_said(marked: 
     assert "openai/b 1" in shown, "what the provider spoiled is said to be excluded"
     row = table(app, "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
-    assert "**Not judged: what patients withheld or invented** in these 3 conversations." in shown
-    assert "0 wrong answers are *not judged*; 1 more are put down to the doctor on grounds of its own" in shown
-    assert "1 wrong answers stay in because no model has judged their patient." in shown
+    assert "**The facts: judged by openai/j (prompts p1)** in 3 of 3 conversations here." in shown
 
 
-def test_an_answer_is_shown_with_the_message_to_look_at(marked: Store, open_page: Open) -> None:
+def test_an_answer_is_shown_with_the_message_to_look_at(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
     assert list(listed["Case"]) == ["2"]
     assert list(listed["Message"]) == [4]
     shown = words(app).replace("\\", "")
-    assert "The patient named the diagnosis." in shown
+    assert "The patient said what the case does not hold, by openai/j: “My knee hurts”." in shown
     assert [m.avatar for m in app.chat_message]
-    assert LEAK in shown
+    assert LATE in shown
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
     assert "trial=a%2F2" in links["Read the transcript"]
     assert "trial=a%2F2" in links["Open in the case debugger"]
 
 
-def test_accuracy_without_the_patients_waits_for_all_marks(
-    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FactsLedger, "parcel", 1)
-    heard: list[int] = []
-    measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
-    app = settled(open_page("failures"))
-    assert trouble(app) == []
-    assert "Shown once every conversation in view is marked: 3 are not." in words(app)
-    assert "Left out, not marked yet: 3 answers" in words(app).replace("\\", "")
-    assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
-
-
-def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: Open) -> None:
-    def script(body: dict[str, object]) -> str:
-        asked = str(body["messages"])
+def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
+    def script(body: dict[str, Any]) -> str:
+        asked = body["messages"][0]["content"]
         invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
-        return json.dumps({"withheld": [], "invented": invented})
+        return facts_judged(asked, None, invented)
 
     app = settled(open_page("failures"))
     with running(script) as provider:
@@ -211,11 +216,11 @@ def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: O
         assert len(provider.bodies) == 3
     assert trouble(app) == []
     shown = words(app).replace("\\", "")
-    assert "**Withheld and invented: judged by openai/judge (prompts" in shown
+    assert "**The facts: judged by openai/judge (prompts" in shown
     assert "3 of 3 conversations here" in shown
     assert "nobody has reviewed a conversation that it judged" in shown
     shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
-    assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (2, 0)
+    assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
     topics = open_page("failures", failures_tab="Never asked")
     faults = table(topics, "Fault").to_dict("records")
@@ -223,7 +228,6 @@ def test_a_model_judges_by_a_button_with_an_estimate(marked: Store, open_page: O
     assert rows["openai/a", "invented"] == (0.5, 2, "openai/judge")
     assert rows["openai/a", "withheld"] == (0.0, 2, "openai/judge")
     assert rows["openai/b", "invented"] == (1.0, 1, "openai/judge")
-    assert rows["openai/a", "named the diagnosis"] == (0.5, 2, "rule")
 
 
 def open_answers(open_page: Open) -> AppTest:
@@ -239,12 +243,12 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
     assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
 
 
-def test_filters_stand_in_the_address(marked: Store, open_page: Open) -> None:
+def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
-def test_after_a_change_of_filters_the_answers_are_those_that_are_named(marked: Store, open_page: Open) -> None:
+def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: Store, open_page: Open) -> None:
     chosen = {"failures_model": "openai/b", "failures_answer": "b/1|multi_turn:frq"}
     app = settled(open_page("failures", failures_cause="Doctor: concluded wrongly", **chosen))
     assert app.chat_message
@@ -257,7 +261,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(marked: 
     assert not app.chat_message
 
 
-def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
+def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
     app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
@@ -268,8 +272,7 @@ def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
     assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
     told = words(app).replace("\\", "")
     assert "openai/a 1, openai/b 1" in told
-    assert "what patients withhold and invent no rule decides" in told
-    assert "recall asked 0.38 (37 of 98)" in told
+    assert "Judged by openai/j (prompts p1)" in told
     former = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")  # there is none any more
     assert trouble(former) == []
     assert not table(former, "Topic").empty
@@ -278,6 +281,24 @@ def test_topics_that_never_came_up(marked: Store, open_page: Open) -> None:
         ("chief complaint", 1.0),
         ("social history", 0.0),
     }
+
+
+def test_without_a_judge_the_topics_are_not_judged_and_can_be(filled: Store, open_page: Open) -> None:
+    app = open_page("failures", failures_tab="Never asked")
+    assert trouble(app) == []
+    shown = words(app).replace("\\", "")
+    assert "Not judged: what became of the facts of 4 conversations" in shown
+    assert "core job facts --all" in shown
+    assert not app.get("plotly_chart")
+    with running(lambda body: facts_judged(body["messages"][0]["content"])) as provider:
+        app.selectbox(key="failures_topics_facts_grader").set_value("another model…").run()
+        app.text_input(key="failures_topics_facts_grader_other").set_value("openai/judge").run()
+        app.text_input(key="failures_topics_facts_base_url").set_value(provider.base_url).run()
+        assert {m.label: m.value for m in settled(app).metric}["Conversations to judge"] == "4", "right or wrong"
+        button(app, "Judge").click().run()
+        run_until(app, lambda page: "4 conversations by openai/judge" in words(page).replace("\\", ""))
+        app = open_page("failures", failures_tab="Never asked")
+    assert {r["Share"] for r in table(app, "Topic").to_dict("records")} == {1.0}, "nobody asked for anything"
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from core.events import Ended, Finished, Utterance
-from core.measures.ledger.kept import LEDGER
-from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
@@ -51,7 +49,6 @@ def fill(store: Store) -> None:
             lines.append(a_trial(events, trial_id=f"{run}/{n}", run_id=run, case_key=case.case_key))
         write_journal(store.journals, run, a_header(run, held, doctor=model, arms=ARMS, case_set="ours"), *lines)
     fold(store)
-    measure_missing(store, LEDGER)
 
 
 @pytest.fixture

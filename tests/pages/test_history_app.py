@@ -274,7 +274,8 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
     app.session_state["history_ledger"] = True
     app.run()
     assert trouble(app) == []
-    assert {"Asked", "Never elicited"} <= {m.label for m in app.metric}
+    assert "what became of the facts no rule decides" in words(app)
+    assert "Not judged" in rows_of(app, "Mark").index
 
 
 def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:

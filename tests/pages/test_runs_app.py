@@ -160,10 +160,16 @@ def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open
     assert trouble(app) == []
 
 
-def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_persona(open_page: Open) -> None:
+def test_a_persona_of_the_reference_patient_is_refused_in_a_sentence_before_anything_starts(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
-    app.selectbox(key="runs_temperament").set_value("anxious")
-    app.selectbox(key="runs_memory").set_value("poor").run()
+    app.selectbox(key="runs_temperament").set_value("anxious").run()
+    button(app, START).click().run(timeout=120)
+    assert trouble(app) == ["The reference patient plays no persona: choose a model for the patient, or no persona."]
+    assert run_ids() == []
+
+
+def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
     assert not app.toggle, "the reference doctor shows its belief without being asked"
     button(app, START).click().run(timeout=120)
     assert trouble(app) == []
@@ -185,10 +191,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own_with_the_patients_pe
     assert not has_button(app, "Resume")
     header = find_header(run_id)
     assert (header.case_set, header.data_set_cases) == ("library (sample of 2, seed 20)", 60)
-    settings = header.settings
-    assert settings["persona"] == "anxious,poor"
-    assert "probe" not in settings
-    assert "**Persona** anxious, poor memory" in words(app)
+    assert "probe" not in header.settings
     other = open_page("runs", run="no-such-run")
     assert "The run in this address is not stored here; the newest one is shown." in words(other)
     assert run_id in words(other)

@@ -143,7 +143,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
     (case,) = (case for case in select("library", sample=2) if case.case_key == first.case_key)
     spoke = len(itemized(case).items) + 1
     ended = (
-        "The conversation ended because the doctor’s message held no question; the doctor spoke "
+        "The conversation ended because the doctor’s message had no question; the doctor spoke "
         f"{spoke} times after the opening message."
     )
     for page in ("live", "transcripts"):

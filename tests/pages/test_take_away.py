@@ -81,7 +81,7 @@ def test_a_running_conversation_is_taken_with_what_has_happened(
     assert trouble(AppTest.from_function(running_page).run()) == []
     text = offered["anamnesis-run-1-0.md"]().decode()
     assert "A lump on my NECK." in text
-    assert "still under way" in text
+    assert "It was still running" in text
 
 
 def test_without_a_browser_the_picture_is_greyed_with_its_reason(

@@ -6,6 +6,8 @@ one a request, in order, the last one again for every further request.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,3 +82,15 @@ def demo(body: dict[str, Any]) -> str:
     if "diagnosis" in question:
         return "Final Diagnosis: contact dermatitis"
     return "Yes, it itches, and it began two days ago after I worked in the garden."
+
+
+def facts_judged(
+    prompt: str, marks: Mapping[str, Mapping[str, Any]] | None = None, invented: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Answer as a judge of facts: ``marks`` of some by id, and that nobody asked for the others that it is shown."""
+    listed = prompt.partition("each after its id:\n")[2].partition("\n\n")[0]
+    facts = [
+        {"id": fact, "turn": None, "words": None, "mark": "never_asked", **(marks or {}).get(fact, {})}
+        for fact in re.findall(r"^([\w-]+): ", listed, re.MULTILINE)
+    ]
+    return json.dumps({"facts": facts, "invented": list(invented)})

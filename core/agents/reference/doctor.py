@@ -1,37 +1,82 @@
-"""The reference doctor: asks what is expected to tell most, keeps a posterior over diseases, stops when sure.
+"""The reference doctor: asks for the topics of a history in turn, and names the disease that fits the findings best.
 
-It knows data/knowledge and what it is shown or told, and never sees the case or its answer. Made as a baseline,
-not for care.
+It knows data/knowledge and what it is shown or told, and never sees the case or its answer. It says that the machine
+works, and is not made for care.
 """
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.agents.base import at_once
 from core.asking.scene import Dialogue, Material, Question, Saying, Scene
-from core.knowledge.bayes import Array, Evidence, disease_model
-from core.text.findings import understanding
+from core.case import Sex
+from core.knowledge.base import Disease, knowledge
+from core.text.demographics import read_demographics
+from core.text.findings import recogniser
+from core.text.vocabulary import NUMBERS
 
-MAX_QUESTIONS = 12
-"""Questions after which the doctor concludes, however unsure it is."""
-SURE = 0.92
-"""Posterior of the leading disease at which the doctor stops asking."""
-_LEAST_QUESTIONS = 4
-_LEAST_GAIN = 0.004
-_NEAR_BEST = 0.88
-"""Questions within this share of the best expected gain are as good; the trial's seed picks one."""
+Array = NDArray[np.float64]
 
 DEMOGRAPHICS_QUESTION = "How old are you, and are you a man or a woman?"
-_LEAD_INS = ("", "", "", "Thank you. ", "I see. ", "All right. ", "Understood. ")
+COMPLAINT = (
+    "When did it begin, and where do you feel it?",
+    "What is it like, and how bad is it?",
+    "What makes it better or worse?",
+    "Have you had any other symptoms?",
+    "What other symptoms have you had or not had?",
+)
+"""What is asked of the complaint, in this order."""
+BACKGROUND = (
+    "Do you take any medication, and do you have any allergies?",
+    "Have you had any illnesses or operations in the past?",
+    "Are there any illnesses in your family?",
+    "Do you smoke or drink alcohol?",
+    "What is your work, and have you traveled or been near anyone who is ill?",
+)
+"""What is asked after that, in an order that the trial's seed gives."""
+SURE = 0.92
+"""Posterior of the leading disease at which the doctor stops asking."""
+_LEAST_QUESTIONS = len(COMPLAINT)
+_SAID_AGE = re.compile(
+    rf"(?:I'm|I am|he is|she is|my [\w ]+ is) (\d+|{'|'.join(NUMBERS)})(?: years old)?(?=[.,]| and\b)", re.IGNORECASE
+)
+"""How an age in years is said in reply to the question for it."""
+LEAD_INS = ("", "", "", "Thank you. ", "I see. ", "All right. ", "Understood. ")
+
+_TEMPER = 0.8
+"""Findings of one disease come together, so each counts a little less than if it were independent."""
+_PREVALENCE_STEP = 1.8
+"""One step of ``prevalence`` makes a disease this many times as likely before anything is known."""
+_OWN_SPECIALTY = 3.0
+"""A doctor who is told a specialty expects its diseases this many times as often as others."""
+_FLOOR, _CEILING = 0.003, 0.985
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a patient: findings (present or absent), age in years, sex."""
+
+    findings: Mapping[str, bool]
+    age: float | None = None
+    sex: Sex | None = None
+
+
+def evidence_of(text: str) -> Evidence:
+    """Return the evidence in a text."""
+    return Evidence(recogniser().read(text), *read_demographics(text))
 
 
 class ReferenceDoctor:
-    """Naive Bayes over findings, with questions by expected information gain."""
+    """A fixed interview, and naive Bayes over the findings that come out."""
 
     name = "reference/bayes"
 
@@ -41,70 +86,109 @@ class ReferenceDoctor:
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer from the evidence in what is shown."""
-        return at_once("doctor", "answer", self._verdict(scene, self._evidence(material), question))
+        if material.text is not None:
+            evidence = evidence_of(material.text)
+        else:
+            evidence = evidence_of_dialogue(material.dialogue, material.examination or "")
+        return at_once("doctor", "answer", verdict(scene, evidence, question))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        posterior = disease_model().posterior(self._heard(dialogue), scene.specialty or None)
-        best = np.argsort(-posterior, kind="stable")[:5]
-        return tuple((disease_model().diseases[i].name, round(float(posterior[i]), 4)) for i in best)
+        return differential(evidence_of_dialogue(dialogue), scene)
 
     def _next_message(self, scene: Scene, dialogue: Dialogue) -> str:
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
-        evidence = self._heard(dialogue)
-        posterior = disease_model().posterior(evidence, scene.specialty or None)
-        asked = [turn.text for turn in dialogue[1:] if turn.role == "doctor"]
-        if (evidence.age is None or evidence.sex is None) and not any("How old" in text for text in asked):
-            return rng.choice(_LEAD_INS) + DEMOGRAPHICS_QUESTION
-        if len(asked) >= MAX_QUESTIONS or (float(posterior.max()) >= SURE and len(asked) >= _LEAST_QUESTIONS):
-            return self._conclusion(posterior)
-        known = {f for text in asked for f in understanding().asked_findings(text)[:1]} | set(evidence.findings)
-        gains = disease_model().information_gain(posterior, known)
-        if not gains or gains[0][0] < _LEAST_GAIN:
-            return self._conclusion(posterior)
-        near = [finding for gain, finding in gains if gain >= _NEAR_BEST * gains[0][0]]
-        return rng.choice(_LEAD_INS) + str(rng.choice(near).ask)
+        evidence = evidence_of_dialogue(dialogue)
+        asked = [turn.text for turn in dialogue if turn.role == "doctor"]
+        left = questions_left(scene, asked)
+        if (evidence.age is None or evidence.sex is None) and not any(DEMOGRAPHICS_QUESTION in text for text in asked):
+            left = [DEMOGRAPHICS_QUESTION, *left]
+        name, probability = differential(evidence, scene)[0]
+        if not left or (probability >= SURE and len(asked) > _LEAST_QUESTIONS):
+            return f"**Final Diagnosis:** {name}"
+        return rng.choice(LEAD_INS) + left[0]
 
-    def _conclusion(self, posterior: Array) -> str:
-        return f"**Final Diagnosis:** {disease_model().diseases[int(np.argmax(posterior))].name}"
 
-    def _heard(self, dialogue: Dialogue) -> Evidence:
-        pairs = [
-            (question.text, reply.text)
-            for question, reply in pairwise(dialogue)
-            if question.role == "doctor" and reply.role == "patient"
-        ]
-        return understanding().evidence_of_dialogue(tuple(pairs))
+def questions_left(scene: Scene, asked: list[str]) -> list[str]:
+    """Return the questions of the interview that are in none of the messages, in order."""
+    background = random.Random(f"{scene.seed}:interview").sample(BACKGROUND, len(BACKGROUND))
+    return [question for question in (*COMPLAINT, *background) if not any(question in text for text in asked)]
 
-    def _evidence(self, material: Material) -> Evidence:
-        if material.text is not None:
-            return understanding().evidence_of_text(material.text)
-        heard = self._heard(material.dialogue)
-        if material.examination is None:
-            return heard
-        seen = understanding().evidence_of_text(material.examination)
-        age = heard.age if heard.age is not None else seen.age
-        return Evidence({**heard.findings, **seen.findings}, age, heard.sex or seen.sex)
 
-    def _verdict(self, scene: Scene, evidence: Evidence, question: Question) -> str:
-        specialty = scene.specialty or None
-        weights = disease_model().log_weights(evidence, specialty)
-        if question.choices:
-            return f"**Final Diagnosis:** {self._choose(scene, weights, evidence, question.choices)}"
-        order = np.argsort(-weights, kind="stable")
-        names = [disease_model().diseases[i].name for i in order[:3]]
-        if question.question_type == "frq":
-            return f"**Final Diagnosis:** {names[0]}"
-        return "**Final Diagnosis:**\n" + "\n".join(f"{rank}. {name}" for rank, name in enumerate(names, start=1))
+def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
+    """Return the evidence in what the patient said, and in an examination.
 
-    def _choose(self, scene: Scene, weights: Array, evidence: Evidence, choices: tuple[str, ...]) -> str:
-        """Return the likeliest choice; a choice of which nothing is known counts as an average disease."""
-        rows = {disease.id: row for row, disease in enumerate(disease_model().diseases)}
-        unknown = disease_model().background(evidence, scene.specialty or None)
-        scored: list[tuple[float, str]] = []
-        for choice in choices:
-            disease = disease_model().knowledge.disease(choice)
-            scored.append((float(weights[rows[disease.id]]) if disease else unknown, choice))
-        best = max(score for score, _ in scored)
-        tied = [choice for score, choice in scored if score >= best - 1e-9]
-        return random.Random(f"{scene.seed}:choice").choice(tied)
+    What was said to the question for age and sex is read first: elsewhere a patient speaks of other people, too.
+    """
+    own = [reply.text for question, reply in pairwise(dialogue) if DEMOGRAPHICS_QUESTION in question.text]
+    said = [turn.text for turn in dialogue if turn.role == "patient"]
+    evidence = evidence_of(" ".join([*own, *said, examination]))
+    age = _SAID_AGE.match(own[0]) if own and evidence.age is None else None
+    if age is None:
+        return evidence
+    number = age[1].lower()
+    return replace(evidence, age=NUMBERS[number] if number in NUMBERS else float(number))
+
+
+def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], ...]:
+    """Return the five likeliest diseases, each with its probability."""
+    weights = log_weights(evidence, scene.specialty)
+    scaled = np.exp(weights - weights.max())
+    posterior = scaled / scaled.sum()
+    best = np.argsort(-posterior, kind="stable")[:5]
+    return tuple((knowledge().diseases[i].name, round(float(posterior[i]), 4)) for i in best)
+
+
+def verdict(scene: Scene, evidence: Evidence, question: Question) -> str:
+    """Return the answer to a question: the likeliest disease or choice, or the three likeliest diseases."""
+    if question.choices:
+        return f"**Final Diagnosis:** {_choose(scene, evidence, question.choices)}"
+    names = [name for name, _ in differential(evidence, scene)[:3]]
+    if question.question_type == "frq":
+        return f"**Final Diagnosis:** {names[0]}"
+    return "**Final Diagnosis:**\n" + "\n".join(f"{rank}. {name}" for rank, name in enumerate(names, start=1))
+
+
+def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
+    """Return the likeliest choice; one of which nothing is known counts as an average disease of the specialty."""
+    weights, diseases = log_weights(evidence, scene.specialty), knowledge().diseases
+    own = np.array([disease.specialty == scene.specialty for disease in diseases])
+    peers = weights[own] if own.any() else weights
+    unknown = float(peers.max() + np.log(np.mean(np.exp(peers - peers.max()))))
+    rows = {disease.id: row for row, disease in enumerate(diseases)}
+    known = {choice: knowledge().disease(choice) for choice in choices}
+    scores = {choice: float(weights[rows[disease.id]]) if disease else unknown for choice, disease in known.items()}
+    best = max(scores.values())
+    tied = [choice for choice in choices if scores[choice] >= best - 1e-9]
+    return random.Random(f"{scene.seed}:choice").choice(tied)
+
+
+def log_weights(evidence: Evidence, specialty: str = "") -> Array:
+    """Return log P(evidence, disease) up to a constant, of shape (diseases,)."""
+    weights = np.array([_prior(disease, evidence, specialty) for disease in knowledge().diseases])
+    for finding, present in evidence.findings.items():
+        likely = _likely(finding)
+        weights += _TEMPER * np.log(likely if present else 1 - likely)
+    return weights
+
+
+@functools.cache
+def _likely(finding: str) -> Array:
+    """Return P(finding | disease), of shape (diseases,): that in anybody where the disease does not say."""
+    base = knowledge().finding[finding].base
+    likely = [disease.findings.get(finding, base) for disease in knowledge().diseases]
+    return np.clip(np.array(likely, dtype=np.float64), _FLOOR, _CEILING)
+
+
+def _prior(disease: Disease, evidence: Evidence, specialty: str) -> float:
+    """Return the log weight of a disease by how common it is, the doctor's specialty, and age and sex."""
+    weight = disease.prevalence * np.log(_PREVALENCE_STEP) + (disease.specialty == specialty) * np.log(_OWN_SPECIALTY)
+    if evidence.age is not None:
+        # 0 within the usual ages, falling with the distance down to log(0.005)
+        low, high = disease.age
+        distance = max(0.0, (low - evidence.age) / max(2.0, 0.4 * low), (evidence.age - high) / max(2.0, 0.3 * high))
+        weight += max(-(distance**2) - 0.5 * distance, np.log(0.005))
+    if evidence.sex is not None:
+        female = min(max(disease.female, 0.001), 0.999)
+        weight += np.log(female if evidence.sex == "female" else 1 - female)
+    return float(weight)

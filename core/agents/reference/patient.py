@@ -1,107 +1,111 @@
-"""The reference patient: answers from the case's profile in lay words, or from one made of its vignette by rule.
+"""The reference patient: answers a question by its topic, or by the words that it shares with what is known.
 
-It affirms and denies only what was asked: a yes or a no stands before a fact that says so of that very thing
-(``core.text.asked_facts``). Of several things in one question it affirms what holds, denies what is denied, and says
-nothing of the rest; where the case is silent it does not know, and never takes that for a no. It says one fact a reply,
-two where one thing holds and another does not. A fact that only an examiner could put into words
-(``core.text.patient_terms``) is answered with a bare yes or no.
+A case of the library has an answer to each topic of a history (data/cases/lay_answers.toml). For any other case the
+patient's profile, or the sentences of the vignette's history, stand in for them. A part of a question that names no
+topic ("any fever?") is answered with the fact that holds most of its words. The patient puts no "yes" or "no" before a
+fact and denies nothing that the case does not deny: where the case is silent, it does not know.
 """
 
 from __future__ import annotations
 
+import functools
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from core.agents.base import at_once
-from core.agents.reference.persona_rules import FORGOTTEN, Manner, is_evasion, manner_of
-from core.asking.persona import PLAIN
+from core.agents.base import at_once, what_patient_holds
 from core.asking.scene import Dialogue, Held, Saying, Scene
-from core.case import Case, Fact
-from core.text.asked_facts import (
-    Asked,
-    about_family,
-    asked_things,
-    by_topic,
-    holds,
-    is_open,
-    nearest_fact,
-    plain_question,
-)
-from core.text.findings import understanding
-from core.text.patient_terms import is_sayable
-from core.text.persons import lowered, speaking_of
-from core.text.profile_rules import vignette_profile
+from core.case import Fact
+from core.datasets.library import UNKNOWN, lay_answers, library
+from core.text.demographics import read_demographics
+from core.text.negation import is_content, stem_of, words_in
+from core.text.patient_terms import in_lay_words, is_sayable
+from core.text.persons import first_person
+from core.text.sections import divided, sentences
 from core.text.vocabulary import Words, cues
 
-_DO_NOT_KNOW = (
-    "I'm not sure about that.",
-    "I don't know, to be honest.",
-    "I couldn't say.",
-    "I don't know about that.",
-    "I'm really not sure.",
-)
-_ALL_TOLD = "No, I think that's everything."
+NOT_SURE = ("I'm not sure about that.", "I don't know about that.", "I'm really not sure.")
+"""What says neither yes nor no, at the beginning of a reply."""
+ALL_TOLD = "No, I think that's everything."
+NOTHING_KNOWN = "I don't know."
+_ASKS_BACK = ("Could you ask me in another way?", "What exactly would you like to know?")
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
-_YES = ("Yes, ", "Yes, ", "Yeah, ")
-_NO = ("No, ", "No, ", "Not that I know of, ")
-_ANSWERS = re.compile(r"(?:yes|no|not|never)\b", re.IGNORECASE)
-_HOW_OLD = re.compile(r"\bhow old\b|\b(?:your|the) age\b|\bage and sex\b", re.IGNORECASE)
-_UNWELL = "I have come because I don't feel well."
-"""A complaint that only a clinician could put into words."""
-_FORMER = re.compile(r"\b(?:gave up|quit|used to|stopped|I smoked|(?:he|she) smoked)\b", re.IGNORECASE)
-"""What was so and is no longer: told, but neither affirmed nor denied."""
-_NEAR = 0.34
-"""Share of the telling words of an open question that a fact must hold to be taken for the answer."""
-_SURE = 0.6
-"""Share of the telling words of a question that wants a yes or a no which a fact must hold to be told in reply."""
-_MORE = re.compile(
-    r"(?:any|some)thing else|tell me more|\bother (?:\w+ )?(?:symptoms|complaints|problems you|concerns)|"
-    r"^(?:can|could) you (?:please )?describe (?:your|the|what)|what else|"
-    r"what (?:seems to be|is) (?:the|your) (?:problem|matter|trouble)|"
-    r"main complaint|what about (?:other information|the main complaint)|(?:additional|accompanying|associated) "
-    r"symptoms",
-    re.IGNORECASE,
+_ENOUGH = 0.6
+"""Share of the telling words of a question that a fact must hold to be the answer."""
+_SPEAKS_FROM = 8.0
+"""Below this age (years) a child does not speak for itself."""
+
+_OF_TAXONOMY = {
+    "person": ("age", "sex"),
+    "family": ("family history",),
+    "allergies": ("allergies",),
+    "smoking": ("smoking",),
+    "medication": ("medication",),
+    "alcohol": ("alcohol", "drugs"),
+    "operations": ("surgery",),
+    "birth": ("vaccinations", "birth and development"),
+    "intimate": ("sexual history", "pregnancies", "periods"),
+    "contacts": ("travel", "animals", "bites", "sick contacts", "exposure"),
+    "life": ("occupation", "home"),
+    "illness": ("past history", "earlier times"),
+    "since": ("onset", "suddenness"),
+    "character": ("character",),
+}
+"""Topics by the names that they have in data/knowledge/topics.toml."""
+_OTHER_WORDS = {
+    "opening": r"brings? you|(?:what|how) can i (?:do|help)|what(?: is|'s| seems to be) (?:wrong|the (?:matter|problem|"
+    r"trouble))|(?:main|chief) (?:complaint|problem|concern)|why (?:are you here|have you come)|how are you",
+    "more": r"(?:any|some)thing else|tell me (?:more|about (?:it|your problem|yourself))|what else|go on|more about",
+    "other": r"other (?:\w+ )?(?:symptom|complaint|problem|concern|change)s?|\bsymptoms\b|noticed? anything",
+    "results": r"\b(?:examin\w+|tests?|scans?|x-rays?|results?|laboratory|biopsy|doctors? (?:find|found|saw|say))\b",
+    "course": r"\b(?:better|worse|worsen\w*|improve\w*|relie\w+|eases?|aggravat\w*|triggers?|come and go|constant)\b",
+    "severity": r"\bhow (?:bad|severe|strong|intense|serious)\b|\bscale\b|\bsever(?:e|ity)\b|\bdaily life\b",
+    "where": r"\bwhere\b(?! (?:do|did) you (?:live|work|travel|go))|\bwhich (?:part|side|joints?)\b|\blocat\w+|"
+    r"\bspread\w*|\bradiat\w+|\bmove anywhere\b",
+    "since": r"\bsince when\b|\bwhen (?:did|was)\b|\bhow long\b",
+    "character": r"\b(?:what|how) (?:is|does|do|did|are) .{0,30}\b(?:like|feel|look)\b|\bdescribe\b|"
+    r"what (?:kind|sort) of",
+    "illness": r"\b(?:illness(?:es)?|diseases?|medical (?:conditions?|problems?)|been in hospital|had this before)\b",
+    "alcohol": r"\b(?:drinking|recreational|inject\w*)\b",
+    "contacts": r"\b(?:abroad|pets?|ill people|around you|near ill)\b",
+}
+"""Further words of a question on a topic, as regular expressions for lower-case text."""
+_ORDER = (
+    "person", "opening", "more", "family", "allergies", "smoking", "medication", "operations", "alcohol", "birth",
+    "intimate", "contacts", "since", "course", "severity", "other", "results", "illness", "where", "character", "life",
+)  # fmt: skip
+"""Of several topics that a part of a question could be on, the first is taken."""
+_COMPLAINT = ("since", "where", "character", "course", "other")
+"""What is told, one topic after the other, when the patient is asked for more."""
+_OPEN = ("opening", "more", "other")
+"""Topics of an open question."""
+_MOST_ANSWERS = 2
+"""Answers that one reply holds at most."""
+_PART = re.compile(r"[,;?.!]|\b(?:and|or)\b", re.IGNORECASE)
+_EMPTY = frozenset(
+    map(
+        stem_of,
+        "any anything have had has having been you your ever feel felt feeling notice noticed recent recently lately "
+        "now current problem problems trouble symptom symptoms see tell know doctor please thank understand alright "
+        "okay new also still since other others there here today kind lot does did get got".split(),
+    )
 )
-_LIKE = re.compile(r"\b(?:like|such as|including|for example)\b|[:,]", re.IGNORECASE)
-_SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
-_NO_SYMPTOM = Words(
-    "duration|background|" + cues("past history", "medication", "family history", "social history", of=("key",))
-)
+"""Stems that make a question no more particular."""
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """What a question calls for: a fact's lay words with a lead before them, or ``otherwise`` where none fits."""
+class _Known:
+    """What a patient can answer: topic → answers in turn, and facts by the stems of their words."""
 
-    lay: str = ""
-    lead: str = ""
-    otherwise: str = ""
-    led: bool = False
-    """The lead is a yes or no that a fact with one of its own does not need."""
-    personal: bool = False
-    """Age and sex were asked for."""
-    asked_for: bool = True
-    """It may be withheld: not the complaint that the patient came with, nor age and sex."""
-
-    @property
-    def plain(self) -> str:
-        """The reply without a persona."""
-        if self.led and not self.otherwise:
-            return self.lay if _ANSWERS.match(self.lay) else self.lead + lowered(self.lay)
-        return self.otherwise or self.lead + self.lay
-
-    def said_as(self, wording: str) -> str:
-        """Return the reply with the fact in other words, which the lead, a sentence of its own, cannot negate."""
-        if not self.led:
-            return self.lead + wording
-        return wording if _ANSWERS.match(wording) else f"{self.lead.rstrip(', ')}. {wording}"
+    answers: Mapping[str, tuple[str, ...]]
+    facts: tuple[tuple[frozenset[str], str], ...]
+    results: tuple[tuple[frozenset[str], str], ...]
+    """What the patient was told of examination and tests."""
 
 
 class ReferencePatient:
-    """Answers by rule; differs by seed in its wording."""
+    """Answers by rule; the seed varies the wording."""
 
     name = "reference/profile"
 
@@ -110,135 +114,158 @@ class ReferencePatient:
         return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
 
     def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
-        if scene.persona == PLAIN:
-            return self._choose(held, scene.seed, dialogue, lambda lay, said: lay in said).plain
-        # what the plain patient would, as the persona has it (``core.agents.reference.persona_rules``)
-        manner = manner_of(scene.persona, held, scene.seed)
-        chosen = self._choose(held, scene.seed, dialogue, manner.told)
-        # what was evaded so far, the last one last
-        asked = [dialogue[:i] for i, turn in enumerate(dialogue) if turn.role == "patient" and is_evasion(turn.text)]
-        held_back = [self._choose(held, scene.seed, before, manner.told) for before in asked]
-        if not chosen.lay and held_back and is_evasion(dialogue[-2].text):
-            chosen = held_back[-1]
-        first_time = all(chosen.lay != earlier.lay for earlier in held_back)
-        if chosen.asked_for and first_time and manner.evades(chosen.lay):
-            return manner.evasion(len(dialogue))
-        text = _worded(chosen, manner, dialogue)
-        told = f"{_said(dialogue)} {text}"
-        fresh = [fact.lay for fact in _complaints(_facts(held)[0]) if not manner.told(fact.lay, told)]
-        return manner.coloured(text, [] if chosen.personal else fresh, len(dialogue))
-
-    def _choose(self, held: Held, seed: int, dialogue: Dialogue, told_already: Callable[[str, str], bool]) -> _Chosen:
-        """Return what the last message calls for; ``told_already`` says of a fact whether it was said before."""
-        rng = random.Random(f"{seed}:{len(dialogue)}:patient")
-        told, shown, as_written = _facts(held)
-        complaints, question, said = _complaints(told), dialogue[-1].text, _said(dialogue)
-        if all(turn.role == "doctor" for turn in dialogue):
-            return _Chosen(complaints[0].lay, rng.choice(_OPENINGS), asked_for=False)
-        if _HOW_OLD.search(question):
-            lay = " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
-            return _Chosen(lay, personal=True, asked_for=False)
-        if not _MORE.search(question):
-            facts = about_family(question, [*told, *shown])
-            things = asked_things(question, understanding())
-            stated = understanding().stated_question(question) is not None
-            chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
-            if chosen is None and len(things) == 1 and things[0].findings:
-                # a bare word answers one thing only: of several, nobody knew which of them it meant
-                chosen = self._bare_answer(things[0], about_family(question, as_written))
-            if chosen is None and things:
-                # of a pain that is there, whether it is worse on breathing is not known, but that it is there
-                wider = understanding().asked_findings(question)[1:] if stated else sorted(things[0].findings)
-                fact = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
-                chosen = _Chosen(fact.lay) if fact else None
-            if chosen is None and not stated:
-                plain = plain_question(question)
-                words = by_topic(plain, facts)
-                if words is None and (near := nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE)):
-                    words = near.lay
-                chosen = _Chosen(words) if words else None
-            return chosen or _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
-        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, understanding()), told, rng)):
-            return known
-        fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
-        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
-        return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
-
-    def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
-        """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
-        affirmed, denied = (self._about(things, facts, holding) for holding in (True, False))
-        if affirmed and _FORMER.search(affirmed.lay):
-            return _Chosen(affirmed.lay)
-        if affirmed:
-            also = denied is not None and denied != affirmed and not _ANSWERS.match(denied.lay)
-            but = f" But {lowered(denied.lay)}" if denied and also else ""
-            return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
-        return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
-
-    def _bare_answer(self, thing: Asked, facts: Sequence[Fact]) -> _Chosen | None:
-        """Answer yes or no by facts in a clinician's words; ``None`` where none speaks of the thing."""
-        for holding, word in ((True, "Yes."), (False, "No.")):
-            if self._about([thing], facts, holding):
-                return _Chosen(otherwise=word)
-        return None
-
-    def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
-        """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
-        for thing in things:
-            about = [(fact, holds(fact, thing, understanding())) for fact in facts]
-            if holding or not any(held for _, held in about):
-                found = [fact for fact, held in about if held is holding]
-                if found:
-                    return min(found, key=lambda fact: (fact.section is not None, len(fact.lay.split())))
-        return None
+        known = _known(held)
+        rng = random.Random(f"{scene.seed}:{len(dialogue)}:patient")
+        message, said = dialogue[-1].text, " ".join(turn.text for turn in dialogue if turn.role == "patient")
+        question = " ".join(sentence for sentence in sentences(message) if "?" in sentence) or message
+        parts = _PART.split(question)
+        topics = [topic for topic in dict.fromkeys(map(_topic, parts)) if topic]
+        complaint = known.answers["opening"][0]
+        if not said and set(topics) <= set(_OPEN) and not _facts_in(parts, known):
+            return rng.choice(_OPENINGS) + complaint
+        replies = [_on_topic(topic, question, known, said) for topic in topics] or _facts_in(parts, known)
+        if replies:
+            told = [reply for reply in replies if (reply,) not in _unknown().values()]
+            return " ".join(dict.fromkeys((told or replies)[:_MOST_ANSWERS]))
+        not_sure = rng.choice(NOT_SURE)
+        if any(phrase in said for phrase in NOT_SURE):
+            return f"{not_sure} {rng.choice(_ASKS_BACK)}"
+        return f"{not_sure} What bothers me is this. {complaint}"
 
 
-_Known = tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Fact, ...]]
-"""Facts that the patient tells, results that it has been told of, and facts in words that are not its own."""
+def _unknown() -> Mapping[str, tuple[str, ...]]:
+    """Return topic → what is said of it where the case is silent."""
+    return lay_answers()[UNKNOWN]
 
 
-def _facts(held: Held) -> _Known:
-    if not held.told:
-        return _facts_of_vignette(held.vignette, held.caregiver)
-    return held.told, tuple(fact for fact in held.shown if is_sayable(fact.lay)), ()
+def _on_topic(topic: str, question: str, known: _Known, said: str) -> str:
+    """Return the next answer on a topic that was not given yet; else the first again, or that everything is told."""
+    if topic in _OPEN:
+        topics = ("other", "not_noticed") if topic == "other" else ("opening", *_COMPLAINT)
+        untold = (answer for name in topics for answer in known.answers.get(name, ()) if answer not in said)
+        return next(untold, ALL_TOLD)
+    if topic == "results" and (result := _nearest(question, known.results)):
+        return result
+    answers = known.answers.get(topic) or _unknown()[topic]
+    return next((answer for answer in answers if answer not in said), answers[0])
 
 
-def _said(dialogue: Dialogue) -> str:
-    return " ".join(turn.text for turn in dialogue if turn.role == "patient")
+def _facts_in(parts: Sequence[str], known: _Known) -> list[str]:
+    """Return the facts that parts of a question name by their words, else the results."""
+    found = (_nearest(part, known.facts) or _nearest(part, known.results) for part in parts)
+    return [fact for fact in found if fact]
 
 
-def _worded(chosen: _Chosen, manner: Manner, dialogue: Dialogue) -> str:
-    """Return what was chosen in the words of a persona."""
-    if not chosen.lay:
-        return chosen.otherwise
-    if chosen.personal:
-        return manner.word(chosen.lay)
-    if chosen.asked_for and manner.forgets(dialogue[-1].text, chosen.lay):
-        return FORGOTTEN
-    return chosen.said_as(manner.part(chosen.lay, _said(dialogue)))
+def _nearest(part: str, facts: Iterable[tuple[frozenset[str], str]]) -> str:
+    """Return the fact that holds most words of a part of a question; empty where none holds enough of them."""
+    asked = _stems(part) - _EMPTY
+    shared = [(len(asked & stems), -len(stems), said) for stems, said in facts]
+    most, _, said = max(shared, default=(0, 0, ""))
+    return said if asked and most >= _ENOUGH * len(asked) else ""
 
 
-def _complaints(told: Sequence[Fact]) -> list[Fact]:
-    """Return what the patient tells unasked, the chief complaint first."""
-    start = next((i for i, fact in enumerate(told) if fact.key == "chief complaint"), 0)
-    return list(told[start:])
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem_of(word) for word in words_in(in_lay_words(text)) if is_content(word) and len(word) > 2)
 
 
-@lru_cache(maxsize=4096)
-def _facts_of_vignette(vignette: str, caregiver: bool) -> _Known:
-    """Return the facts of a vignette whose profile is unknown; what examination and tests show stays unsaid."""
-    case = Case(
-        case_key="",
-        dataset="",
-        specialty="Other",
-        vignette=vignette,
-        answer="unknown",
-        speaker="caregiver" if caregiver else "patient",
+@functools.cache
+def _words_of_question() -> tuple[tuple[str, Words, re.Pattern[str]], ...]:
+    return tuple(
+        (
+            topic,
+            Words(cues(*_OF_TAXONOMY.get(topic, ()), of=("question",))),
+            re.compile(_OTHER_WORDS.get(topic, r"(?!)")),
+        )
+        for topic in _ORDER
     )
-    made = vignette_profile(case, speaking_of(case))
-    complaint, *others = made.basic or (Fact(key="chief complaint", value=vignette, lay=_UNWELL),)
-    if not is_sayable(complaint.lay):
-        complaint = Fact(key="chief complaint", value=_UNWELL, lay=_UNWELL)
-    people = (fact for fact in made.demographics if is_sayable(fact.lay))
-    as_written = tuple(fact.model_copy(update={"lay": fact.value}) for fact in made.basic)
-    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), (), as_written
+
+
+@functools.lru_cache(maxsize=20_000)
+def _topic(part: str) -> str:
+    """Return the topic that a part of a question is on, or nothing."""
+    lowered = part.lower()
+    found = (topic for topic, words, others in _words_of_question() if words.are_in(lowered) or others.search(lowered))
+    return next(found, "")
+
+
+@functools.cache
+def _of_library() -> dict[tuple[Fact, ...], tuple[str, Mapping[str, tuple[str, ...]]]]:
+    """Return the facts that the patient of a library case can tell → its vignette and its answers."""
+    return {what_patient_holds(case).told: (case.vignette, lay_answers()[case.case_key]) for case in library()}
+
+
+@functools.lru_cache(maxsize=4096)
+def _known(held: Held) -> _Known:
+    results = tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in held.shown if is_sayable(f.lay))
+    facts = held.told or _facts_of_vignette(held)
+    vignette, answers = _of_library().get(held.told, ("", None))
+    if answers is None or held.vignette not in ("", vignette):
+        answers = _answers_of_facts(facts)
+    age_and_sex = " ".join(fact.lay for fact in facts if fact.key in ("age", "sex"))
+    return _Known(
+        {**answers, **({"person": (age_and_sex,)} if age_and_sex else {})},
+        tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in facts if f.key not in ("age", "sex")),
+        results,
+    )
+
+
+@functools.cache
+def _words_of_fact() -> tuple[tuple[str, Words, Words], ...]:
+    """Return topic, words of a fact's key, and words of the fact: of the topics that can be told by words."""
+    names = [name for topic in _OF_TAXONOMY.values() for name in topic]
+    return tuple(
+        (topic, Words(cues(*below, of=("key",))), Words(cues(*below, of=("statement", "sentence"), without=names)))
+        for topic, below in _OF_TAXONOMY.items()
+    )
+
+
+def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
+    """Return topic → the facts that are about it; what is on no topic of its own is told as ``other``.
+
+    Where nothing else is known of the complaint's course, the complaint itself is told again.
+    """
+    told = [fact for fact in facts if fact.key not in ("age", "sex")]
+    complaint = next((fact for fact in told if fact.key == "chief complaint"), told[0] if told else None)
+    answers: dict[str, list[str]] = {"opening": [complaint.lay if complaint else NOTHING_KNOWN]}
+    for fact in told:
+        if fact is complaint:
+            continue
+        topics = _topics_of(fact)
+        for topic in topics or ["other"]:
+            answers.setdefault(topic, []).append(fact.lay)
+    for topic in ("since", "where", "character", "course", "severity"):
+        answers.setdefault(topic, answers["opening"])
+    return {topic: tuple(lays) for topic, lays in answers.items()}
+
+
+def _topics_of(fact: Fact) -> list[str]:
+    by_key = [topic for topic, keys, _ in _words_of_fact() if keys.are_in(fact.key.lower())]
+    text = f"{fact.value} {fact.lay}".lower()
+    return by_key or [topic for topic, _, words in _words_of_fact() if words.are_in(text)]
+
+
+def _facts_of_vignette(held: Held) -> tuple[Fact, ...]:
+    """Return the sentences of a vignette's history as facts, in the first person where the patient speaks.
+
+    What examination and tests showed is left out, and a sentence that no patient would say stays as it is.
+    """
+    age, sex = read_demographics(held.vignette)
+    own = not held.caregiver and (age is None or age >= _SPEAKS_FROM)
+    subject = "I'm" if own else {"female": "She is", "male": "He is"}.get(sex or "", "They are")
+    people = [
+        Fact(key=key, value=said, lay=f"{subject} {said}.")
+        for key, said in (("age", f"{age:g} years old" if age is not None else ""), ("sex", sex or ""))
+        if said
+    ]
+    told = [
+        (sentence, in_lay_words(first_person(sentence, sex)) if own else sentence)
+        for sentence in divided(held.vignette).told
+    ]
+    keys = ("chief complaint", *("" for _ in told[1:]))
+    return (
+        *people,
+        *(
+            Fact(key=key, value=sentence, lay=lay if is_sayable(lay) else sentence)
+            for key, (sentence, lay) in zip(keys, told, strict=True)
+        ),
+    )

@@ -41,7 +41,6 @@ from core.frameworks.conversation import Talk, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.profile_check import edited, remarks
-from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Generated, Prepared, prepare
 
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
@@ -83,11 +82,11 @@ class AutoMedicCast:
 class ProfiledCases(Preparation):
     """Cases are played from their profiles."""
 
-    needs_profile = True
+    plays_profiles = True
 
     def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
-        """Return the cases with a profile: a stored one first, else their own, else by rule."""
-        return prepare(cases, stored, profile_by_rule)
+        """Return the cases with their profiles: a stored one first, else their own, else none."""
+        return prepare(cases, stored)
 
     def edited(self, case: Case, profile: Profile, by: str) -> Generated:
         """Return a person's word on a case, with what the checks find in its note."""
@@ -148,7 +147,7 @@ class AutoMedic(Framework):
     async def play(
         self, trial: Trial, cast: AutoMedicCast, settings: Settings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
-        """Yield conversation and rating, where an arm needs them, and the answers; the case must have a profile."""
+        """Yield conversation and rating, where an arm needs them, and the answers."""
         yield started(self, trial, branch)
         briefings = briefings_of(trial.case)
         # nobody says which clinic it is

@@ -1,18 +1,15 @@
-"""The reference cast of AutoMedic by rule: doctor, patient and clinical staff. Made as a baseline, not for care.
+"""The reference cast of AutoMedic by rule: doctor, patient and clinical staff. It says that the machine works.
 
-The doctor has the reference doctor's knowledge, in tags, with examination and tests beside. After the patient's
-complaint it asks the staff for each kind of result in turn, then whoever is expected to tell most: the patient
-(symptoms, history, family) or the staff (one sign, laboratory value or image). It ends when it is sure and never sees
-the case or its answer.
+The doctor has the reference doctor's interview and knowledge, in tags. After two questions to the patient it asks the
+staff for each kind of result, then goes on with the interview, and ends when it is sure or has asked everything.
 
-The patient answers as the reference patient does (``core.agents.reference.patient``), from demographics and basic
-facts. Its rating counts what can be counted in the queries that reached it and says so; it judges no meaning.
+The patient answers as the reference patient does, from demographics and basic facts. Its rating counts what can be
+counted in the queries that reached it and says so; it judges no meaning.
 
-The staff reports the results that a query names, word for word, and nothing else. Which it names, in this order: all
-vital signs where these are named; the results that hold a finding or a test of the query, or most of its telling words;
-a whole section (examination, laboratory, imaging, other tests) where the query names the section and nothing more
-particular, or the particular only as an example. Else the staff says that it is not available. It knows no reference
-ranges and explains nothing.
+The staff reports the results that a query names, word for word, and nothing else: those that hold a finding, a test or
+most of the telling words of the query, or a whole section (vital signs, examination, laboratory, imaging, other tests)
+where the query names the section and nothing more particular, or the particular only as an example. Else it says that
+the result is not available.
 """
 
 from __future__ import annotations
@@ -25,25 +22,27 @@ from dataclasses import dataclass
 from typing import get_args
 
 from core.agents.base import at_once
-from core.agents.reference.doctor import ReferenceDoctor
-from core.agents.reference.patient import ReferencePatient
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene, Turn
+from core.agents.reference.doctor import (
+    LEAD_INS,
+    SURE,
+    Evidence,
+    ReferenceDoctor,
+    differential,
+    evidence_of,
+    questions_left,
+    verdict,
+)
+from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
+from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
-from core.frameworks.automedic.tags import END, TAG_OF, Addressee, Query, queries_of
-from core.knowledge.base import ASKABLE, Finding, Kind
-from core.knowledge.bayes import Array, Evidence, disease_model
-from core.text.asked_facts import by_topic
-from core.text.demographics import read_demographics
-from core.text.findings import understanding
+from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
+from core.text.findings import recogniser
 from core.text.negation import is_content, stem_of, words_in
 from core.text.patient_terms import is_technical, words
 from core.text.sections import sentences
-from core.text.topics import topics_asked
 from core.text.vocabulary import below, cues
 
-SURE = 0.95
-"""Posterior of the leading disease at which the doctor stops asking, once it has asked for every kind of result."""
 OPENING = "Hello, what brings you here today?"
 BROAD = (
     "What are the vital signs?",
@@ -52,38 +51,20 @@ BROAD = (
     "What does the imaging show?",
     "What do other tests show?",
 )
-"""What is asked of the staff first: every kind of result as a whole."""
-_WORDED: dict[Kind, str] = {
-    "sign": "Is there any finding of {name} on examination?",
-    "lab": "What do the laboratory tests show on {name}?",
-    "imaging": "Does the imaging or a tracing show {name}?",
-}
-"""How the staff is asked for one finding, by its kind."""
-_SHOWN: tuple[Kind, ...] = tuple(_WORDED)
-_HISTORY_FIRST = 3
+"""What the staff is asked for: every kind of result as a whole."""
+HISTORY_FIRST = 3
 """Questions to the patient, the opening among them, before the staff is asked."""
-_LEAST_GAIN = 0.004
-_NEAR_BEST = 0.88
-"""Questions within this share of the best expected gain are as good; the trial's seed picks one."""
-_IN_VAIN = 2
-"""Results not available, one after the other, after which the staff is asked for no single finding any more."""
-_LEAD_INS = ("", "", "", "Thank you. ", "I see. ", "All right. ", "Understood. ")
 _UNAVAILABLE = re.compile(
     r"not (?:\w+ )?(?:available|done|performed|recorded|measured|documented|listed|known|given|provided|tested)|"
     r"unavailable|no (?:\w+ )?(?:result|record|information|data)s?\b|don['’]t have|do not have",
     re.IGNORECASE,
 )
-_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 class ReferenceTagDoctor:
-    """Naive Bayes over findings, asking patient and staff."""
+    """The reference doctor, asking patient and staff."""
 
     name = ReferenceDoctor.name
-
-    def __init__(self, *, asks_staff: bool = True) -> None:
-        self._asks_staff = asks_staff
-        self._finding_of = {worded(f): f.id for f in disease_model().findings if f.kind in _SHOWN}
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question with its tag, or end."""
@@ -93,107 +74,38 @@ class ReferenceTagDoctor:
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[Saying]:
         """Answer from the evidence in the text, or in demographics and dialogue."""
-        if material.text is not None:
-            return ReferenceDoctor().answer(scene, material, question)
-        return self._informed(demographics, material.dialogue).answer(scene, material, question)
+        known = evidence_of(material.text) if material.text else evidence_in(demographics, material.dialogue)
+        return at_once("doctor", "answer", verdict(scene, known, question))
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""
-        return self._informed(demographics, dialogue).differential(scene, dialogue)
-
-    def _informed(self, demographics: Facts, dialogue: Dialogue) -> ReferenceDoctor:
-        return _Informed(self._evidence(demographics, queries_of(dialogue)))
+        return differential(evidence_in(demographics, dialogue), scene)
 
     def _next_message(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> str:
-        rng = random.Random(f"{scene.seed}:{len(dialogue)}:doctor")
-        asked = queries_of(dialogue)
+        asked = [query.text for query in queries_of(dialogue)]
         if not asked:
             return _to("patient", OPENING)
-        posterior = disease_model().posterior(self._evidence(demographics, asked), scene.specialty or None)
-        broad = [text for text in BROAD if self._asks_staff and all(text != q.text for q in asked)]
-        heard = sum(q.to == "patient" for q in asked)
-        if broad and heard >= _HISTORY_FIRST:
+        left = questions_left(scene, asked)
+        broad = [query for query in BROAD if query not in asked]
+        if broad and (len(asked) >= HISTORY_FIRST or not left):
             return _to("staff", broad[0])
-        if not broad and float(posterior.max()) >= SURE and heard >= _HISTORY_FIRST:
+        sure = self.differential(scene, demographics, dialogue)[0][1] >= SURE
+        if not left or (sure and not broad):
             return END
-        finding = self._most_telling(posterior, demographics, asked, rng)
-        if finding is None:
-            return _to("staff", broad[0]) if broad else END
-        if finding.ask is None:
-            return _to("staff", worded(finding))
-        return _to("patient", rng.choice(_LEAD_INS) + finding.ask)
-
-    def _most_telling(
-        self, posterior: Array, demographics: Facts, asked: Sequence[Query], rng: random.Random
-    ) -> Finding | None:
-        """Return the finding that is expected to tell most of those not known or asked for; ``None`` if none does."""
-        of_patient = {f for q in asked if q.to == "patient" for f in understanding().asked_findings(q.text)[:1]}
-        known = set(self._evidence(demographics, asked).findings) | (
-            of_patient | {self._finding_of[q.text] for q in asked if q.text in self._finding_of}
-        )
-        singly = self._asks_staff and all(any(q.text == text for q in asked) for text in BROAD)
-        kinds = (*ASKABLE, *_SHOWN) if singly and not self._in_vain(asked) else ASKABLE
-        gains = disease_model().information_gain(posterior, known, kinds)
-        if not gains or gains[0][0] < _LEAST_GAIN:
-            return None
-        return rng.choice([finding for gain, finding in gains if gain >= _NEAR_BEST * gains[0][0]])
-
-    def _in_vain(self, asked: Sequence[Query]) -> bool:
-        """Say whether the staff had nothing on the last findings that were asked for singly."""
-        last = [q for q in asked if q.text in self._finding_of][-_IN_VAIN:]
-        return len(last) == _IN_VAIN and all(_UNAVAILABLE.search(q.reply or "") for q in last)
-
-    def _evidence(self, demographics: Facts, asked: Sequence[Query]) -> Evidence:
-        """Return what demographics and replies say; of contradicting words the later ones count."""
-        known = " ".join(fact.value for fact in demographics)
-        findings = dict(understanding().recogniser.read(known))
-        pairs = tuple((q.text, q.reply) for q in asked if q.to == "patient" and q.reply is not None)
-        told = understanding().evidence_of_dialogue(pairs)
-        findings.update(told.findings)
-        for q in asked:
-            if q.to == "staff" and q.reply is not None:
-                findings.update(self._shown(q.text, q.reply))
-        age, sex = read_demographics(known)
-        return Evidence(findings, age if age is not None else told.age, sex or told.sex)
-
-    def _shown(self, query: str, reply: str) -> dict[str, bool]:
-        """Return what a reply of the staff shows; what is not available says nothing."""
-        available = " ".join(s for s in sentences(reply) if not _UNAVAILABLE.search(s))
-        if not available:
-            return {}
-        read = dict(understanding().recogniser.read(available))
-        answered, finding = _YES_OR_NO.match(available), self._finding_of.get(query)
-        if answered and finding and finding not in read:
-            read[finding] = answered[1].lower() == "yes"
-        return read
+        return _to("patient", random.Random(f"{scene.seed}:{len(dialogue)}:doctor").choice(LEAD_INS) + left[0])
 
 
-class _Informed(ReferenceDoctor):
-    """The reference doctor with its evidence already read."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._given = evidence
-
-    def _heard(self, dialogue: Dialogue) -> Evidence:
-        return self._given
-
-    def _evidence(self, material: Material) -> Evidence:
-        return self._given
-
-
-def worded(finding: Finding) -> str:
-    """Return the query to the staff for one finding."""
-    return _WORDED[finding.kind].format(name=finding.name)
+def evidence_in(demographics: Facts, dialogue: Dialogue) -> Evidence:
+    """Return what demographics and replies say; a result that is not available says nothing."""
+    replies = [query.reply for query in queries_of(dialogue) if query.reply is not None]
+    told = [sentence for reply in replies for sentence in sentences(reply) if not _UNAVAILABLE.search(sentence)]
+    return evidence_of(" ".join([*(f"{fact.value}." for fact in demographics), *told]))
 
 
 def _to(addressee: Addressee, text: str) -> str:
     tag = TAG_OF[addressee]
     return f"<{tag}>{text}</{tag}>"
 
-
-_NOTHING_KNOWN = "I don't know."
-_WELCOME = (Turn("doctor", "Hello."), Turn("patient", "Hello."))
-"""Stands before a first query that asks for something in particular, which is then answered as any other."""
 
 _FEELING = re.compile(
     r"\bsorry\b|i (?:can )?(?:understand|see|imagine|hear)\b|must (?:be|have been|feel)|worr(?:y|ied|ying)|"
@@ -221,13 +133,9 @@ class ReferenceAutoMedicPatient(ReferencePatient):
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
-        if not held.told:
-            return at_once("patient", "dialogue", _NOTHING_KNOWN)
-        query = dialogue[-1].text
-        asked = understanding().asked_findings(query) or by_topic(query, held.told)
-        particular = bool(asked) or "demographics" in topics_asked(query)  # and not the complaint
-        first = all(turn.role == "doctor" for turn in dialogue)
-        return super().reply(held, scene, (*_WELCOME, *dialogue) if first and particular else dialogue)
+        if not (held.told or held.vignette):
+            return at_once("patient", "dialogue", NOTHING_KNOWN)
+        return super().reply(held, scene, dialogue)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate by what the queries hold."""
@@ -292,13 +200,27 @@ _SECTION_NAMES = {
 }
 _EXAMPLES = re.compile(r"\b(?:including|includes?|such as|for example|e\.g\.|especially|particularly|like)\b", re.I)
 _BY_HAND: frozenset[Section] = frozenset(("vital_signs", "examination"))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A test or examination that can be ordered by name ("EKG"), and the words of its result."""
+
+    names: re.Pattern[str]
+    result: re.Pattern[str]
+    by_hand: bool
+
+    def is_met_by(self, fact: Fact) -> bool:
+        """Say whether a fact is its result."""
+        return (_section(fact) in _BY_HAND) == self.by_hand and bool(self.result.search(f"{fact.key} {fact.value}"))
+
+
 _ORDERED = tuple(
-    (re.compile(asked, re.I), re.compile(cues(name, of=("result",)), re.I), section in _BY_HAND)
+    _Order(re.compile(asked, re.I), re.compile(cues(name, of=("result",)), re.I), section in _BY_HAND)
     for section, topic in _TOPICS.items()
     for name in below(topic)
     if (asked := cues(name, of=("order",)))
 )
-"""What is ordered, what a result of it looks like, and whether it is found at the bedside: names that share no word."""
 _EMPTY = frozenset(
     stem_of(word)
     for word in (
@@ -327,37 +249,33 @@ class ReferenceStaff:
     def named(self, query: str, results: Facts) -> list[Fact]:
         """Return the results that a query names, in the order of the case."""
         sections = {section for section, names in _SECTION_NAMES.items() if names.search(query)}
-        whole = {"vital_signs"} & sections
+        ordered = [order for order in _ORDERED if order.names.search(query)]
         bare = query
-        for names in (*_SECTION_NAMES.values(), *(asked for asked, _, _ in _ORDERED)):
+        for names in (*_SECTION_NAMES.values(), *(order.names for order in _ORDERED)):
             bare = names.sub(" ", bare)
-        telling, ordered = _telling(bare), any(names.search(query) for names, _, _ in _ORDERED)
-        if not (telling or ordered) or _EXAMPLES.search(query):
-            whole = whole | sections
-        particular = self._particular(query, telling, [f for f in results if _section(f) not in whole])
-        if not sections and not particular and not telling and _ASKS_FOR_ALL.search(query):
+        telling = _telling(bare)
+        particular = self._particular(query, telling, ordered, results)
+        if "vital_signs" not in sections and (telling or ordered) and not _EXAMPLES.search(query):
+            return particular
+        if not sections and not particular and _ASKS_FOR_ALL.search(query):
             return list(results)
-        return [f for f in results if _section(f) in whole or f in particular]
+        return [fact for fact in results if _section(fact) in sections or fact in particular]
 
-    def _particular(self, query: str, telling: frozenset[str], results: Sequence[Fact]) -> list[Fact]:
+    def _particular(
+        self, query: str, telling: frozenset[str], ordered: Sequence[_Order], results: Sequence[Fact]
+    ) -> list[Fact]:
         """Return the results of the findings, tests and words that a query names, the closest ones only."""
-        asked = set(understanding().recogniser.read(query))
-        ordered = [(told, by_hand) for names, told, by_hand in _ORDERED if names.search(query)]
-        by_name = [
-            fact
-            for fact in results
-            if any(
-                (_section(fact) in _BY_HAND) == by_hand and told.search(f"{fact.key} {fact.value}")
-                for told, by_hand in ordered
-            )
-        ]
-        by_finding = [f for f in results if asked & set(understanding().recogniser.read(_text(f)))]
-        shared = {id(f): len(telling & _telling(_text(f))) for f in results}
-        best = max(shared.values(), default=0)
+        findings = set(recogniser().read(query))
+        shared = [len(telling & _telling(_text(fact))) for fact in results]
         # of several words one in common is not enough: "joint fluid" does not ask for the fluid of the belly
-        close = [f for f in results if best and shared[id(f)] >= max(1, _LEAST_SHARE * best)]
-        by_words = close if telling and best >= _LEAST_SHARE * len(telling) else []
-        return [f for f in results if f in by_name or f in by_finding or f in by_words][:MOST_PARTICULAR]
+        least = max(1.0, _LEAST_SHARE * max(len(telling), *shared, 0))
+        return [
+            fact
+            for fact, words_shared in zip(results, shared, strict=True)
+            if words_shared >= least
+            or findings & set(recogniser().read(_text(fact)))
+            or any(order.is_met_by(fact) for order in ordered)
+        ][:MOST_PARTICULAR]
 
 
 _ASKS_FOR_ALL = re.compile(r"\b(?:results|findings|tests|values|data|report|studies)\b", re.IGNORECASE)

@@ -24,6 +24,8 @@ from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
 from core.prompts import PromptPack, quoted
+from core.text.demographics import age_and_sex
+from core.text.sections import divided
 
 Facts = tuple[Fact, ...]
 NOT_AVAILABLE = "That is not available."
@@ -37,7 +39,7 @@ class Briefings:
     demographics: Facts
     """The doctor's."""
     held: Held
-    """The patient's: demographics and basic facts, no vignette, nothing shown."""
+    """The patient's: demographics and basic facts and nothing shown; the whole vignette if there is no profile."""
     results: Facts
     """The staff's."""
 
@@ -86,12 +88,22 @@ class Staff(Agent, Protocol):
 
 
 def briefings_of(case: Case) -> Briefings:
-    """Return who is given what of a case; raise ``ValueError`` for one without a profile."""
-    profile = case.profile
-    if profile is None:
-        raise ValueError(f"{case.case_key} has no profile: prepare the cases first")
-    held = Held("", profile.demographics + profile.basic, (), case.speaker == "caregiver")
-    return Briefings(profile.demographics, held, profile.optional)
+    """Return who is given what of a case.
+
+    Without a profile the doctor knows age and sex, the patient the whole vignette, and the staff the sentences of it
+    that say what examination and tests showed.
+    """
+    caregiver, profile = case.speaker == "caregiver", case.profile
+    if profile is not None:
+        held = Held("", profile.demographics + profile.basic, (), caregiver)
+        return Briefings(profile.demographics, held, profile.optional)
+    words = age_and_sex(case)
+    demographics = (Fact(key="age and sex", value=words, lay=words),) if words else ()
+    results = tuple(
+        Fact(key=_SECTION[section].lower(), value=sentence, lay=sentence, section=section)
+        for section, sentence in divided(case.vignette).shown
+    )
+    return Briefings(demographics, Held(case.vignette, (), (), caregiver), results)
 
 
 def view_of(dialogue: Dialogue, addressee: Addressee) -> Dialogue:
@@ -245,7 +257,7 @@ class LLMAutoMedicPatient(ModelAgent):
                 yield item
 
     def _spoken(self, held: Held, dialogue: Dialogue) -> list[Part]:
-        told = {"facts": [fact.lay for fact in held.told], "caregiver": held.caregiver}
+        told = {"facts": [fact.lay for fact in held.told] or [held.vignette], "caregiver": held.caregiver}
         return [prompt_part(self._pack, "patient", "system", "system", **told), *_view(dialogue, "patient")]
 
 

@@ -19,7 +19,7 @@ from core.case import Case, Opening
 from core.events import COUNTED, QuestionType, Verdict
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.scores import OPENING, Reader, kept, key, newest
+from core.store.queries.scores import OPENING, Reader, current_scores, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 from core.store.written import write
@@ -127,10 +127,12 @@ def history_means(
     the conversations that have it; ``NAME_at_I`` for the I-th point of a curve; ``order_TOPIC`` and ``told_TOPIC``.
     """
     select(cursor, selection)
-    kept_ = kept(measure)
-    table = cursor.execute(_CASES.format(kept=kept_), key(measure)).df()
+    scores_sql = current_scores(measure)
+    table = cursor.execute(_CASES.format(current_scores=scores_sql), key(measure)).df()
     names = [*scalars, *(f"order {topic}" for topic in topics)]
-    found: dict[str, Any] = cursor.execute(_VALUES.format(kept=kept_), {**key(measure), "names": names}).fetchnumpy()
+    found: dict[str, Any] = cursor.execute(
+        _VALUES.format(current_scores=scores_sql), {**key(measure), "names": names}
+    ).fetchnumpy()
     cell = found["slot"].astype(np.int64) * len(names) + found["of"]
     value = np.ma.filled(found["value"], np.nan)
     shape, there = (len(table), len(names)), ~np.isnan(value)
@@ -153,7 +155,7 @@ def _curves(
     """Return ``NAME_at_I`` → the mean of that point by case; F1 is made of the two others in each conversation."""
     stems = list(dict.fromkeys(name.rpartition("_")[0] for name in curves))
     sides = [f"{stem}_{side}" for stem in stems for side in ("recall", "precision")]
-    sql = _SERIES.format(kept=kept(measure))
+    sql = _SERIES.format(current_scores=current_scores(measure))
     found = cursor.sql(sql, params={**key(measure), "names": sides}).to_arrow_table()
     slot, of, trial = (found[name].to_numpy() for name in ("slot", "of", "trial"))
     series = found["series"].combine_chunks()
@@ -195,32 +197,32 @@ def recalls_and_answers(
     """
     chosen = selection or Selection()
     select(cursor, chosen)
-    sql = _ANSWERED.format(kept=kept(measure))
+    sql = _ANSWERED.format(current_scores=current_scores(measure))
     values = {**key(measure), "score": score, **chosen.parameters(sql), "counting": list(COUNTED)}
     return cursor.execute(sql, values).df()
 
 
 _POINTS = 11
 _ANSWERED = f"""
-    WITH {OUTCOMES}, {{kept}}
-    SELECT kept.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
-    FROM kept JOIN outcomes USING (trial_id, model)
+    WITH {OUTCOMES}, {{current_scores}}
+    SELECT current_scores.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
+    FROM current_scores JOIN outcomes USING (trial_id, model)
     WHERE name = $score AND value IS NOT NULL AND NOT staffed AND format = 'multi_turn' AND question_type = 'mcq'
         AND list_contains($counting, verdict)
-    ORDER BY kept.place, case_key, trial_id"""
+    ORDER BY current_scores.place, case_key, trial_id"""
 _CASES = """
-    WITH {kept}
+    WITH {current_scores}
     SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         any_value(listed) AS n_items, count(*) FILTER (measured) AS conversations,
         count(*) FILTER (NOT whole) AS excluded, count(*) FILTER (whole AND NOT measured) AS missing
-    FROM held WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
+    FROM selected_trials WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
 _PLACED = """
-    WITH {kept}, places AS (
+    WITH {current_scores}, places AS (
         SELECT model, case_key, (row_number() OVER (ORDER BY place, case_key) - 1)::INTEGER AS slot
-        FROM held WHERE NOT staffed GROUP BY model, place, case_key
+        FROM selected_trials WHERE NOT staffed GROUP BY model, place, case_key
     ), trial_places AS (
         SELECT trial_id, against, slot, (row_number() OVER () - 1)::INTEGER AS trial
-        FROM held JOIN places USING (model, case_key)
+        FROM selected_trials JOIN places USING (model, case_key)
     ), asked AS (SELECT unnest($names::VARCHAR[]) AS name, unnest(range(len($names)))::INTEGER AS of)"""
 """Numbers in place of names: the row of ``_CASES`` (``slot``), the conversation, and the score (``of``)."""
 _VALUES = f"""{_PLACED}

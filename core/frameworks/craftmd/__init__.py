@@ -21,10 +21,11 @@ from core.agents.reference.patient import ReferencePatient
 from core.asking.persona import PLAIN, label, parse_persona, persona_prompt
 from core.asking.scene import Dialogue, Scene, Turn
 from core.case import Case
+from core.errors import UsageError
 from core.events import EndReason, Event, Finished, Utterance
 from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
 from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Publication, Size, Trial, Usual
-from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
+from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model, is_rule
 from core.frameworks.conversation import Talk, concluded, in_turns, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
@@ -167,12 +168,14 @@ class CraftMD(Framework):
         yield Finished()
 
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
-        """Raise ``UsageError`` where the pack cannot say the persona, ask for beliefs, or speak of pictures."""
+        """Raise ``UsageError`` where patient or pack cannot do a persona, or the pack no beliefs or pictures."""
         super().check(pack, settings, names)
         assert isinstance(settings, Settings)
         persona = parse_persona(settings.persona)
         if settings.probe:
             check_pack(pack)
+        if persona != PLAIN and is_rule(names.patient):
+            raise UsageError("The reference patient plays no persona: choose a model for the patient, or no persona.")
         if persona != PLAIN and is_model(names.patient):
             persona_prompt(pack, persona, caregiver=False)
 

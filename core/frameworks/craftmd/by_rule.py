@@ -84,18 +84,17 @@ class ByRule:
             case "answer" if arm is not None:
                 original = question_of(case, arm[1], self.header.many_choices)
                 material = _material_in(parts, arm[0], self.pack)
-                return ReferenceDoctor().answer(scene, material, _question_in(parts, original, self.pack))
+                return ReferenceDoctor().answer(scene, material, _question_in(parts, original))
             case "reply":
                 held = replace(what_patient_holds(case), caregiver=scene.caregiver)
                 return ReferencePatient().reply(held, scene, _dialogue_in(parts, "patient"))
             case "summarise":
-                joined = _value_in(parts[0], "lines", self.pack)
+                (joined,) = _values_in(parts[0], self.pack, "lines")
                 return ReferenceSummariser().summarise(lines if " ".join(lines) == joined else [joined])
             case "extract":
-                return _extract(case, _value_in(parts[0], "response", self.pack))
+                return _extract(case, *_values_in(parts[0], self.pack, "response"))
             case "judge":
-                answer, extracted = (_value_in(parts[0], name, self.pack) for name in ("answer", "extracted"))
-                return _compare(case, answer, extracted)
+                return _compare(case, *_values_in(parts[0], self.pack, "answer", "extracted"))
         raise UsageError("The reference doctor is not asked for its belief: it tells it by itself.")
 
     @property
@@ -121,42 +120,32 @@ def _dialogue_in(parts: Sequence[Part], speaking: Speaker) -> Dialogue:
 
 def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Material:
     """Return what an answer was to be based on."""
-    written = [_value_in(part, "text", pack) for part in parts if part.part == "case"]
+    written = [_values_in(part, pack, "text")[0] for part in parts if part.part == "case"]
     if written:
         return Material(format_, text="\n\n".join(written))
-    seen = [_value_in(part, "examination", pack) for part in parts if part.part == "examination"]
+    seen = [_values_in(part, pack, "examination")[0] for part in parts if part.part == "examination"]
     return Material(format_, _dialogue_in(parts, "doctor"), examination="\n\n".join(seen) if seen else None)
 
 
-def _question_in(parts: Sequence[Part], original: Question, pack: PromptPack) -> Question:
+def _question_in(parts: Sequence[Part], original: Question) -> Question:
     """Return the question with the choices that the edited one lists; those of ``original`` where it lists none."""
-    asked = next((part for part in parts if part.part == "question"), None)
-    if asked is None or not original.choices or _filled_in(asked, pack) == asked.content:
-        return original
-    listed = tuple(found[1] for found in _LISTED.finditer(asked.content))
+    asked = next((part.content for part in parts if part.part == "question"), "")
+    listed = tuple(found[1] for found in _LISTED.finditer(asked)) if original.choices else ()
     return replace(original, choices=listed or original.choices)
 
 
-def _value_in(part: Part, name: str, pack: PromptPack) -> str:
-    """Return what stands in place of the prompt's input ``name``, or the whole text where that cannot be told."""
-    if name not in part.values or _filled_in(part, pack) is None:
-        return part.content
-    marks = {key: f"{_MARK}{key}{_MARK}" for key, value in part.values.items() if isinstance(value, str)}
-    there = {key: mark for key, mark in marks.items() if mark in (_filled_in(part, pack, **{key: mark}) or "")}
-    pattern = re.escape(_filled_in(part, pack, **there) or "")
-    for key, mark in there.items():
-        pattern = pattern.replace(re.escape(mark), f"(?P<{key}>.*)", 1)
-    found = re.fullmatch(pattern, part.content.strip(), re.DOTALL)
-    return str(found[name]) if found and name in there else part.content
-
-
-def _filled_in(part: Part, pack: PromptPack, **instead: str) -> str | None:
-    """Return the part's prompt with its values, some of them replaced; ``None`` where the pack has no such prompt."""
+def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
+    """Return what stands in place of these inputs of the part's prompt; the whole text where that cannot be told."""
     prompt = pack.prompts.get(part.prompt or "")
-    if prompt is None or set(part.values) != set(prompt.inputs):
-        return None
-    values: dict[str, Any] = {**part.values, **instead}
-    return prompt.render(**values)
+    if prompt is not None and set(names) <= set(part.values) == set(prompt.inputs):
+        marks = {name: f"{_MARK}{name}{_MARK}" for name in names}
+        values: dict[str, Any] = {**part.values, **marks}
+        pattern = re.escape(prompt.render(**values))
+        for name, mark in marks.items():
+            pattern = pattern.replace(re.escape(mark), f"(?P<{name}>.*)", 1)
+        if found := re.fullmatch(pattern, part.content.strip(), re.DOTALL):
+            return [found[name] for name in names]
+    return [part.content] * len(names)
 
 
 async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:

@@ -22,7 +22,7 @@ from core.measures.base import Columns, Row
 from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
-from core.store.queries.grades_by_grader import GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
+from core.store.queries.grades_by_grader import StoredGrader, VerdictCount, flip_counts, stored_graders, verdict_counts
 from core.store.selection import Selection
 
 NOT_JUDGED = -1
@@ -83,10 +83,10 @@ class Judged:
         return self.graders.index(name)
 
 
-def read_graders(store: Store, selection: Selection | None = None) -> list[GraderHeld]:
+def read_graders(store: Store, selection: Selection | None = None) -> list[StoredGrader]:
     """Return who judged free responses of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
-        return graders_held(cursor, selection)
+        return stored_graders(cursor, selection)
 
 
 def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> Judged:

@@ -11,7 +11,7 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Listed, Row, Section, metric
 from core.measures.graders.agreement import Judged, agreement_rows, flip_rates, read_graders, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
-from core.store.queries.grades_by_grader import Wanted, differences
+from core.store.queries.grades_by_grader import DifferenceFilter, differences
 from core.store.selection import conditions
 
 NEEDED = (
@@ -140,7 +140,7 @@ def _differences(asked: Asked, named: Sequence[str]) -> Iterator[Listed]:
         _read(asked, named)  # says who is unknown
     graders = (named[0], named[1]) if named else None
     with asked.store.read() as cursor:
-        found = differences(cursor, Wanted(graders, selection=asked.selection))
+        found = differences(cursor, DifferenceFilter(graders, selection=asked.selection))
     if not found:
         raise AnamnesisError("There is no difference: every verdict agrees with the other.")
     for one in found:

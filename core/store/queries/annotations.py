@@ -1,4 +1,4 @@
-"""Annotations: what people said of conversations and answers. Rows are added; the newest of an annotator counts."""
+"""Annotations of conversations and answers by people. Rows are only added; the newest of an annotator counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.store.written import write
 
 @dataclass(frozen=True)
 class Span:
-    """Highlighted words: those from character ``start`` to ``end`` of message ``turn``."""
+    """Highlighted words: characters ``start`` to ``end`` of message ``turn``."""
 
     turn: int
     start: int
@@ -26,10 +26,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What one person said on one question about one item (see ``core.store.review_records``); ``value`` may be open.
+    """A person's answer to one question about one item (see ``core.store.review_records``).
 
-    ``annotated_at`` is in seconds since 1970 (UTC). ``review_id`` is empty outside reviews; ``reason`` says why an
-    earlier answer was changed.
+    ``value`` is ``None`` if the question is not answered yet. ``annotated_at`` is in seconds since 1970 (UTC).
+    ``review_id`` is empty outside reviews; ``reason`` says why an earlier answer was changed.
     """
 
     item: str
@@ -44,16 +44,16 @@ class Annotation:
 
 
 def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
-    """Journal and insert annotations; return how many. Needs a write lease."""
+    """Journal and insert annotations; return their number. Needs a write lease."""
     rows = [
-        {**vars(one), "spans": orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None}
-        for one in new
+        {**vars(item), "spans": orjson.dumps([asdict(span) for span in item.spans]).decode() if item.spans else None}
+        for item in new
     ]
     return write(connection, "annotation", rows)
 
 
 def annotations_of(cursor: duckdb.DuckDBPyConnection, review_id: str | None = None) -> list[Annotation]:
-    """Return the newest annotation of every item, annotator and question, of one review or all."""
+    """Return the newest annotation of every item, annotator and question, of one review or of all."""
     sql = f"""
         {_ANNOTATIONS} WHERE $review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id
         QUALIFY row_number() OVER (
@@ -63,15 +63,15 @@ def annotations_of(cursor: duckdb.DuckDBPyConnection, review_id: str | None = No
 
 
 def annotation_history(cursor: duckdb.DuckDBPyConnection) -> list[Annotation]:
-    """Return every annotation that was ever saved, the oldest first."""
+    """Return every saved annotation, also replaced ones, the oldest first."""
     return [_annotation(row) for row in records(cursor.execute(f"{_ANNOTATIONS} ORDER BY annotated_at, rowid"))]
 
 
 def _annotation(row: dict[str, Any]) -> Annotation:
     spans = orjson.loads(row["spans"]) if row["spans"] else []
     # rows of an older database have neither review nor reason
-    given = {name: value for name, value in row.items() if value is not None or name == "value"}
-    return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
+    filled = {name: value for name, value in row.items() if value is not None or name == "value"}
+    return Annotation(**{**filled, "spans": tuple(Span(**span) for span in spans)})
 
 
-_ANNOTATIONS = f"SELECT {', '.join(one.name for one in fields(Annotation))} FROM annotations"
+_ANNOTATIONS = f"SELECT {', '.join(column.name for column in fields(Annotation))} FROM annotations"

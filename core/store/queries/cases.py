@@ -1,4 +1,4 @@
-"""Cases as they came in, by key and content; the newest of a key counts."""
+"""Imported cases by key and content; the newest of a key counts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from core.store.tables import insert, records
 from core.text.questions import stated_kind
 
 CaseKey = tuple[str, str | None]
-"""A case as a trial held it: key and content hash (``None``: whichever came in last)."""
+"""The case of a trial: key and content hash (``None``: the newest content)."""
 
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
     "cases.synonyms, cases.supertypes, cases.subtypes, cases.single_diagnosis, cases.difficulty, cases.age, cases.sex, "
     "cases.speaker, cases.profile, cases.images, cases.source, cases.licence, cases.asks_for"
 )
-"""What a case is rebuilt from."""
+"""The columns of ``case_from``."""
 
 ADD_CASES = """
     INSERT INTO cases BY NAME
@@ -31,17 +31,17 @@ ADD_CASES = """
     ANTI JOIN cases USING (case_key, content_hash)
     QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY place) = 1
     ORDER BY place"""
-"""Of cases that come in together the last one counts as the newest: they are stored in the order in which they come."""
+"""Cases are stored in the order of the import, so that the last one of a key is its newest."""
 
 
 def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> int:
-    """Insert the cases whose content the database does not hold yet, and return how many. Needs a write lease."""
+    """Insert the cases whose content is not stored yet; return their number. Needs a write lease."""
     now = time.time()
     return insert(connection, ADD_CASES, "cases", [case_row(case, now) for case in cases])
 
 
 def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | None = None) -> Case | None:
-    """Return a case as it came in last, or with the given content; ``None`` where there is none."""
+    """Return the newest content of a case, or the given content; ``None`` if it is not stored."""
     sql = f"""
         SELECT {CASE_COLUMNS} FROM cases
         WHERE case_key = $case_key AND ($content_hash::VARCHAR IS NULL OR content_hash = $content_hash)
@@ -51,13 +51,13 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
 
 
 def contents(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
-    """Return the content hashes that are held of a case."""
+    """Return the stored content hashes of a case."""
     rows = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
     return {content for (content,) in rows}
 
 
 def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list[Case]:
-    """Return the cases of a data set, or all, each as it came in last, in the order of their keys."""
+    """Return the newest content of the cases of a data set, or of all, in the order of their keys."""
     sql = f"""
         SELECT {CASE_COLUMNS} FROM cases WHERE $dataset::VARCHAR IS NULL OR dataset = $dataset
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
@@ -66,12 +66,12 @@ def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list
 
 
 def single_diagnosis_keys(cursor: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the keys of the cases that are known to have one single most likely diagnosis."""
+    """Return the keys of the cases that are marked to have one single most likely diagnosis."""
     return {key for (key,) in cursor.execute("SELECT case_key FROM cases WHERE single_diagnosis").fetchall()}
 
 
 def kinds_asked_for(cursor: duckdb.DuckDBPyConnection, dataset: str) -> list[AsksFor]:
-    """Return what the questions of a data set ask for, the most frequent first."""
+    """Return the kinds of answer that the questions of a data set ask for, the most frequent first."""
     sql = """
         SELECT asks_for FROM cases WHERE asks_for IS NOT NULL AND split_part(case_key, '/', 1) = ?
         GROUP BY asks_for ORDER BY count(DISTINCT case_key) DESC, asks_for"""
@@ -79,9 +79,9 @@ def kinds_asked_for(cursor: duckdb.DuckDBPyConnection, dataset: str) -> list[Ask
 
 
 class CaseTraits(NamedTuple):
-    """What a figure's notes need to know of a case: what its question asks for, and whether it is faulty.
+    """Properties of a case for the notes of a figure: what its question asks for, and whether it is faulty.
 
-    ``duplicate``: another case of the data set has the same words in its vignette, and the same pictures.
+    ``duplicate``: another case of the data set has a vignette with the same words and the same pictures.
     """
 
     asks_for: AsksFor | None
@@ -90,7 +90,7 @@ class CaseTraits(NamedTuple):
 
 
 def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> dict[str, CaseTraits]:
-    """Return case key → traits, of the cases of these data sets as they came in last."""
+    """Return case key → traits of the newest content of the cases of these data sets."""
     sql = """
         SELECT case_key, asks_for,
             len(choices) > 0
@@ -108,7 +108,6 @@ def case_traits(cursor: duckdb.DuckDBPyConnection, datasets: Iterable[str]) -> d
 
 
 def case_from(row: dict[str, Any]) -> Case:
-    """Return the case of a row with ``CASE_COLUMNS``."""
     profile = None if row["profile"] is None else orjson.loads(row["profile"])
     images = orjson.loads(row["images"] or "[]")
     asks_for = stated_kind(row["question"], row["asks_for"])
@@ -116,11 +115,11 @@ def case_from(row: dict[str, Any]) -> Case:
 
 
 def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict[CaseKey, Case]:
-    """Return the cases as the trials held them; those that the database does not hold are left out."""
+    """Return the cases with the content of the trials; cases that are not stored are omitted."""
     unique = sorted(set(keys), key=str)
     rows = records(cursor.execute(_OF_KEYS, {"keys": sorted({key for key, _ in unique})}))
     cases: dict[CaseKey, Case] = {}
-    for row in rows:  # the newest of a key comes last, and stands for the trials that name no content
+    for row in rows:  # the newest of a key comes last; it is used for trials without a content hash
         content_hash = row.pop("content_hash")
         cases[row["case_key"], content_hash] = cases[row["case_key"], None] = case_from(row)
     return {key: cases[key] for key in unique if key in cases}
@@ -132,13 +131,14 @@ _OF_KEYS = f"""
 
 
 def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseKey, Case]:
-    """Return the cases of a run's trials, each as its trials held it.
+    """Return the cases of a run's trials, with the content of the trials.
 
-    Raises ``AnamnesisError`` where a case is not stored.
+    Raises ``AnamnesisError`` if a case is not stored.
     """
-    cases = {(row["case_key"], row.pop("held")): case_from(row) for row in records(cursor.execute(_OF_RUN, [run_id]))}
-    played = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
-    missing = [key for key in played if key not in cases]
+    rows = records(cursor.execute(_OF_RUN, [run_id]))
+    cases = {(row["case_key"], row.pop("content_of_trial")): case_from(row) for row in rows}
+    keys = cursor.execute("SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?", [run_id]).fetchall()
+    missing = [key for key in keys if key not in cases]
     if missing:
         raise AnamnesisError(
             f"{len(missing)} cases of run {run_id} are not stored, {missing[0][0]} the first, so their answers cannot "
@@ -148,12 +148,12 @@ def cases_answered(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[CaseK
 
 
 _OF_RUN = f"""
-    WITH held AS (SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?),
+    WITH of_trials AS (SELECT DISTINCT case_key, content_hash FROM trials WHERE run_id = ?),
     last_cases AS (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     )
-    SELECT {CASE_COLUMNS}, held.content_hash AS held FROM held
+    SELECT {CASE_COLUMNS}, of_trials.content_hash AS content_of_trial FROM of_trials
     LEFT JOIN last_cases USING (case_key)
-    JOIN cases ON cases.case_key = held.case_key
-        AND cases.content_hash = coalesce(held.content_hash, last_cases.content_hash)"""
+    JOIN cases ON cases.case_key = of_trials.case_key
+        AND cases.content_hash = coalesce(of_trials.content_hash, last_cases.content_hash)"""

@@ -1,4 +1,4 @@
-"""What models made of the first halves of vignettes; of one model, prompt and case the newest counts."""
+"""Completions of the first halves of vignettes by models; the newest of a model, prompt and case counts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from core.store.tables import records
 
 @dataclass(frozen=True)
 class StoredCompletion:
-    """What a model made of the first half of a vignette.
+    """A model's completion of the first half of a vignette.
 
-    ``completion`` is ``None`` where the provider failed, with ``failure`` in words; ``similarity`` to the second half
-    is between 0 and 1; ``cost_usd`` is ``None`` where no price is known; ``made_at`` is seconds since 1970.
+    ``completion`` is ``None`` if the provider failed, with the message in ``failure``; ``similarity`` to the second
+    half is between 0 and 1; ``cost_usd`` is ``None`` if no price is known; ``made_at`` is in seconds since 1970.
     """
 
     case_key: str
@@ -34,16 +34,15 @@ class StoredCompletion:
 
     @property
     def data_set(self) -> str:
-        """The data set as case keys begin with it."""
         return self.case_key.partition("/")[0]
 
 
 def completions(
     cursor: duckdb.DuckDBPyConnection, models: Iterable[str] | None = None, case_sets: Iterable[str] | None = None
 ) -> list[StoredCompletion]:
-    """Return the newest completion of every model, prompt and case, of some models and data sets or all.
+    """Return the newest completion of every model, prompt and case, of all or some models and data sets.
 
-    They are sorted by model, prompt and data set, the most similar first.
+    The order is that of model, prompt and data set, then the most similar first.
     """
     sql = f"""
         SELECT {", ".join(column.name for column in fields(StoredCompletion))} FROM completions
@@ -60,7 +59,7 @@ def completions(
 
 
 def completed(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:
-    """Return (case_key, content_hash) of the cases that a model has completed under this prompt."""
+    """Return (case_key, content_hash) of the cases that a model has completed with this prompt."""
     sql = (
         "SELECT case_key, content_hash FROM completions WHERE model = ? AND prompt_hash = ? AND completion IS NOT NULL"
     )

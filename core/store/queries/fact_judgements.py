@@ -1,4 +1,4 @@
-"""What models say that patients withheld and invented.
+"""What models judge of the facts of cases in conversations, and of what patients invented.
 
 A judgement is known by its trial and a hash of the facts it was made
 against: the case's content, and the list that somebody saved for it. Where either changed, the conversation counts as
@@ -26,7 +26,7 @@ FACTS_HASH = "md5(held.facts)"
 """Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
 
 
-# With clinical staff there is no ledger: its rules know a doctor and a patient only, also where runs are named.
+# With clinical staff no facts are judged: the prompt knows a doctor and a patient only, also where runs are named.
 HELD = f"""held AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
@@ -117,14 +117,26 @@ def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Ju
     return [JudgedPatient(model, hash_, _verdicts(verdicts), dropped) for model, hash_, verdicts, dropped in rows]
 
 
-def judged_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each model and case: conversations that did not break off, those judged, and what they hold.
+def judged_sums(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge | None, selection: Selection | None = None
+) -> pd.DataFrame:
+    """Return a row for each model and case: its conversations, those judged, and what these hold.
 
-    Columns: model, case_key, dataset, specialty, ``whole``, ``judged``, and of the judged ones ``with_withheld`` and
-    ``with_invented`` (conversations with any).
+    Columns: model, case_key, dataset, specialty; ``broken`` conversations broke off, ``whole`` ones did not; of the
+    latter ``judged``, and of these ``with_withheld`` and ``with_invented`` (conversations with any).
     """
     select(cursor, selection)
-    return cursor.execute(_SUMS, judge._asdict()).df()
+    return cursor.execute(_SUMS, (judge or _NOBODY)._asdict()).df()
+
+
+def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each model, case and topic: what became of its facts in the judged whole conversations.
+
+    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
+    numbers of facts that the patient could tell, summed over conversations.
+    """
+    select(cursor, selection)
+    return cursor.execute(_TOPICS, judge._asdict()).df()
 
 
 def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
@@ -177,17 +189,34 @@ _OF_TRIAL = f"""
     WHERE verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
 
 
+_NOBODY = Judge("", "")
+
+
 _HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
 
 
 _SUMS = f"""
     WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
     SELECT held.model, held.case_key, any_value(held.dataset) AS dataset, any_value(held.specialty) AS specialty,
-        count(*) FILTER (held.whole) AS whole, count(one.trial_id) FILTER (held.whole) AS judged,
+        count(*) FILTER (NOT held.whole) AS broken, count(*) FILTER (held.whole) AS whole,
+        count(one.trial_id) FILTER (held.whole) AS judged,
         count(*) FILTER (held.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
         count(*) FILTER (held.whole AND {_HOLDS.format("invented")}) AS with_invented
     FROM held LEFT JOIN one ON one.trial_id = held.trial_id
     GROUP BY held.model, held.place, held.case_key ORDER BY held.place, held.case_key"""
+
+
+# Only marks of facts have a topic: inventions have none, nor has anything in judgements of version 0.5 and before.
+_TOPICS = f"""
+    WITH {_PRESENT}, facts AS (
+        SELECT held.*, unnest(from_json(verdicts, '[{{"kind": "VARCHAR", "topic": "VARCHAR"}}]')) AS fact
+        FROM held JOIN present USING (trial_id) WHERE held.whole AND {_ONE}
+    )
+    SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, fact.topic AS topic,
+        count(*) AS facts, count(*) FILTER (fact.kind = 'asked') AS asked,
+        count(*) FILTER (fact.kind = 'volunteered') AS volunteered,
+        count(*) FILTER (fact.kind IN ('withheld', 'never_asked')) AS never_elicited
+    FROM facts WHERE fact.topic <> '' GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
 
 
 _TO_JUDGE = f"""

@@ -1,7 +1,7 @@
-"""Conversations that branch off others: a family as a tree, the newest families, what a branch begins with, deleting.
+"""Conversations that branch off others: families as trees, the newest families, deleting branches.
 
-A family is a conversation with all that branched off it. The first one may be known by name only: a consultation that
-was stopped, or whose branches came here without it.
+A family is a conversation with all its branches. The first conversation may not be stored: it was stopped, or only its
+branches were imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from core.store.tables import records
 class Node:
     """One conversation of a family. ``turn`` is the first message that may differ from the parent's, from 0.
 
-    ``parent`` and ``turn`` are ``None`` for the first of the family; ``talk`` and ``stored`` where it is not stored.
+    ``parent`` and ``turn`` are ``None`` for the first conversation; ``talk`` and ``stored`` are ``None`` if it is not
+    stored.
     """
 
     trial_id: str
@@ -40,19 +41,19 @@ class Node:
 
     @property
     def messages(self) -> int:
-        """How many messages the dialogue has; of one that is not stored, 0."""
+        """Number of messages of the dialogue; 0 if it is not stored."""
         return self.stored.messages if self.stored else 0
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A family: the first conversation, then every branch behind its parent, earlier ones first."""
+    """A family: the first conversation, then every branch after its parent, earlier branches first."""
 
     nodes: tuple[Node, ...]
 
     @property
     def root(self) -> Node:
-        """The conversation that is no branch."""
+        """The first conversation of the family."""
         return self.nodes[0]
 
     def node(self, trial_id: str) -> Node | None:
@@ -64,13 +65,13 @@ class Tree:
         return [node for node in self.nodes if node.parent == trial_id]
 
     def descendants(self, trial_id: str) -> list[Node]:
-        """Return all that hangs on a conversation, parents before children."""
+        """Return all direct and indirect branches of a conversation, parents before children."""
         return [n for child in self.children(trial_id) for n in (child, *self.descendants(child.trial_id))]
 
 
 @dataclass(frozen=True)
 class Family:
-    """One family in a list: its first conversation, how many branches it has, and when the newest one ended."""
+    """One family in a list: its first conversation, its newest branch and when that ended, the number of branches."""
 
     root: str
     newest: str
@@ -81,30 +82,32 @@ class Family:
 
 
 def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
-    """Return the family of a conversation; ``None`` where it is neither stored nor named as a parent."""
+    """Return the family of a conversation; ``None`` if it is neither stored nor a parent."""
     edges = _edges(cursor)
     root = _root(edges, trial_id)
     children: dict[str, list[str]] = {}
     for child, edge in edges.items():
         children.setdefault(edge["parent_trial_id"], []).append(child)
-    members: dict[str, None] = {}  # every branch behind its parent; each conversation once
+    members: dict[str, None] = {}  # in order: every branch after its parent
     waiting = [root]
     while waiting:
         member = waiting.pop()
         if member not in members:
             members[member] = None
             waiting.extend(reversed(children.get(member, ())))
-    held = stored_trials(cursor, list(members))
-    if len(members) == 1 and root not in held:
+    stored = stored_trials(cursor, list(members))
+    if len(members) == 1 and root not in stored:
         return None
     talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=list(members)), limit=None)}
-    edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
-    left = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
-    return Tree(tuple(Node(one, *left.get(one, (None, None, ())), talks.get(one), held.get(one)) for one in members))
+    edges.pop(root, None)  # a damaged journal may have a cycle: it is cut here
+    origins = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
+    return Tree(
+        tuple(Node(id_, *origins.get(id_, (None, None, ())), talks.get(id_), stored.get(id_)) for id_ in members)
+    )
 
 
 def family_sizes(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """Return conversation → how many its family has, itself included, of all that branched or have branches."""
+    """Return the size of the family (including itself) of every conversation that is in one."""
     edges = _edges(cursor)
     members = dict.fromkeys([*edges, *(edge["parent_trial_id"] for edge in edges.values())])
     roots = {member: _root(edges, member) for member in members}
@@ -116,22 +119,22 @@ def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]
     """Return the families with branches, the one with the newest branch first."""
     edges = _edges(cursor)
     newest: dict[str, list[str]] = {}
-    for child in edges:  # oldest first, so that the last one is the newest
+    for child in edges:  # in the order of time
         newest.setdefault(_root(edges, child), []).append(child)
     chosen = sorted(newest.items(), key=lambda item: edges[item[1][-1]]["finished_at"], reverse=True)[:limit]
-    held = stored_trials(cursor, [root for root, _ in chosen])
-    found: list[Family] = []
+    stored = stored_trials(cursor, [root for root, _ in chosen])
+    result: list[Family] = []
     for root, branches in chosen:
-        last, doctor = edges[branches[-1]], held[root].run.doctor if root in held else None
-        found.append(Family(root, branches[-1], last["case_key"], doctor, len(branches), last["finished_at"]))
-    return found
+        last, doctor = edges[branches[-1]], stored[root].run.doctor if root in stored else None
+        result.append(Family(root, branches[-1], last["case_key"], doctor, len(branches), last["finished_at"]))
+    return result
 
 
 def delete_branch(trial_id: str, store: Store | None = None) -> int:
-    """Take a branch and all that branched off it out of the database, for good, and return how many that were.
+    """Delete a branch and all its branches for good; return the number of deleted conversations.
 
-    The journals say so too, each its own, so that a database rebuilt from them lacks the branch as well. Parents stay
-    as they are. Raises ``UsageError`` for what is no branch.
+    The deletions are journaled, so that a rebuilt database lacks the branch as well. Parents do not change. Raises
+    ``UsageError`` if the conversation is not a stored branch.
     """
     store = store or Store()
     fold(store)
@@ -140,29 +143,29 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
     branch = family.node(trial_id) if family else None
     if family is None or branch is None or branch.parent is None:
         raise UsageError(
-            f"The conversation {trial_id} is no branch that is stored here, so it cannot be deleted: choose a branch."
+            f"The conversation {trial_id} is not a stored branch, so it cannot be deleted: choose a branch."
         )
-    # the outermost first: stopped halfway, no branch is left without its parent
-    doomed = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
+    # the outermost branch first: if this is interrupted, no branch lacks its parent
+    branches = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
     with store.read() as cursor:
-        owners = {run.visitor for run in run_records(cursor, [node.talk.run_id for node in doomed if node.talk])}
+        owners = {run.visitor for run in run_records(cursor, [node.talk.run_id for node in branches if node.talk])}
     for owner in owners:
         access.require_deletable(owner, f"branch {trial_id}")
-    for node in doomed:
+    for node in branches:
         assert node.talk is not None
         with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:
             journal.append(DeletedLine(run_id=node.talk.run_id, trial_id=node.trial_id))
     fold(store)
-    return len(doomed)
+    return len(branches)
 
 
 def _edges(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Any]]:
-    """Return branch → where it left its parent, the oldest first."""
+    """Return branch → its row of ``forks``, the oldest first."""
     return {row["trial_id"]: row for row in records(cursor.execute(_EDGES))}
 
 
 def _root(edges: Mapping[str, Mapping[str, Any]], trial_id: str) -> str:
-    """Return the first of a family; a damaged journal may hold a circle, which is broken."""
+    """Return the first conversation of a family; a cycle, as in a damaged journal, is cut."""
     seen = {trial_id}
     while (edge := edges.get(trial_id)) and edge["parent_trial_id"] not in seen:
         trial_id = edge["parent_trial_id"]

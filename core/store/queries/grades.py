@@ -1,6 +1,6 @@
-"""Grades of answers: all that were given, and what is asked before answers are graded again.
+"""Grades of answers, and the answers that a re-grading has to judge.
 
-Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts carry its version.
+Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts have its version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def latest_grades(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Grad
 
 
 def grade_history(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Graded]:
-    """Return every grade that the answers of a trial were ever given, the oldest first."""
+    """Return every grade of the answers of a trial, the oldest first."""
     return _grades(cursor, "grades", trial_id)
 
 
@@ -38,11 +38,11 @@ def _grades(cursor: duckdb.DuckDBPyConnection, table: str, trial_id: str) -> lis
 def free_verdicts(
     cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
 ) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
-    """Return (trial, format) → (grader, its newest verdict) on the free response, one for each grader."""
-    found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    """Return (trial, format) → each grader with its newest verdict on the free response."""
+    verdicts: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
     for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
-        found.setdefault((trial_id, format_), []).append((grader, verdict))
-    return found
+        verdicts.setdefault((trial_id, format_), []).append((grader, verdict))
+    return verdicts
 
 
 _FREE_VERDICTS = """
@@ -53,10 +53,10 @@ _FREE_VERDICTS = """
 
 @dataclass(frozen=True)
 class AnswerToGrade:
-    """A stored answer, with the verdict on it that counts now.
+    """A stored answer and its current verdict.
 
-    Of a free response ``grader`` gave that under prompts of ``prompt_hash`` (empty: the run's own, or none); all of
-    it is ``None`` where nobody has judged yet. An answer with choices was read by the strict rule.
+    The verdict on a free response is that of ``grader`` with prompts of ``prompt_hash`` (empty: those of the run, or
+    none); all are ``None`` if it is not judged yet. An answer with choices is read by the strict rule.
     """
 
     trial_id: str
@@ -72,13 +72,13 @@ class AnswerToGrade:
 
     @property
     def case(self) -> CaseKey:
-        """The case that was answered."""
+        """The key and content of the case."""
         return self.case_key, self.content_hash
 
 
 @dataclass(frozen=True)
-class GivenVerdict:
-    """What a grader said of a response to a case with this answer, and the calls that led to it."""
+class EarlierVerdict:
+    """A grader's verdict on a response to a case with this answer, and the calls behind it."""
 
     question_type: QuestionType
     answer: str
@@ -91,37 +91,36 @@ class GivenVerdict:
 def answers_to_grade(
     cursor: duckdb.DuckDBPyConnection, run_id: str, question_types: Sequence[QuestionType], limit: int | None = None
 ) -> list[AnswerToGrade]:
-    """Return the answers of a run that can be graded, those of one trial together, trial by trial over the cases."""
+    """Return the answers of a run that can be graded, ordered by trial number, case and trial."""
     parameters: dict[str, Any] = {"run_id": run_id, "types": list(question_types), "limit": limit}
     return [AnswerToGrade(*row) for row in cursor.execute(_TO_GRADE, parameters).fetchall()]
 
 
-def given_verdicts(
+def earlier_verdicts(
     cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, reading: int = 1
-) -> list[GivenVerdict]:
-    """Return what a model said under these prompts in earlier re-gradings, the newest of each answer and response.
+) -> list[EarlierVerdict]:
+    """Return a model's verdicts with these prompts in earlier gradings, the newest of each answer and response.
 
-    What was unreadable to a version of the reading before ``reading`` is left out: it may be readable by now. The name
-    of a prompt pack behind the model's (``openai/gpt-4o [mine]``) makes no difference where the prompts are
-    the same.
+    Verdicts that a version of the parser before ``reading`` could not read are omitted: they may be readable now. The
+    name of a prompt pack after that of the model (``openai/gpt-4o [mine]``) is ignored if the prompts are equal.
     """
-    rows = cursor.execute(_GIVEN, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
-    return [GivenVerdict(*row) for row in rows]
+    rows = cursor.execute(_EARLIER, {"model": model, "prompt_hash": prompt_hash, "reading": reading}).fetchall()
+    return [EarlierVerdict(*row) for row in rows]
 
 
 def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[AnswerToGrade]:
-    """Return a run's answers that the strict rule read in a version before ``version``, those of one trial together."""
+    """Return a run's answers that the strict rule read in a version before ``version``, by trial number and case."""
     rows = cursor.execute(_TO_READ, {"run_id": run_id, "version": version}).fetchall()
     return [AnswerToGrade(*row) for row in rows]
 
 
 def runs_read_before(cursor: duckdb.DuckDBPyConnection, version: int) -> list[str]:
-    """Return the ids of the runs that ``choices_to_read`` has something of, the oldest first."""
+    """Return the ids of the runs for which ``choices_to_read`` returns answers, the oldest first."""
     return [run_id for (run_id,) in cursor.execute(_READ_BEFORE, {"version": version}).fetchall()]
 
 
 def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection: Selection | None = None) -> int:
-    """Return how many of the selected answers the strict rule read in a version before ``version``."""
+    """Return the number of selected answers that the strict rule read in a version before ``version``."""
     chosen = selection or Selection()
     select(cursor, chosen, without=("reader",))
     parameters = chosen.parameters(_COUNT_READ_BEFORE) | {"version": version}
@@ -130,24 +129,24 @@ def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection
 
 
 _MODEL = "split_part(grades.grader, ' [', 1)"
-"""The model of a stored name, which may end in the name of a prompt pack."""
+"""The model of a stored grader, whose name may end with that of a prompt pack."""
 
 _TO_GRADE = """
-    WITH mine AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
+    WITH of_run AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
     newest AS (
         SELECT trial_id, format, question_type, verdict, grader, prompt_hash, rule_version
-        FROM grades SEMI JOIN mine USING (trial_id)
+        FROM grades SEMI JOIN of_run USING (trial_id)
         WHERE list_contains($types, rule)
         QUALIFY row_number() OVER (
             PARTITION BY trial_id, format, question_type, rule ORDER BY graded_at DESC, rowid DESC) = 1
     )
     SELECT trial_id, case_key, content_hash, answers.format, answers.question_type, answers.response,
         newest.verdict, newest.grader, newest.prompt_hash, newest.rule_version
-    FROM mine JOIN answers USING (trial_id) LEFT JOIN newest USING (trial_id, format, question_type)
+    FROM of_run JOIN answers USING (trial_id) LEFT JOIN newest USING (trial_id, format, question_type)
     WHERE answers.status = 'answered' AND answers.response IS NOT NULL AND list_contains($types, answers.question_type)
     ORDER BY trial, case_key, trial_id, answers.format, answers.question_type LIMIT $limit"""
 
-_GIVEN = f"""
+_EARLIER = f"""
     SELECT grades.question_type, cases.answer, answers.response, grades.extracted, grades.verdict, grades.call_ids
     FROM grades JOIN answers USING (trial_id, format, question_type)
     JOIN trials ON trials.trial_id = grades.trial_id
@@ -163,13 +162,13 @@ _STRICT = """
     SELECT trial_id, format, question_type, verdict, rule_version FROM grades {where} rule = 'mcq_strict'
     QUALIFY row_number() OVER (
         PARTITION BY trial_id, format, question_type ORDER BY graded_at DESC, rowid DESC) = 1"""
-"""The verdict of the strict rule that counts."""
+"""The newest verdict of the strict rule."""
 
 _TO_READ = f"""
-    WITH mine AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
-    newest AS ({_STRICT.format(where="SEMI JOIN mine USING (trial_id) WHERE")})
+    WITH of_run AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
+    newest AS ({_STRICT.format(where="SEMI JOIN of_run USING (trial_id) WHERE")})
     SELECT trial_id, case_key, content_hash, answers.format, answers.question_type, answers.response, newest.verdict
-    FROM mine JOIN answers USING (trial_id) JOIN newest USING (trial_id, format, question_type)
+    FROM of_run JOIN answers USING (trial_id) JOIN newest USING (trial_id, format, question_type)
     WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL
     ORDER BY trial, case_key, trial_id, answers.format, answers.question_type"""
 

@@ -1,8 +1,8 @@
-"""Graders of free responses in the history of grades: who judged what, who contradicted itself, where two differ.
+"""Graders of free responses: which answers they judged, how often they contradict themselves, where two differ.
 
-Of one grader the newest verdict on an answer counts that is not only its provider's failure. A grader that judged under
-several versions of its prompts is one grader for each of them, and its name says so. Answers with choices are judged by
-stated rules and are no matter here.
+The newest verdict of a grader on an answer counts, provider errors aside. A grader with several versions of its prompts
+is a separate grader for each version, with a name that says so. Answers with choices are judged by rules and are not
+included here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 
 
 @dataclass(frozen=True)
-class GraderHeld:
-    """A grader under one version of its prompts, and what is stored of it: ``verdicts`` on ``answers``.
+class StoredGrader:
+    """A grader with one version of its prompts, and the numbers of its ``verdicts`` and of the ``answers`` it judged.
 
-    ``prompts`` are the hashes of its prompts that were noted; ``newest_at`` is in seconds since 1970.
+    ``prompts`` are the recorded hashes of its prompts; ``newest_at`` is in seconds since 1970.
     """
 
     grader: str
@@ -40,10 +40,10 @@ class GraderHeld:
 
 
 class VerdictCount(NamedTuple):
-    """``n`` free responses to one case in one arm of one model of which the graders said the same.
+    """``n`` free responses to one case in one arm of one model with the same verdicts.
 
-    ``verdicts`` are in the order in which graders were asked for, ``None`` where one has not judged. ``invalid`` says
-    why there was nothing to judge.
+    ``verdicts`` has one verdict per requested grader, ``None`` if it has not judged. ``invalid`` says why there was
+    nothing to judge.
     """
 
     model: str
@@ -57,72 +57,73 @@ class VerdictCount(NamedTuple):
     verdicts: tuple[Verdict | None, ...]
 
 
-def graders_held(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[GraderHeld]:
-    """Return the graders of free responses of a selection, the one with most answers first."""
+def stored_graders(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[StoredGrader]:
+    """Return the graders of free responses in a selection, those with most answers first."""
     chosen = selection or Selection()
     _select(cursor, chosen)
-    parameters = chosen.parameters(_HELD) | {"free": list(FREE)}
+    parameters = chosen.parameters(_STORED) | {"free": list(FREE)}
     return [
-        GraderHeld(grader, answers, verdicts, tuple(prompts or ()), at)
-        for grader, answers, verdicts, prompts, at in cursor.execute(_HELD, parameters).fetchall()
+        StoredGrader(grader, answers, verdicts, tuple(prompts or ()), at)
+        for grader, answers, verdicts, prompts, at in cursor.execute(_STORED, parameters).fetchall()
     ]
 
 
 def verdict_counts(
     cursor: duckdb.DuckDBPyConnection, graders: Sequence[str], selection: Selection | None = None
 ) -> list[VerdictCount]:
-    """Return what the named graders say now of every free response of a selection, counted.
+    """Count the combinations of these graders' newest verdicts on the free responses of a selection.
 
-    Graders are what is compared, so they are no part of the conditions here.
+    The graders are compared, so they are not part of the conditions here.
     """
     chosen = selection or Selection()
     _select(cursor, chosen)
     names = [f"g{place}" for place in range(len(graders))]
     newest = "".join(f", arg_max(verdict, ROW(graded_at, place)) FILTER (grader = ${name}) AS {name}" for name in names)
-    said = "".join(f", newest.{name}" for name in names)
+    columns = "".join(f", newest.{name}" for name in names)
     parameters = chosen.parameters(_COUNTS) | {"free": list(FREE)}
-    rows = cursor.execute(_COUNTS.format(newest=newest, said=said), parameters | dict(zip(names, graders, strict=True)))
-    about = len(VerdictCount._fields) - 1
-    return [VerdictCount._make((*row[:about], row[about:])) for row in rows.fetchall()]
+    sql = _COUNTS.format(newest=newest, columns=columns)
+    rows = cursor.execute(sql, parameters | dict(zip(names, graders, strict=True)))
+    before = len(VerdictCount._fields) - 1
+    return [VerdictCount._make((*row[:before], row[before:])) for row in rows.fetchall()]
 
 
 def flip_counts(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return how often each grader contradicted itself on what it met again in the answers of one ``model``.
+    """Return how often each grader contradicted itself when it judged the same pair again.
 
-    By ``grader``, ``model`` (the condition), ``same`` and ``right_answer``. ``pairs`` were met more than once, in
-    ``verdicts`` verdicts; ``both`` of them were judged right at one time and not right at another, under the same
-    prompts. A pair is the right answer, known by a number, with the ``same``
-    ``response`` or ``diagnosis`` (what was read out of it), in any case of letters, or one and the same ``answer``.
+    A row for each ``grader``, ``model`` (the condition), ``same`` and ``right_answer`` (a hash). A pair is the right
+    answer with the ``same`` ``response`` or ``diagnosis`` (as read from it), ignoring case, or one ``answer``.
+    ``pairs`` were judged more than once, in ``verdicts`` verdicts; ``both`` of them were judged right and not right
+    with the same prompts.
     """
     _select(cursor, selection or Selection())
     return cursor.execute(_FLIPS, {"counted": list(COUNTED), "free": list(FREE)}).df()
 
 
 def _select(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
-    """Do what ``select`` does without graders as a part of conditions, and put ``named_grades`` beside the tables.
+    """Run ``select`` without graders as a part of conditions, and create the view ``named_grades``.
 
-    ``named_grades`` is ``grades`` with each row's number (``place``) and the name of its ``grader``, which tells
-    versions of its prompts apart. Names do not depend on the selection: a version has one name everywhere.
+    The view is ``grades`` with the number of each row (``place``) and a name of the ``grader`` that includes the
+    version of its prompts. Names do not depend on the selection: a version has the same name everywhere.
     """
     select(cursor, selection, without=("grader",))
     rows = cursor.execute(_GRADED_UNDER, {"free": list(FREE)}).fetchall()
     runs = {run.run_id: run for run in run_records(cursor, sorted({run_id for run_id, _, _ in rows}))}
-    told: dict[str, dict[str, list[tuple[str, str]]]] = {}
-    for run_id, grader, noted in rows:
-        prompts = who_judged(runs[run_id], FREE_RULES[0], grader, noted, 0)[1]
+    versions_of: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for run_id, grader, stored_hash in rows:
+        prompts = who_judged(runs[run_id], FREE_RULES[0], grader, stored_hash, 0)[1]
         if prompts == "own":
-            # Unknown, as the run's pack has changed since. A release's hash is that of its doctor's prompt alone, which
-            # differs from model to model under one grader.
+            # The prompts are unknown, because the run's pack has changed since. The hash of a release is that of the
+            # doctor's prompt, which differs between models with the same grader.
             prompts = "" if runs[run_id].source == "release" else f"of {runs[run_id].prompt_hash}"
-        told.setdefault(grader, {}).setdefault(prompts, []).append((run_id, noted))
+        versions_of.setdefault(grader, {}).setdefault(prompts, []).append((run_id, stored_hash))
     cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE graded_under (run_id VARCHAR, grader VARCHAR, noted VARCHAR, name VARCHAR)"
+        "CREATE OR REPLACE TEMP TABLE graded_under (run_id VARCHAR, grader VARCHAR, stored_hash VARCHAR, name VARCHAR)"
     )
     several = [
-        (run_id, grader, noted, f"{grader}{SEPARATOR}prompts {prompts[:_HASH] or 'of the release'}")
-        for grader, versions in told.items()
-        for prompts, places in versions.items()
-        for run_id, noted in places
+        (run_id, grader, stored_hash, f"{grader}{SEPARATOR}prompts {prompts[:_HASH] or 'of the release'}")
+        for grader, versions in versions_of.items()
+        for prompts, grades in versions.items()
+        for run_id, stored_hash in grades
         if len(versions) > 1
     ]
     if several:
@@ -143,10 +144,10 @@ _NAMED = """
     SELECT grades.* REPLACE (coalesce(name, grades.grader) AS grader), grades.rowid AS place
     FROM grades JOIN trials USING (trial_id)
     LEFT JOIN graded_under ON graded_under.run_id = trials.run_id AND graded_under.grader = grades.grader
-        AND graded_under.noted = coalesce(grades.prompt_hash, '')"""
+        AND graded_under.stored_hash = coalesce(grades.prompt_hash, '')"""
 
 
-_HELD = f"""
+_STORED = f"""
     SELECT verdicts.grader, count(DISTINCT (verdicts.trial_id, verdicts.format, verdicts.question_type)), count(*),
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),
         max(graded_at)
@@ -162,14 +163,14 @@ _COUNTS = f"""
     WITH {UNANSWERED}, newest AS (
         SELECT trial_id, format, question_type {{newest}} FROM named_grades
         WHERE list_contains($free, rule) AND verdict <> 'provider_error' GROUP BY ALL
-    ), asked AS (
+    ), responses AS (
         SELECT trial_id, format, question_type,
             CASE status WHEN 'invalid' THEN coalesce(reason, 'ungradable') END AS invalid FROM answers
         UNION ALL SELECT * FROM unanswered
     )
     SELECT model, verdicts.format, verdicts.question_type, case_key, dataset, specialty,
-        invalid, count(*) {{said}}
-    FROM asked AS verdicts
+        invalid, count(*) {{columns}}
+    FROM responses AS verdicts
     JOIN selected USING (trial_id) JOIN seated USING (run_id)
     ANTI JOIN repeats ON repeats.trial_id = verdicts.trial_id AND repeats.format = verdicts.format
         AND repeats.question_type = verdicts.question_type AND repeats.whole
@@ -183,8 +184,8 @@ _COUNTS = f"""
 _SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
 
 
-# Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with the same calls behind them are
-# one judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
+# Texts are compared by their 64-bit hash: comparing long texts takes seconds. Verdicts with the same calls are one
+# judgement that was reused for another answer; the last call is the one that judged the diagnosis.
 _JUDGED = """
     WITH judged AS MATERIALIZED (
         SELECT grader, model, hash(lower(trim(cases.answer))) AS right_answer, hash(prompt_hash, rule) AS prompts,
@@ -217,14 +218,14 @@ _FLIPS = (
 
 
 Direction = Literal["first", "second", "kind"]
-"""Only the first verdict says correct, only the second does, or neither does and they name different reasons."""
+"""Only the first verdict is correct, only the second is, or neither is and their reasons differ."""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which differences: of two graders, or with ``graders`` empty of every answer's newest verdict and the one before.
+class DifferenceFilter:
+    """A filter of differences: between two graders, or without ``graders`` between the two newest verdicts of answers.
 
-    Without ``directions`` all count.
+    Empty ``directions`` are no restriction.
     """
 
     graders: tuple[str, str] | None = None
@@ -234,7 +235,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Difference:
-    """One answer with two verdicts that differ. Without named graders the first is the older one."""
+    """One answer with two different verdicts. Without graders in the filter the first is the older verdict."""
 
     trial_id: str
     trial: int
@@ -253,43 +254,42 @@ class Difference:
 
     @property
     def direction(self) -> Direction:
-        """Who says correct."""
         if self.first_verdict == "correct":
             return "first"
         return "second" if self.second_verdict == "correct" else "kind"
 
 
-def count_differences(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[Direction, int]:
-    """Return how many differences there are in each direction that is wanted."""
-    sql = f"{_PAIRED[wanted.graders is None]} SELECT direction, count(*) FROM differing GROUP BY ALL"
-    return dict(cursor.execute(sql, _parameters(cursor, wanted)).fetchall())
+def count_differences(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[Direction, int]:
+    """Return the number of differences in each direction."""
+    sql = f"{_PAIRED[filter_.graders is None]} SELECT direction, count(*) FROM differing GROUP BY ALL"
+    return dict(cursor.execute(sql, _parameters(cursor, filter_)).fetchall())
 
 
 def differences(
-    cursor: duckdb.DuckDBPyConnection, wanted: Wanted, limit: int | None = None, offset: int = 0
+    cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter, limit: int | None = None, offset: int = 0
 ) -> list[Difference]:
     """Return differences in the order of case, model, arm and trial."""
-    sql = f"{_PAIRED[wanted.graders is None]} {_READ}"
-    found = records(cursor.execute(sql, {**_parameters(cursor, wanted), "limit": limit, "offset": offset}))
-    return [Difference(**row) for row in found]
+    sql = f"{_PAIRED[filter_.graders is None]} {_READ}"
+    rows = records(cursor.execute(sql, {**_parameters(cursor, filter_), "limit": limit, "offset": offset}))
+    return [Difference(**row) for row in rows]
 
 
 def difference_at(
-    cursor: duckdb.DuckDBPyConnection, wanted: Wanted, trial_id: str, format_: str, question_type: str
+    cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter, trial_id: str, format_: str, question_type: str
 ) -> Difference | None:
-    """Return the difference on one answer, ``None`` where there is none."""
-    sql = f"""{_PAIRED[wanted.graders is None].replace("/* one answer */", _ONE)} {_READ}"""
+    """Return the difference on one answer, or ``None``."""
+    sql = f"""{_PAIRED[filter_.graders is None].replace("/* one answer */", _ONE)} {_READ}"""
     more = {"trial_id": trial_id, "format": format_, "question_type": question_type, "limit": 1, "offset": 0}
-    found = records(cursor.execute(sql, {**_parameters(cursor, wanted), **more}))
-    return Difference(**found[0]) if found else None
+    rows = records(cursor.execute(sql, {**_parameters(cursor, filter_), **more}))
+    return Difference(**rows[0]) if rows else None
 
 
-def _parameters(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[str, Any]:
-    _select(cursor, wanted.selection)
-    first, second = wanted.graders or (None, None)
-    named = {} if wanted.graders is None else {"first": first, "second": second}
-    common = {"free": list(FREE), "counted": list(COUNTED), "directions": list(wanted.directions) or None}
-    return {**wanted.selection.parameters(_CHOSEN), **named, **common}
+def _parameters(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[str, Any]:
+    _select(cursor, filter_.selection)
+    first, second = filter_.graders or (None, None)
+    graders = {} if filter_.graders is None else {"first": first, "second": second}
+    common = {"free": list(FREE), "counted": list(COUNTED), "directions": list(filter_.directions) or None}
+    return {**filter_.selection.parameters(_CHOSEN), **graders, **common}
 
 
 _ONE = "AND trial_id = $trial_id AND format = $format AND question_type = $question_type"
@@ -297,7 +297,7 @@ _ONE = "AND trial_id = $trial_id AND format = $format AND question_type = $quest
 
 _NEWEST_OF = """
         SELECT trial_id, format, question_type, grader, extracted, verdict FROM named_grades
-        WHERE grader = ${who} AND list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
+        WHERE grader = ${grader} AND list_contains($free, rule) AND verdict <> 'provider_error' /* one answer */
         QUALIFY row_number() OVER (PARTITION BY trial_id, format, question_type
             ORDER BY graded_at DESC, place DESC) = 1"""
 
@@ -318,7 +318,7 @@ _IN_TURN = """
 
 
 _BY_NAME = f"""
-    WITH f AS ({_NEWEST_OF.format(who="first")}), s AS ({_NEWEST_OF.format(who="second")})"""
+    WITH f AS ({_NEWEST_OF.format(grader="first")}), s AS ({_NEWEST_OF.format(grader="second")})"""
 
 
 _CHOSEN = f""", paired AS ({_TWO}
@@ -337,7 +337,7 @@ _CHOSEN = f""", paired AS ({_TWO}
 
 
 _PAIRED = {True: _IN_TURN + _CHOSEN, False: _BY_NAME + _CHOSEN}
-"""By whether the newest verdict is held against the one before it."""
+"""Keyed by whether the two newest verdicts of any grader are compared, instead of two graders."""
 
 
 _READ = """

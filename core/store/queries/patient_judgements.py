@@ -1,6 +1,6 @@
-"""Terms that models named in patients' replies.
+"""Medical terms that models found in patients' replies.
 
-Of several judgements of a conversation by one model under one prompt the newest that did not fail counts.
+The newest judgement of a conversation by a model and prompt that did not fail counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.store.tables import records
 
 
 class JudgedTerm(NamedTuple):
-    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
+    """A term that a model found: its message (from 0), the words, and their start and end in the message."""
 
     turn: int
     words: str
@@ -27,7 +27,7 @@ class JudgedTerm(NamedTuple):
 
 
 class ToJudge(NamedTuple):
-    """A conversation under a filter, and whether this model has judged it already."""
+    """A conversation, and whether this model has judged it already."""
 
     trial_id: str
     judged: bool
@@ -35,9 +35,10 @@ class ToJudge(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What counts of a model's word on one conversation.
+    """A model's current judgement of one conversation.
 
-    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
+    ``terms`` is ``None`` if it failed, with the message in ``failure``; ``dropped`` is the number of terms that are not
+    in the reply.
     """
 
     model: str
@@ -50,31 +51,31 @@ class Judgement:
 
 
 def to_judge(
-    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: Selection, limit: int | None = None
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, selection: Selection, limit: int | None = None
 ) -> list[ToJudge]:
-    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
+    """Return the first ``limit`` selected conversations in a fixed random order.
 
-    So the first N are a random sample of them, and more go on with it.
+    The first N are therefore a random sample, and a larger limit extends that sample.
     """
-    choose(cursor, wanted.counted)
+    choose(cursor, selection.counted)
     values = {"model": model, "prompt_hash": prompt_hash, "limit": limit}
     return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
 def patient_judgement_row(
-    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
+    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, outcome: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
+    """Return a row of the table; ``terms`` is ``None`` if the judging failed.
 
-    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    ``outcome`` has trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
     """
-    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
-    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
+    encoded = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+    return {"model": model, "prompt_hash": prompt_hash, "terms": encoded, **outcome}
 
 
-def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Judgement]:
-    """Return what counts for each conversation under a filter, by model and prompt."""
-    choose(cursor, wanted.counted)
+def judgements(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> list[Judgement]:
+    """Return the current judgement of each selected conversation, by model and prompt."""
+    choose(cursor, selection.counted)
     rows = records(cursor.execute(_JUDGEMENTS))
     for row in rows:
         if row["terms"] is not None:

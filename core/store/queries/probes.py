@@ -1,4 +1,4 @@
-"""What doctors believed while they talked: probes, by conversation."""
+"""Probes of the doctor's belief during conversations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from core.store.selection import Selection, select
 
 
 @dataclass(frozen=True, slots=True)
-class Believed:
-    """A conversation that was probed, and why it ended; its probes are ``probes_of_trials``."""
+class ProbedConversation:
+    """A conversation with probes, and why it ended; ``probes_of_trials`` returns the probes."""
 
     trial_id: str
     model: str
@@ -22,11 +22,13 @@ class Believed:
     end_reason: EndReason | None
 
 
-def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[Believed]:
-    """Return the conversations of a selection that were probed, in the order of condition, case and trial.
+def probed_conversations(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None
+) -> list[ProbedConversation]:
+    """Return the selected conversations with probes, in the order of condition, case and trial.
 
-    A belief belongs to no arm, so formats and question types are no matter. Those with clinical staff are left out,
-    also where their runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
+    A belief belongs to no arm, so formats and question types of the selection are ignored. Conversations with clinical
+    staff are always left out: facts, with which beliefs are compared, are judged of only a doctor and a patient.
     """
     select(cursor, selection)
     rows = cursor.execute("""
@@ -34,7 +36,10 @@ def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = No
         FROM trials JOIN chosen USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
         WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND NOT staffed
         ORDER BY place, trials.case_key, trials.trial, trials.trial_id""").fetchall()
-    return [Believed(trial_id, model, (case_key, hash_), reason) for trial_id, model, case_key, hash_, reason in rows]
+    return [
+        ProbedConversation(trial_id, model, (case_key, hash_), reason)
+        for trial_id, model, case_key, hash_, reason in rows
+    ]
 
 
 def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, tuple[Probed, ...]]:

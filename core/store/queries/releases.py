@@ -1,6 +1,6 @@
-"""A release of other people's results: put in whole or not at all, and read for the tables of their paper.
+"""A release of published results: imported completely or not at all, and read for the tables of its paper.
 
-Each release file is known by its digest: the same file is not taken twice, a changed one replaces its trials.
+A release file is identified by its digest: an unchanged file is not imported again, a changed file replaces its trials.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.store.rows import run_row
 from core.store.tables import OF_A_TRIAL, Row, adding, insert
 
 FROM_TABLES = "[]"
-"""The stream of a trial whose events are what the tables hold: nothing is stored twice."""
+"""Stored as the events of a trial that are rebuilt from the tables, so that nothing is stored twice."""
 
 
 @dataclass(frozen=True)
 class ReleaseFile:
-    """A file of a release that was looked at; ``fault`` says why nothing of it was taken."""
+    """A file of a release; ``fault`` says why it was not imported (``None``: it was)."""
 
     run_id: str
     path: str
@@ -40,7 +40,7 @@ class ReleaseFile:
 
 @dataclass(frozen=True)
 class ReleaseRun:
-    """A run that has new trials, and their cases: (case, position in the data set's file)."""
+    """A run with new trials, and its cases: (case, position in the data set's file)."""
 
     header: RunHeader
     cases: Sequence[tuple[Case, int]]
@@ -48,42 +48,42 @@ class ReleaseRun:
 
 @dataclass(frozen=True)
 class ReleaseBatch:
-    """All that one import adds; ``tables`` are the rows of trials, utterances, answers and grades of all its runs."""
+    """The additions of one import; ``tables`` has the trials, utterances, answers and grades of all its runs."""
 
     runs: Sequence[ReleaseRun] = ()
     tables: dict[str, pa.Table] = field(default_factory=dict)
     files: Sequence[ReleaseFile] = ()
     templates: dict[str, str] = field(default_factory=dict)
     documents: dict[str, tuple[str, bytes]] = field(default_factory=dict)
-    """Path → (digest, contents) of files that are kept as they are."""
+    """Path → (digest, contents) of files that are stored unchanged."""
 
 
 def known_files(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], ReleaseFile]:
-    """Return (run, path) → the file as it was last looked at."""
+    """Return (run, path) → the file at its last import."""
     sql = "SELECT run_id, path, case_key, digest, prompts, fault FROM release_files"
     return {(row[0], row[1]): ReleaseFile(*row) for row in cursor.execute(sql).fetchall()}
 
 
 def quarantined(cursor: duckdb.DuckDBPyConnection) -> list[ReleaseFile]:
-    """Return the files of which nothing was taken, with the reason."""
+    """Return the files that were not imported, with the reason."""
     return sorted((f for f in known_files(cursor).values() if f.fault), key=lambda f: (f.run_id, f.path))
 
 
 def document(cursor: duckdb.DuckDBPyConnection, path: str) -> bytes | None:
-    """Return a kept document of the release by its path (``results/expert_annotations/…``), or ``None``."""
+    """Return a stored document of the release by its path (``results/expert_annotations/…``), or ``None``."""
     rows = cursor.execute("SELECT content FROM release_documents WHERE path = ?", [path]).fetchall()
     return bytes(rows[0][0]) if rows else None
 
 
 def documents(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return path → digest of the kept documents."""
+    """Return path → digest of the stored documents."""
     return dict(cursor.execute("SELECT path, digest FROM release_documents ORDER BY path").fetchall())
 
 
 def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
-    """Insert a batch; the earlier trials of files that are in it without a fault are replaced. Needs a write lease.
+    """Insert a batch; its files without a fault replace their earlier trials. Needs a write lease.
 
-    Its tables are taken out of it as they are stored, for their memory.
+    Removes each table from the batch when it is stored, to free its memory.
     """
     now = time.time()
     _remove_replaced(connection, batch)
@@ -108,7 +108,7 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
 
 
 def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
-    """Forget the files of a batch, and the trials of those that come in anew."""
+    """Delete the rows of the files of a batch, and the trials of the files that it replaces."""
     if not connection.execute("SELECT 1 FROM release_files LIMIT 1").fetchall():
         return
     rows: list[Row] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
@@ -132,21 +132,22 @@ def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRu
 
 
 def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    """Write into a run which prompts its stored conversations were held under."""
+    """Store in the settings of a run which prompts its conversations used."""
     rows = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
     (settings,) = connection.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
     prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in rows}
-    described = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
-    joined = "+".join(sorted(prompts))  # of several prompts all, so that no page takes them for one
-    connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [described, joined, run_id])
+    with_prompts = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
+    joined = "+".join(sorted(prompts))  # all of them, so that no page treats several prompts as one
+    connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [with_prompts, joined, run_id])
 
 
 _REMOVE = (
     "DELETE FROM release_files USING replaced "
     "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path",
-    """CREATE OR REPLACE TEMP TABLE gone AS
-        SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS anew USING (run_id, case_key)""",
-    *(f"DELETE FROM {name} WHERE trial_id IN (FROM gone)" for name in OF_A_TRIAL),
+    """CREATE OR REPLACE TEMP TABLE old_trials AS
+        SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS replacing USING (run_id,
+        case_key)""",
+    *(f"DELETE FROM {name} WHERE trial_id IN (FROM old_trials)" for name in OF_A_TRIAL),
     """DELETE FROM run_cases USING replaced
         WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
 )
@@ -156,8 +157,8 @@ _ADD = {
         name: f"INSERT INTO {name} BY NAME SELECT * FROM incoming"
         for name in ("trials", "utterances", "answers", "release_files")
     },
-    # where a database is made anew, re-gradings come from the journals before the release comes again: its own grades
-    # are the older ones all the same
+    # in a rebuilt database the re-gradings come from the journals before the release is imported: the grades of the
+    # release must be older all the same
     "grades": """
         INSERT INTO grades BY NAME
         SELECT incoming.* REPLACE (least(graded_at, later.first - 1) AS graded_at), []::VARCHAR[] AS call_ids
@@ -166,14 +167,14 @@ _ADD = {
 }
 
 _PROMPTS_OF_RUN = """
-    WITH held AS (SELECT unnest(prompts) AS prompt_hash FROM release_files WHERE run_id = ? AND fault IS NULL)
-    SELECT prompt_hash, any_value(template), count(*) AS n FROM held JOIN release_prompts USING (prompt_hash)
+    WITH used AS (SELECT unnest(prompts) AS prompt_hash FROM release_files WHERE run_id = ? AND fault IS NULL)
+    SELECT prompt_hash, any_value(template), count(*) AS n FROM used JOIN release_prompts USING (prompt_hash)
     GROUP BY prompt_hash ORDER BY n DESC, prompt_hash"""
 
 
 @dataclass(frozen=True)
 class ReleasedCase:
-    """A case of a released run; ``position`` is its place in the data set's file, from 0."""
+    """A case of a released run; ``position`` is its index in the data set's file, from 0."""
 
     case_key: str
     position: int
@@ -184,7 +185,7 @@ class ReleasedCase:
 
 @dataclass(frozen=True)
 class ReleasedRun:
-    """A released model: its cases in order, and (arm, case key) → (correct trials, trials that are not missing)."""
+    """A released model: its ordered cases, and (arm, case key) → (correct trials, trials that are not missing)."""
 
     run_id: str
     model: str
@@ -195,16 +196,15 @@ class ReleasedRun:
 def released_runs(cursor: duckdb.DuckDBPyConnection, case_set: str) -> list[ReleasedRun]:
     """Return the runs on a case set that were imported from a release, those with the most cases last.
 
-    ``mcq`` by the paper's rule, ``frq`` as the release's own grader judged: what came with the release, however
-    it was graded later. A trial without
-    a response or with an unreadable evaluation is missing.
+    The verdicts are those of the release, whatever later gradings say: ``mcq`` by the paper's rule, ``frq`` by the
+    release's grader. A trial without a response or with an unreadable evaluation is missing.
     """
     cases: dict[tuple[str, str], list[ReleasedCase]] = {}
     for run_id, model, *fields in cursor.execute(_CASES, {"case_set": case_set}).fetchall():
         cases.setdefault((run_id, model), []).append(ReleasedCase(*fields))
     counts: dict[str, dict[tuple[Arm, str], tuple[int, int]]] = {}
-    asked = {"counting": list(COUNTED), "case_set": case_set}
-    for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, asked).fetchall():
+    parameters = {"counting": list(COUNTED), "case_set": case_set}
+    for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, parameters).fetchall():
         counts.setdefault(run_id, {})[(format_, question_type), key] = (pair[0], pair[1])
     runs = [
         ReleasedRun(run_id, model, cases_of_run, counts.get(run_id, {}))
@@ -214,14 +214,14 @@ def released_runs(cursor: duckdb.DuckDBPyConnection, case_set: str) -> list[Rele
 
 
 class Overlooked(NamedTuple):
-    """Answers that name the right choice and were judged wrong all the same, and on how many cases."""
+    """Number of answers that name the right choice but were judged wrong, and of their cases."""
 
     answers: int
     cases: int
 
 
 def overlooked_answers(cursor: duckdb.DuckDBPyConnection, case_set: str) -> Overlooked:
-    """Count what the paper's rule misses because of spaces around an answer in the release's files."""
+    """Count the answers that the paper's rule misses because of spaces around an answer in the release's files."""
     return Overlooked(*cursor.execute(_OVERLOOKED, {"case_set": case_set}).fetchall()[0])
 
 
@@ -262,14 +262,14 @@ _OVERLOOKED = f"""
 class ReleasePrompts:
     """The doctor's prompt templates of one file of a release (``{specialty}`` marks the specialty).
 
-    ``templates`` go in the order of its conversations; ``trials`` are the numbers of the trials that have one.
+    ``templates`` are in the order of its conversations; ``trials`` are the numbers of the trials with a conversation.
     """
 
     templates: tuple[str, ...]
     trials: tuple[int, ...]
 
     def of_trial(self, number: int) -> str | None:
-        """Return the template of a trial, or ``None`` where it cannot be told which it was."""
+        """Return the template of a trial, or ``None`` if it is ambiguous."""
         if len(set(self.templates)) == 1 and number in self.trials:
             return self.templates[0]
         by_number = (
@@ -279,7 +279,7 @@ class ReleasePrompts:
 
 
 def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str) -> ReleasePrompts | None:
-    """Return the doctor's prompts of a case in a release, or ``None`` where none are stored."""
+    """Return the doctor's prompts of a case in a release, or ``None`` if none are stored."""
     sql = """
         SELECT template FROM (
             SELECT unnest(prompts) AS prompt_hash, generate_subscripts(prompts, 1) AS place FROM release_files

@@ -1,4 +1,4 @@
-"""Reviews by experts: what can be drawn and what was drawn. Reviews and unblindings are journaled, then inserted."""
+"""Reviews by experts: candidates and drawn items. Reviews and unblindings are journaled, then inserted."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from core.store.selection import TRIALS, Selection
 from core.store.tables import records
 from core.store.written import withdraw, write
 
-_OWN = f"""(
+_NOT_OF_A_STUDY = f"""(
     json_extract_string(runs.settings, '$.study') IS NULL OR NOT EXISTS (
-        SELECT run_id FROM runs AS own
-        WHERE json_extract_string(own.settings, '$.study') IS NULL AND list_contains({list(CAMPAIGNS)}, own.source)
+        SELECT run_id FROM runs AS other
+        WHERE json_extract_string(other.settings, '$.study') IS NULL
+            AND list_contains({list(CAMPAIGNS)}, other.source)
     ))"""
 
 
 def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
-    """Return what a review of conversations or free responses may draw from.
+    """Return the conversations or free responses that a review may draw from.
 
-    Without named runs: campaigns and releases of the first framework whose patient is as the case has it; those of a
-    study that came with the program only where there are no others.
+    If the plan names no runs, these are campaigns and releases of the first framework without a persona or pictures;
+    those of a study that comes with the program only if there are no others.
     """
-    named: dict[str, Any] = {
+    filters: dict[str, Any] = {
         name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
     }
     if not plan.runs:
-        named |= {"sources": CAMPAIGNS, "frameworks": (framework().name,), "personas": ("",), "pictures": False}
-    chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **named)
+        filters |= {"sources": CAMPAIGNS, "frameworks": (framework().name,), "personas": ("",), "pictures": False}
+    chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **filters)
     differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
     sql = f"""
         SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
         {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})
-            AND {"true" if plan.runs else _OWN}"""
+            AND {"true" if plan.runs else _NOT_OF_A_STUDY}"""
     kind: ItemKind = "talk" if plan.kind == "conversations" else "answer"
     return [
         Candidate(str(Item(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both))
@@ -49,20 +50,20 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
-    """Journal and insert a review with its items and who judges which. Needs a write lease."""
+    """Journal and insert a review with its items and their annotators. Needs a write lease."""
     row = {
         "review_id": review.review_id,
         "name": review.name,
         "kind": review.plan.kind,
         "plan": review.plan.model_dump_json(),
         "created_at": review.created_at,
-        "items": [{"item": one.item, "number": one.number, "annotators": list(one.annotators)} for one in items],
+        "items": [{"item": item.item, "number": item.number, "annotators": list(item.annotators)} for item in items],
     }
     write(connection, "review", [row])
 
 
 def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblinding: Unblinding) -> None:
-    """Note that the names of a review may be shown from now on. Needs a write lease."""
+    """Store that the models' names of a review may be shown. Needs a write lease."""
     row = {
         "review_id": review_id,
         "unblinded_by": unblinding.by,
@@ -73,20 +74,21 @@ def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblin
 
 
 def withdraw_review(connection: duckdb.DuckDBPyConnection, review_id: str, reason: str = "") -> None:
-    """Take back a review with all that was said in it. Needs a write lease."""
+    """Withdraw a review with its annotations and unblindings. Needs a write lease."""
     for kind in ("review", "annotation", "unblinding"):
         withdraw(connection, kind, "review_id", [review_id], reason)
 
 
 def reviews(cursor: duckdb.DuckDBPyConnection) -> list[Review]:
-    """Return all reviews, the newest first."""
     return [_review(row) for row in records(cursor.execute(_REVIEWS))]
 
 
 def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:
-    """Return the items of a review by their number."""
     sql = "SELECT item, number, annotators FROM review_items WHERE review_id = ? ORDER BY number"
-    return [ReviewItem(item, number, tuple(who)) for item, number, who in cursor.execute(sql, [review_id]).fetchall()]
+    return [
+        ReviewItem(item, number, tuple(annotators))
+        for item, number, annotators in cursor.execute(sql, [review_id]).fetchall()
+    ]
 
 
 def _review(row: dict[str, Any]) -> Review:
@@ -94,7 +96,7 @@ def _review(row: dict[str, Any]) -> Review:
         plan = stored_plan(orjson.loads(row["plan"]))
     except ValidationError as error:
         raise AnamnesisError(
-            f"The plan of the review {row['name']} cannot be read ({error.errors()[0]['msg']}): plan it anew."
+            f"The plan of the review {row['name']} cannot be read ({error.errors()[0]['msg']}): plan it again."
         ) from error
     unblinded = None
     if row["unblinded_at"] is not None:
@@ -109,7 +111,7 @@ _REVIEWED = {
 }
 
 
-# of one answer and rule: two verdicts in its history
+# the history of an answer and rule has different verdicts
 _BOTH_WAYS = """
     SELECT trial_id FROM grades {where} GROUP BY trial_id, format, question_type, rule
     HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct')"""
@@ -120,7 +122,7 @@ _RULES_DIFFER = """
     HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct')"""
 
 
-# the same words were judged both ways, be it in another trial
+# the same words have different verdicts, possibly in another trial
 _SAME_WORDS = """
     SELECT trial_id FROM (
         SELECT grades.trial_id, bool_or(verdict = 'correct') OVER same AND NOT bool_and(verdict = 'correct') OVER same
@@ -144,5 +146,5 @@ _REVIEWS = """
     SELECT reviews.*, unblinded_by, reason, unblinded_at
     FROM reviews LEFT JOIN (
         FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
-    ) AS shown USING (review_id)
+    ) AS unblinded USING (review_id)
     ORDER BY created_at DESC, review_id"""

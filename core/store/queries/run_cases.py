@@ -1,4 +1,4 @@
-"""Cases of runs: which a run holds, and how much of its plan and of its data set stands behind a condition."""
+"""Cases of runs, and how much of its plan and data set a condition covers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from core.case import Case
+from core.frameworks.base import frameworks
 from core.store.conditions import Condition
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.queries.runs import Run, run_records
@@ -17,7 +18,7 @@ from core.store.tables import records
 
 
 def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
-    """Return the cases of a run as the run holds them, in its order."""
+    """Return the cases of a run with the content that the run uses, in its order."""
     sql = f"""
         SELECT {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
         WHERE run_id = $run_id ORDER BY position"""
@@ -25,7 +26,7 @@ def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
 
 
 def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
-    """Return run → its first case, of the runs named that hold one."""
+    """Return run → its first case; runs without cases are omitted."""
     sql = f"""
         SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
         WHERE list_contains($run_ids, run_id)
@@ -36,11 +37,12 @@ def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> di
 
 @dataclass(frozen=True)
 class Extent:
-    """What of a condition's runs is there, as far as a selection of cases lets them be seen.
+    """How complete the runs of a condition are, within a selection of cases.
 
-    ``done`` of ``planned`` trials are stored, ``failed`` of them broke off; of an imported release nothing but what
-    came is planned. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number of cases
-    of the whole data set, ``None`` if that is not known or if the selection leaves cases of it out.
+    ``done`` of ``planned`` trials are stored, ``failed`` of them have failed; an imported release has planned only the
+    trials that it contains. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number
+    of cases of the complete data set, ``None`` if it is unknown or if the selection restricts the cases.
+    ``without_profile`` are the keys of the cases that were run without a profile, if the framework uses profiles.
     """
 
     model: str
@@ -50,24 +52,33 @@ class Extent:
     failed: int
     cases: frozenset[str]
     data_set_cases: int | None
+    without_profile: frozenset[str] = frozenset()
 
 
 def extents(
-    cursor: duckdb.DuckDBPyConnection, found: Sequence[Condition], selection: Selection | None = None
+    cursor: duckdb.DuckDBPyConnection, conditions: Sequence[Condition], selection: Selection | None = None
 ) -> list[Extent]:
-    """Return the extent of each condition, in their order; what tells trials of one case apart is no restriction."""
+    """Return the extent of each condition, in their order; only the filters of cases apply."""
     cases_only = (selection or Selection()).all_trials
-    runs = {run.run_id: run for run in run_records(cursor, sorted({run for one in found for run in one.runs}))}
+    runs = {
+        run.run_id: run
+        for run in run_records(cursor, sorted({run for condition in conditions for run in condition.runs}))
+    }
     planned, done = _by_run(cursor, _PLANNED, cases_only, runs), _by_run(cursor, _DONE, cases_only, runs)
     sizes: dict[str, int] = defaultdict(int)
     for run in runs.values():
         sizes[run.data_set] = max(sizes[run.data_set], _data_set_cases(run))
+    profiled = [run_id for run_id, run in runs.items() if _plays_profiles(run)]
+    without_profile: dict[str, set[str]] = defaultdict(set)
+    for run_id, case_key in cursor.execute(_WITHOUT_PROFILE, {"profiled": profiled}).fetchall():
+        without_profile[run_id].add(case_key)
     extents = []
-    for condition in found:
-        behind = [runs[run_id] for run_id in condition.runs if run_id in runs]
-        rows = [row for run in behind for row in done[run.run_id]]
+    for condition in conditions:
+        own_runs = [runs[run_id] for run_id in condition.runs if run_id in runs]
+        rows = [row for run in own_runs for row in done[run.run_id]]
         count = sum(trials for _, trials, _ in rows)
-        local = [run for run in behind if run.source != "release"]
+        local = [run for run in own_runs if run.source != "release"]
+        cases = frozenset(case_key for case_key, _, _ in rows)
         imported = count - sum(trials for run in local for _, trials, _ in done[run.run_id])
         extents.append(
             Extent(
@@ -76,15 +87,21 @@ def extents(
                 imported + sum(trials for run in local for _, trials, _ in planned[run.run_id] or done[run.run_id]),
                 count,
                 sum(failed for _, _, failed in rows),
-                frozenset(case_key for case_key, _, _ in rows),
+                cases,
                 sizes[condition.newest.data_set] or None if cases_only.of_all_cases else None,
+                cases & frozenset().union(*(without_profile[run.run_id] for run in own_runs)),
             )
         )
     return extents
 
 
+def _plays_profiles(run: Run) -> bool:
+    framework = frameworks().get(run.protocol)
+    return framework is not None and framework.cases.plays_profiles and run.source != "release"
+
+
 def _data_set_cases(run: Run) -> int:
-    """Return how many cases the run's data set has; 0 if only a part of it is known."""
+    """Return the number of cases of the run's data set; 0 if only a part of it is known."""
     return run.data_set_cases or (run.cases if run.case_set == run.data_set else 0)
 
 
@@ -95,7 +112,7 @@ def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, r
     """Return run → (case, trials, failed trials)."""
     sql = sql.format(where=replace(selection, models=None, runs=None).where())
     rows: _Rows = defaultdict(list)
-    values = {**selection.parameters(sql), "behind": list(runs)}
+    values = {**selection.parameters(sql), "runs_of_conditions": list(runs)}
     for run_id, *row in cursor.execute(sql, values).fetchall():
         rows[run_id].append(tuple(row))
     return rows
@@ -104,9 +121,14 @@ def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, r
 _PLANNED = f"""
     SELECT trials.run_id, trials.case_key, runs.trials, 0
     {TRIALS.replace("FROM trials", "FROM run_cases AS trials")}
-    WHERE list_contains($behind, trials.run_id) AND {{where}}"""
+    WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}}"""
+
+
+_WITHOUT_PROFILE = """
+    SELECT run_id, case_key FROM run_cases JOIN cases USING (case_key, content_hash)
+    WHERE list_contains($profiled::VARCHAR[], run_id) AND profile IS NULL"""
 
 
 _DONE = f"""
     SELECT trials.run_id, trials.case_key, count(*), count(*) FILTER (trials.status = 'failed')
-    {TRIALS} WHERE list_contains($behind, trials.run_id) AND {{where}} GROUP BY ALL"""
+    {TRIALS} WHERE list_contains($runs_of_conditions, trials.run_id) AND {{where}} GROUP BY ALL"""

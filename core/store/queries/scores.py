@@ -1,8 +1,8 @@
-"""Scores of all measures, kept by trial in one table: what is missing, what counts, and the records they are read from.
+"""Scores of all measures, stored by trial in one table: missing scores, current scores, and what measures read.
 
-A score is known by its trial, by its measure with the version, and by what it was read ``against``: the case's content
-and, where the measure goes by one, the newest list that was saved for the case. Where any of these changed, the trial
-counts as not measured. Queries name two steps: ``held``, the selected trials, and ``kept``, their scores that count.
+A score is identified by its trial, its measure with the version, and what it was computed ``against``: the content of
+the case and, for some measures, the newest saved list of the case. If any of these has changed, the trial counts as not
+measured. Queries start with two steps: ``selected_trials`` and ``current_scores``, the scores of these trials.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from core.store.selection import Selection, select
 from core.store.tables import insert, records
 
 Trials = Literal["all", "replies", "consultations", "whole"]
-"""Which trials a measure reads: with a patient's reply to a doctor; held to an end between these two; to a regular one.
+"""The trials that a measure reads: those with a reply of a patient, finished ones of doctor and patient, whole ones.
 
-A regular end is any but an error or a refusal. Of trials whose case is not stored there is no record.
+A whole consultation did not end by an error or a refusal. Trials whose case is not stored are never read.
 """
 
 
 Part = Literal["answers", "calls"]
-"""What of a trial, beside its conversation, a measure may need."""
+"""Parts of a trial, in addition to its conversation, that a measure may need."""
 
 
 Lists = Literal["history_items", "fact_sets"]
-"""Tables with lists of cases that people, models or rules make, of which the newest of a case counts."""
+"""Tables with lists by case, made by people, models or rules; the newest of a case counts."""
 
 
 class Evidence(NamedTuple):
-    """What a score rests on: words of a message, ``turn`` counted from 0 (``None``: of no message).
+    """Evidence for a score: words of a message, ``turn`` counted from 0 (``None``: of no message).
 
-    ``start`` is where the words lie in the message, where that is known; ``detail`` what is said of them.
+    ``start`` is the position of the words in the message, if it is known; ``detail`` is a remark on them.
     """
 
     turn: int | None
@@ -47,9 +47,9 @@ class Evidence(NamedTuple):
 
 
 class Score(NamedTuple):
-    """What a measure says of a trial under one name; ``value`` is ``None`` where there was nothing to measure.
+    """A named score of a trial; ``value`` is ``None`` if there was nothing to measure.
 
-    ``series`` is the way to the value, point by point, of a score that has one.
+    ``series`` has the value point by point over the conversation, for scores that have a course.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Score(NamedTuple):
 
 
 class Reader(Protocol):
-    """What says whose scores are meant: a measure (``core.measures.base.Measure``)."""
+    """The measure whose scores are read (``core.measures.base.Measure``)."""
 
     name: ClassVar[str]
     version: ClassVar[str]
@@ -68,7 +68,7 @@ class Reader(Protocol):
 
 
 class ToMeasure(NamedTuple):
-    """A trial that is to be measured, and against what."""
+    """A trial to measure, and against what (see the module)."""
 
     trial_id: str
     case_key: str
@@ -76,12 +76,13 @@ class ToMeasure(NamedTuple):
     against: str
 
 
-def kept(measure: Reader) -> str:
-    """Return the queries up to ``held`` and ``kept``; they need ``select`` before them, and the values of ``key``.
+def current_scores(measure: Reader) -> str:
+    """Return the SQL steps ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
 
-    ``held`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash, dataset,
-    specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (to a regular end), against, ``listed`` (how much the
-    case's list holds), ``measured``. ``kept`` has these with name, value, evidence, series and ordinal of each score.
+    ``selected_trials`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash,
+    dataset, specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the
+    length of the case's list), ``measured``. ``current_scores`` has these columns and name, value, evidence, series,
+    ordinal of each score.
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
@@ -98,40 +99,40 @@ def kept(measure: Reader) -> str:
         FROM (SELECT chosen.*, {against} AS against, {listed} AS listed FROM chosen {lists}) AS chosen
         JOIN seated ON seated.run_id = chosen.run_id
         JOIN (SELECT trial_id, status, end_reason FROM trials) AS trials USING (trial_id)
-    ), held AS (
+    ), selected_trials AS (
         SELECT looked.*, empty.trial_id IS NOT NULL AS measured
         FROM looked LEFT JOIN (FROM own WHERE name = '') AS empty USING (trial_id, against)
-    ), kept AS (
+    ), current_scores AS (
         SELECT looked.*, name, value, evidence, series, ordinal
         FROM own JOIN looked USING (trial_id, against) WHERE name <> ''
     )"""
 
 
 def key(measure: Reader) -> dict[str, str]:
-    """Return the values that ``kept`` asks for."""
+    """Return the parameters of the SQL of ``current_scores``."""
     return {"measure": measure.name, "version": measure.version}
 
 
 def newest(lists: Lists) -> str:
-    """Return, as a table in SQL, the newest of these lists of each case; openings (``OPENING``) are none."""
+    """Return SQL for a table of the newest list of each case, without openings (``OPENING``)."""
     last = "row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"
     return f"(SELECT * FROM {lists} WHERE NOT starts_with(made_by, '{OPENING}') QUALIFY {last})"
 
 
 def lists_of(cursor: duckdb.DuckDBPyConnection, lists: Lists, cases: Iterable[CaseKey]) -> dict[CaseKey, str]:
-    """Return case → its newest list as JSON; cases without one are left out."""
+    """Return case → its newest list as JSON; cases without a list are omitted."""
     sql = f"SELECT case_key, content_hash, {_LISTS[lists]} FROM {newest(lists)} WHERE list_contains($keys, case_key)"
     rows = cursor.execute(sql, {"keys": [case_key for case_key, _ in cases]}).fetchall()
-    return {(case_key, content_hash): held for case_key, content_hash, held in rows}
+    return {(case_key, content_hash): items for case_key, content_hash, items in rows}
 
 
 def unmeasured(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
 ) -> list[ToMeasure]:
-    """Return the selected trials that a measure reads and has no scores of, those about one case together."""
+    """Return the selected trials that a measure reads and has not scored, ordered by case."""
     select(cursor, selection)
     sql = f"""
-        WITH {kept(measure)} SELECT trial_id, case_key, content_hash, against FROM held
+        WITH {current_scores(measure)} SELECT trial_id, case_key, content_hash, against FROM selected_trials
         WHERE NOT measured AND {_READ[measure.reads]} ORDER BY case_key, content_hash, trial_id"""
     return [ToMeasure(*row) for row in cursor.execute(sql, key(measure)).fetchall()]
 
@@ -139,64 +140,64 @@ def unmeasured(
 def add_scores(
     connection: duckdb.DuckDBPyConnection, measure: Reader, new: Sequence[tuple[ToMeasure, Sequence[Score]]]
 ) -> None:
-    """Keep the scores of trials in place of the measure's older ones. Needs a write lease.
+    """Store scores of trials; they replace the measure's older scores. Needs a write lease.
 
-    A row without a name says that a trial was measured, whatever came of it.
+    A row without a name says that the trial was measured, even if it has no scores.
     """
     now = time.time()
     rows = []
-    for one, scores in new:
+    for trial, scores in new:
         for s in (Score("", None), *scores):
-            held = [{k: v for k, v in piece._asdict().items() if v not in (None, "")} for piece in s.evidence]
-            rested_on = orjson.dumps(held).decode() if held else None
-            said = (measure.name, measure.version, s.name, s.value, rested_on, now, one.against, s.series or None)
-            rows.append((one.trial_id, *said))
+            pieces = [{k: v for k, v in piece._asdict().items() if v not in (None, "")} for piece in s.evidence]
+            evidence = orjson.dumps(pieces).decode() if pieces else None
+            columns = (measure.name, measure.version, s.name, s.value, evidence, now, trial.against, s.series or None)
+            rows.append((trial.trial_id, *columns))
     connection.execute(
         "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))",
-        [measure.name, [one.trial_id for one, _ in new]],
+        [measure.name, [trial.trial_id for trial, _ in new]],
     )
     insert(connection, "INSERT INTO scores BY NAME SELECT * FROM incoming", "scores", rows)
 
 
 def means(measure: Reader) -> str:
-    """Return the queries up to ``means``: a row for each condition, case and score, over the case's trials.
+    """Return the SQL steps up to ``means``: a row for each condition, case and score, over the case's trials.
 
-    Columns: model, case_key, name, ``mean``, ``n`` (trials that have it), ``n_broken`` of them, ``trials`` (that have a
-    row of it), ordinal.
+    Columns: model, case_key, name, ``mean``, ``n`` (trials with a value), ``n_broken`` (failed ones of these),
+    ``trials`` (trials with a row), ordinal.
     """
-    return f"""{kept(measure)}, means AS (
+    return f"""{current_scores(measure)}, means AS (
         SELECT model, case_key, name, avg(value) AS mean, count(value) AS n,
             count(value) FILTER (broken) AS n_broken, count(*) AS trials, min(ordinal) AS ordinal
-        FROM kept GROUP BY model, case_key, name
+        FROM current_scores GROUP BY model, case_key, name
     )"""
 
 
 def case_means(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of ``means``, and the number of trials of each condition, in the order of ``select``.
+    """Return the rows of ``means``, and the numbers of trials of each condition, in the order of ``select``.
 
-    The second has the columns model, ``broken``, ``missing`` (not measured, of the others) and ``trials``.
+    Columns of the second table: model, ``broken`` (failed), ``missing`` (neither failed nor measured), ``trials``.
     """
     select(cursor, selection)
-    found = cursor.execute(f"WITH {means(measure)} FROM means ORDER BY ordinal", key(measure)).df()
+    table = cursor.execute(f"WITH {means(measure)} FROM means ORDER BY ordinal", key(measure)).df()
     sql = f"""
-        WITH {kept(measure)} SELECT model, count(*) FILTER (broken) AS broken, count(*) AS trials,
+        WITH {current_scores(measure)} SELECT model, count(*) FILTER (broken) AS broken, count(*) AS trials,
             count(*) FILTER (NOT broken AND NOT measured AND {_READ[measure.reads]}) AS missing
-        FROM held WHERE content_hash IS NOT NULL
+        FROM selected_trials WHERE content_hash IS NOT NULL
         GROUP BY model, place ORDER BY place"""
-    return found, cursor.execute(sql, key(measure)).df()
+    return table, cursor.execute(sql, key(measure)).df()
 
 
 def evidence(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None
 ) -> list[dict[str, Any]]:
-    """Return each piece of evidence by condition, case and trial: model, case, trial_id, score, value, turn, words."""
+    """Return the evidence, ordered by condition, case and trial: model, case, trial_id, score, value, turn, words."""
     select(cursor, selection)
     sql = f"""
-        WITH {kept(measure)}
+        WITH {current_scores(measure)}
         SELECT model, case_key AS case, trial_id, name AS score, value, evidence
-        FROM kept WHERE evidence IS NOT NULL ORDER BY place, case_key, trial_id, ordinal"""
+        FROM current_scores WHERE evidence IS NOT NULL ORDER BY place, case_key, trial_id, ordinal"""
     return [
         {**row, **Evidence(**{"turn": None, "words": "", **piece})._asdict()}
         for row in records(cursor.execute(sql, key(measure)))
@@ -206,14 +207,14 @@ def evidence(
 
 def parts_of(cursor: duckdb.DuckDBPyConnection, part: Part, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Return trial → its answers (format, question_type, response, ``verdicts`` by rule), or its calls in order."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    parts: dict[str, list[dict[str, Any]]] = {}
     for row in records(cursor.execute(_PARTS[part], {"trials": list(trials)})):
-        found.setdefault(row.pop("trial_id"), []).append(row)
-    return found
+        parts.setdefault(row.pop("trial_id"), []).append(row)
+    return parts
 
 
 OPENING = "opening "
-"""Begins ``made_by`` of a row of ``history_items`` that holds the opening request of a case, as one item or none."""
+"""Prefix of ``made_by`` in rows of ``history_items`` that have the opening request of a case, as at most one item."""
 
 
 _LISTS: Mapping[Lists, str] = {"history_items": "items", "fact_sets": "facts"}
@@ -227,7 +228,7 @@ _READ: Mapping[Trials, str] = {
     "consultations": "content_hash IS NOT NULL AND ended AND NOT staffed",
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
 }
-"""The condition on a row of ``held``. With clinical staff two are asked, which rules for two speakers do not know."""
+"""The condition on a row of ``selected_trials``. Rules for two speakers do not support clinical staff."""
 
 
 _PARTS: Mapping[Part, str] = {

@@ -1,6 +1,6 @@
-"""Scores of the rules on patients' replies: the marks, and the messages they were found in.
+"""Marks of the rules on patients' replies, with their messages.
 
-Only conversations in which a patient replied to a doctor are looked at; messages count from 0.
+Only conversations with a reply of a patient are included; messages are counted from 0.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Literal, NamedTuple, get_args
 import duckdb
 import pandas as pd
 
-from core.store.queries.scores import Reader, kept, key
+from core.store.queries.scores import Reader, current_scores, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
 
 Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
 ]
-"""What the rules of ``core.measures.patients`` find in the words alone; what patients invent, a model judges."""
+"""Kinds of marks that the rules of ``core.measures.patients`` find; invented facts are judged by a model instead."""
 
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Mark(NamedTuple):
-    """One hit in a reply: its message (from 0), its kind, the words and where they lie in it, and what is said of them.
+    """One hit in a reply: its message (from 0), its kind, the words with their start and end, and a remark.
 
-    ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or which sort of its kind it is.
+    ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or a subkind.
     """
 
     turn: int
@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Hit:
-    """A mark with what surrounds it: its conversation, the doctor's message before it and the whole reply."""
+    """A mark with its context: its conversation, the doctor's message before it (``question``), the complete reply."""
 
     trial_id: str
     run_id: str
@@ -60,7 +60,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class PatientOffer:
-    """What the stored conversations can be told apart by, each in order; ``runs`` maps a run to its doctor."""
+    """The options of each filter of patients' conversations, sorted; ``runs`` is run → its doctor."""
 
     runs: dict[str, str]
     patients: tuple[str, ...]
@@ -70,18 +70,18 @@ class PatientOffer:
     specialties: tuple[str, ...]
 
 
-def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, wanted: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each marked conversation under a filter.
+def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each marked conversation in a selection.
 
     Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
     for each of ``KINDS`` the number of its hits.
     """
     counts = ", ".join(f"any_value(value::BIGINT) FILTER (name = '{name}') AS {name}" for name in ("replies", *KINDS))
     sql = f"""
-        WITH {TALKS}, {kept(measure)}, counts AS (SELECT trial_id, {counts} FROM kept GROUP BY trial_id)
-        SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id)
-        FROM talks JOIN counts USING (trial_id) ORDER BY trial_id"""
-    select(cursor, wanted)
+        WITH {TALKS}, {current_scores(measure)}, counts AS (SELECT trial_id, {counts} FROM current_scores GROUP BY
+        trial_id) SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id) FROM talks JOIN counts USING
+        (trial_id) ORDER BY trial_id"""
+    select(cursor, selection)
     return cursor.execute(sql, key(measure)).df()
 
 
@@ -89,34 +89,34 @@ def hits(
     cursor: duckdb.DuckDBPyConnection,
     measure: Reader,
     kinds: Sequence[Kind] = KINDS,
-    wanted: Selection | None = None,
+    selection: Selection | None = None,
     *,
     words: str | None = None,
     limit: int | None = 50,
     offset: int = 0,
 ) -> tuple[int, list[Hit]]:
-    """Return how many hits of these kinds there are under a filter, and a page of them by run, case, trial and turn.
+    """Return the number of hits of these kinds, and a page of them ordered by run, case, trial and turn.
 
-    ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
+    ``words`` keeps only hits that contain it, ignoring case. A page after the last one is empty, with the number 0.
     """
-    select(cursor, wanted)
+    select(cursor, selection)
     values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
-    rows = records(cursor.execute(_HITS.format(kept=kept(measure)), values))
+    rows = records(cursor.execute(_HITS.format(current_scores=current_scores(measure)), values))
     total = max([0, *(row.pop("total") for row in rows)])
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
-    """Return what there is to choose from among all stored conversations, those that were only watched as well."""
+    """Return the filter options of all stored conversations, including watched ones."""
     names = ("patient", "persona", "doctor", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
     choose(cursor, Selection())
-    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]
+    options = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]
     runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id")
-    return PatientOffer(dict(runs.fetchall()), *(tuple(held or ()) for held in found))
+    return PatientOffer(dict(runs.fetchall()), *(tuple(values or ()) for values in options))
 
 
-# Conversations under a selection that ``choose`` has put in place.
+# The conversations of a selection; ``choose`` or ``select`` must have run before.
 TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
     talks AS (
         SELECT trial_id, chosen.run_id, runs.doctor, runs.patient,
@@ -133,20 +133,20 @@ _EVIDENCE = '[{{"turn": "INTEGER", "words": "VARCHAR", "start": "INTEGER", "deta
 _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(case_key, '[0-9]+$') AS HUGEINT), case_key"
 
 
-# The page is cut before the messages are looked up.
+# The page is selected before its messages are read.
 _HITS = f"""
-    WITH {TALKS}, {{kept}}, found AS (
+    WITH {TALKS}, {{current_scores}}, hits AS (
         SELECT trial_id, name AS kind, unnest(from_json(evidence, '{_EVIDENCE}'), max_depth := 2)
-        FROM kept WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
+        FROM current_scores WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
     ), page AS (
         SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
             coalesce(detail, '') AS detail, count(*) OVER () AS total
-        FROM found JOIN talks USING (trial_id)
+        FROM hits JOIN talks USING (trial_id)
         WHERE ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
         ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit OFFSET $offset
     )
     SELECT page.*, coalesce((SELECT arg_max(before.text, before.turn) FROM utterances AS before
             WHERE before.trial_id = page.trial_id AND before.turn < page.turn AND before.role = 'doctor'), '')
-        AS question, said.text
-    FROM page JOIN utterances AS said ON said.trial_id = page.trial_id AND said.turn = page.turn
+        AS question, reply.text
+    FROM page JOIN utterances AS reply ON reply.trial_id = page.trial_id AND reply.turn = page.turn
     ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""

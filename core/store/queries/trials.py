@@ -1,4 +1,4 @@
-"""Trials: a page of them under a filter, one by one with all that happened in it, and how those of a condition went."""
+"""Trials: pages of a filtered list, single trials with their events, and summaries of conditions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Offer:
-    """What the stored conversations can be told apart by. ``runs`` maps a run's id to its doctor, newest first."""
+    """The options of each filter of conversations. ``runs`` is run id → its doctor, newest first."""
 
     conversations: int
     runs: dict[str, str]
@@ -70,25 +70,24 @@ class Offer:
 
     @property
     def models(self) -> list[str]:
-        """The doctors, in the order of their names."""
         return sorted(set(self.runs.values()))
 
 
 def conversations(
-    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, limit: int | None = 100, offset: int = 0
 ) -> list[Conversation]:
-    """Return a page of the conversations, in the order of run (newest first), case and trial; all without a limit."""
-    return counted_page(cursor, wanted, limit=limit, offset=offset)[1]
+    """Return a page of the conversations, ordered by run (newest first), case and trial; all without a limit."""
+    return counted_page(cursor, selection, limit=limit, offset=offset)[1]
 
 
 def counted_page(
-    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, limit: int | None = 100, offset: int = 0
 ) -> tuple[int, list[Conversation]]:
-    """Return how many conversations a filter leaves, and a page of them, in one search.
+    """Return the number of selected conversations and a page of them, by one query.
 
-    A page behind the last one is empty and counts as 0.
+    A page after the last one is empty, with the number 0.
     """
-    chosen = wanted or Selection()
+    chosen = selection or Selection()
     sql = _PAGE.format(found=_FOUND.format(where=chosen.where()))
     rows = records(cursor.execute(sql, {**chosen.parameters(sql), "limit": limit, "offset": offset}))
     total = max([0, *(row.pop("total") for row in rows)])
@@ -96,35 +95,36 @@ def counted_page(
     return total, [Conversation(**row, verdicts=outcomes.get(row["trial_id"], {})) for row in rows]
 
 
-def count_conversations(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> int:
-    """Return how many conversations a filter leaves."""
-    chosen = wanted or Selection()
+def count_conversations(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> int:
+    chosen = selection or Selection()
     sql = f"SELECT count(*) {_FOUND.format(where=chosen.where())}"
     (count,) = cursor.execute(sql, chosen.parameters(sql)).fetchall()[0]
     return int(count)
 
 
-def conversation_ids(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> list[str]:
-    """Return the trials that a filter leaves, in the order of ``conversations``."""
-    chosen = wanted or Selection()
+def conversation_ids(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[str]:
+    """Return the selected trials, in the order of ``conversations``."""
+    chosen = selection or Selection()
     sql = f"SELECT trials.trial_id {_FOUND.format(where=chosen.where())} ORDER BY {_ORDER}"
     return [trial_id for (trial_id,) in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
-    """Return what there is to choose from among the stored conversations."""
-    held = cursor.execute("""
+    """Return the filter options of the stored conversations."""
+    runs = cursor.execute("""
         SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
         GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id""").fetchall()
     lists = (tuple(names or ()) for names in cursor.execute(_OFFER).fetchall()[0])
-    return Offer(sum(count for _, _, count in held), {run_id: doctor for run_id, doctor, _ in held}, *lists)
+    return Offer(sum(count for _, _, count in runs), {run_id: doctor for run_id, doctor, _ in runs}, *lists)
 
 
-def _outcomes(cursor: duckdb.DuckDBPyConnection, wanted: Selection, trials: list[str]) -> dict[str, dict[str, Verdict]]:
-    """Return trial → arm → verdict; a few trials by name, since then nothing else is looked at."""
+def _outcomes(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection, trials: list[str]
+) -> dict[str, dict[str, Verdict]]:
+    """Return trial → arm → verdict; a few trials are queried by id, which reads nothing else."""
     few = len(trials) <= _FEW
     sql = _VERDICTS.format(trials="list_contains($trials, trial_id)" if few else "true", rule=COUNTED_RULE)
-    parameters = {**wanted.parameters(COUNTED_RULE), **({"trials": trials} if few else {})}
+    parameters = {**selection.parameters(COUNTED_RULE), **({"trials": trials} if few else {})}
     return dict(cursor.execute(sql, parameters).fetchall())
 
 
@@ -133,7 +133,7 @@ _FEW = 1_000
 
 _FOUND = f"{TRIALS} WHERE {{where}}"
 
-# case_2 stands before case_10
+# case_2 sorts before case_10
 _NATURAL = "regexp_replace({0}, '[0-9]+$', ''), try_cast(regexp_extract({0}, '[0-9]+$') AS HUGEINT), {0}"
 
 
@@ -146,7 +146,7 @@ _PAGE = f"""
     {{found}}
     ORDER BY {_ORDER} LIMIT $limit OFFSET $offset"""
 
-# what the view verdicts says, with the trials named on both sides: through its join the names would not be passed on
+# the rows of the view ``verdicts``, with the trials filtered on both sides: the filter is not pushed through its join
 _VERDICTS = """
     SELECT trial_id, map_from_entries(list((format || ':' || question_type,
         CASE WHEN status = 'invalid' THEN coalesce(reason, 'ungradable') ELSE coalesce(newest.verdict, 'ungraded') END)
@@ -157,16 +157,16 @@ _VERDICTS = """
     GROUP BY trial_id"""
 
 _OFFER = """
-    WITH held AS (FROM runs SEMI JOIN trials USING (run_id)), shown AS (FROM cases SEMI JOIN trials USING (case_key))
-    SELECT (SELECT list(DISTINCT dataset ORDER BY dataset) FROM shown),
-        (SELECT list(DISTINCT specialty ORDER BY specialty) FROM shown),
+    WITH with_trials AS (FROM runs SEMI JOIN trials USING (run_id)), used_cases AS (FROM cases SEMI JOIN trials USING
+    (case_key)) SELECT (SELECT list(DISTINCT dataset ORDER BY dataset) FROM used_cases),
+        (SELECT list(DISTINCT specialty ORDER BY specialty) FROM used_cases),
         (SELECT list(DISTINCT end_reason ORDER BY end_reason) FILTER (end_reason IS NOT NULL) FROM trials),
-        (SELECT list(DISTINCT arm ORDER BY arm) FROM (SELECT unnest(arms) AS arm FROM held))"""
+        (SELECT list(DISTINCT arm ORDER BY arm) FROM (SELECT unnest(arms) AS arm FROM with_trials))"""
 
 
 @dataclass(frozen=True)
 class Course:
-    """Conversations of one condition: how many, the doctor's mean turns without the greeting, and why they ended."""
+    """The conversations of one condition: their number, the doctor's mean turns without the greeting, end reasons."""
 
     model: str
     conversations: int
@@ -175,7 +175,6 @@ class Course:
 
 
 def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
-    """Return condition → the course of its conversations."""
     select(cursor, selection)
     return {row[0]: Course(*row) for row in cursor.execute(_COURSES).fetchall()}
 
@@ -193,7 +192,7 @@ _COURSES = """
 
 @dataclass(frozen=True)
 class Subject:
-    """What a stored trial is about: whose it is, and the case as its run held it."""
+    """The condition, run and case of a stored trial."""
 
     trial_id: str
     run_id: str
@@ -206,24 +205,24 @@ class Subject:
 
 
 def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
-    """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
+    """Return trial → its subject, for stored trials; ``model`` is the condition among the runs of these trials."""
     select(cursor, Selection(trials=trial_ids))
-    found = cursor.execute("""
+    rows = cursor.execute("""
         SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)""")
-    return {row["trial_id"]: Subject(**row) for row in records(found)}
+    return {row["trial_id"]: Subject(**row) for row in records(rows)}
 
 
 def done_trial_ids(cursor: duckdb.DuckDBPyConnection, run_id: str) -> set[str]:
-    """Return the trials of a run that are stored, those that broke off among them."""
+    """Return the stored trials of a run, including failed ones."""
     rows = cursor.execute("SELECT trial_id FROM trials WHERE run_id = ?", [run_id]).fetchall()
     return {trial_id for (trial_id,) in rows}
 
 
 def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event]:
-    """Return what happened in a trial, in its order, as the events that happened; empty where there is no such trial.
+    """Return the events of a trial in their order; empty if the trial is not stored.
 
-    Grades that were given later are not part of it: see ``grade_history``.
+    Later grades are not included: see ``grade_history``.
     """
     rows = cursor.execute("SELECT events FROM trials WHERE trial_id = ?", [trial_id]).fetchall()
     if not rows:
@@ -236,8 +235,8 @@ def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event
             detail = trial["end_detail"] or ""
             events.append(Ended(reason=trial["end_reason"], doctor_turns=trial["doctor_turns"], detail=detail))
         if trial["failure"]:
-            words = {"where": trial["failed_where"], "failure": trial["failure"], "message": trial["failure_message"]}
-            events.append(Failed(**words))
+            failure = {"where": trial["failed_where"], "failure": trial["failure"], "message": trial["failure_message"]}
+            events.append(Failed(**failure))
         if trial["summary"] is not None:
             events.append(Summarised(text=trial["summary"]))
         first: dict[tuple[Format, QuestionType], dict[str, Graded]] = {}
@@ -258,9 +257,9 @@ _ANSWERS = """
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """One stored trial: its case with the content, its number and seed, and the run it belongs to.
+    """One stored trial: its case and content, its number and seed, and its run.
 
-    ``messages`` counts the greeting too.
+    ``messages`` includes the greeting.
     """
 
     trial_id: str
@@ -273,24 +272,23 @@ class StoredTrial:
 
     @property
     def run_id(self) -> str:
-        """The run it belongs to."""
         return self.run.run_id
 
 
 def stored_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, StoredTrial]:
-    """Return trial → what is known of it beside its events, for those that are stored."""
+    """Return trial → its record without events, for stored trials."""
     rows = records(cursor.execute(_STORED, {"trials": list(trial_ids)}))
     runs = {run.run_id: run for run in run_records(cursor, [row["run_id"] for row in rows])}
     return {row["trial_id"]: StoredTrial(run=runs[row.pop("run_id")], **row) for row in rows}
 
 
 def stored_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> StoredTrial | None:
-    """Return what is known of a trial beside its events, or ``None`` where it is not stored."""
+    """Return the record of a trial without events, or ``None`` if it is not stored."""
     return stored_trials(cursor, [trial_id]).get(trial_id)
 
 
 def trials_about(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str | None = None) -> list[StoredTrial]:
-    """Return the stored trials of a run about one case (by default its first), by number."""
+    """Return the stored trials of a run on one case (by default its first), ordered by number."""
     sql = """
         SELECT trial_id FROM trials WHERE run_id = $run_id AND case_key = coalesce($case_key,
             (SELECT arg_min(case_key, position) FROM run_cases WHERE run_id = $run_id))"""
@@ -300,26 +298,26 @@ def trials_about(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str |
 
 
 _STORED = """
-    SELECT trial_id, run_id, case_key, content_hash, trial, seed, coalesce(said.messages, 0) AS messages
+    SELECT trial_id, run_id, case_key, content_hash, trial, seed, coalesce(counts.messages, 0) AS messages
     FROM trials SEMI JOIN runs USING (run_id)
     LEFT JOIN (
         SELECT trial_id, count(*) AS messages FROM utterances WHERE list_contains($trials, trial_id) GROUP BY trial_id
-    ) AS said USING (trial_id)
+    ) AS counts USING (trial_id)
     WHERE list_contains($trials, trial_id)"""
 
 
 def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield every trial of a run as plain data, one JSON line each; use it up inside the lease.
+    """Yield every trial of a run as JSON data; the lease must stay open until the last one.
 
-    ``calls`` adds every prompt and raw reply.
+    ``calls`` includes every prompt and raw reply.
     """
-    listed = cursor.execute(_TRIALS, [run_id])
-    names = [column[0] for column in listed.description or ()]
-    for row in listed.fetchall():
+    result = cursor.execute(_TRIALS, [run_id])
+    names = [column[0] for column in result.description or ()]
+    for row in result.fetchall():
         trial = dict(zip(names, row, strict=True))
         events = trial_events(cursor, trial["trial_id"])
-        shown = [e.model_dump(mode="json") for e in events if calls or not isinstance(e, Called)]
-        yield {**trial, "events": shown}
+        dumped = [e.model_dump(mode="json") for e in events if calls or not isinstance(e, Called)]
+        yield {**trial, "events": dumped}
 
 
 _TRIALS = """

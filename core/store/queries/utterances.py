@@ -14,17 +14,22 @@ from core.store.tables import records
 
 
 def utterances_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Utterance]:
-    """Return the messages of a conversation."""
     sql = "SELECT turn, role, text, call_id FROM utterances WHERE trial_id = ? ORDER BY position"
     return [Utterance(**row) for row in records(cursor.execute(sql, [trial_id]))]
 
 
 def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
-    """Return trial → its messages in their order; trials without a conversation are left out."""
+    """Return trial → its messages in their order; trials without a conversation are omitted."""
     messages: dict[str, list[Turn]] = {}
     for trial_id, role, text in cursor.execute(_DIALOGUES, {"trials": list(trial_ids)}).fetchall():
         messages.setdefault(trial_id, []).append(Turn(role, text))
     return {trial_id: tuple(turns) for trial_id, turns in messages.items()}
+
+
+def last_turns(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, int]:
+    """Return trial → the number of its last message, from 0; trials without a conversation are left out."""
+    sql = "SELECT trial_id, max(turn) FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY 1"
+    return dict(cursor.execute(sql, {"trials": list(trial_ids)}).fetchall())
 
 
 _DIALOGUES = """
@@ -35,7 +40,7 @@ _DIALOGUES = """
 def first_matches(
     cursor: duckdb.DuckDBPyConnection, trials: Sequence[str], text: str, speaker: Speaker | None = None
 ) -> dict[str, str]:
-    """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
+    """Return trial → its first message that contains ``text``, of ``speaker`` if given."""
     selection = Selection(trials=trials, text=text, speaker=speaker)
     sql = f"""
         SELECT trial_id, arg_min(text, position) FROM utterances
@@ -46,7 +51,7 @@ def first_matches(
 def conversations_on(
     cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Return (model, case) → trial → the texts of its messages, for the pairs asked for, in the order of trials."""
+    """Return (model, case) → trial → the texts of its messages, for these pairs, in the order of trials."""
     requested = set(pairs)
     models, keys = list({model for model, _ in requested}), list({key for _, key in requested})
     texts_of: dict[tuple[str, str], dict[str, list[str]]] = {}

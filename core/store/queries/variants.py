@@ -1,4 +1,4 @@
-"""Variants of steps: what was sent instead, and what came back. Rows are added, never changed."""
+"""Variants of steps: a changed request and its reply. Rows are added, never changed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from core.journal import RowLine
 from core.store.tables import records
 
 JOURNAL = "variants"
-"""The journal of all variants, and where their calls are listed: they are not the trial's own."""
+"""Name of the journal of all variants, and of the run of their calls, which are not calls of the trial."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A step of a stored trial run again.
+    """A step of a stored trial that was run again with a changed request.
 
-    ``verdicts`` and ``extracted`` are what the grader said of a new answer; ``reason`` and ``detail`` say why there
+    ``verdicts`` and ``extracted`` are the grader's judgement of a new answer; ``reason`` and ``detail`` say why there
     is nothing to judge (``provider_error``, ``refused``). ``made_at`` is in seconds since 1970 (UTC).
     """
 
@@ -48,12 +48,12 @@ class Variant:
 
 
 def line_of(variant: Variant, unit: str = "") -> RowLine:
-    """Return the line of the journal by which a variant is kept, and the piece of work ``unit`` is ended."""
+    """Return the journal line that stores a variant and completes the work ``unit``."""
     messages = []
     for message in variant.messages:
-        kept = asdict(replace(message, images=()))
+        fields = asdict(replace(message, images=()))
         images = [image.model_dump(exclude_defaults=True) for image in message.images]
-        messages.append({**kept, "images": images} if images else {k: v for k, v in kept.items() if k != "images"})
+        messages.append({**fields, "images": images} if images else {k: v for k, v in fields.items() if k != "images"})
     outcome = {
         "response": variant.response,
         "extracted": variant.extracted,
@@ -83,18 +83,19 @@ def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str 
         SELECT trial_id, step AS step_key, messages, model, note, variant_id, made_at, outcome
         FROM variants WHERE trial_id = $trial_id AND ($step::VARCHAR IS NULL OR step = $step)
         ORDER BY made_at, rowid"""
-    found = []
+    variants = []
     for row in records(cursor.execute(sql, {"trial_id": trial_id, "step": step_key})):
         outcome: dict[str, Any] = orjson.loads(row.pop("outcome"))
         outcome["verdicts"] = tuple((rule, verdict) for rule, verdict in outcome["verdicts"])
         outcome["calls"] = tuple(CallRecord(**call) for call in outcome["calls"])
-        messages = tuple(_read(message) for message in orjson.loads(row.pop("messages")))
-        found.append(Variant(messages=messages, **row, **outcome))
-    return found
+        messages = tuple(_part(message) for message in orjson.loads(row.pop("messages")))
+        variants.append(Variant(messages=messages, **row, **outcome))
+    return variants
 
 
-def _read(kept: Mapping[str, Any]) -> Part:
-    images = tuple(Image(**image) for image in kept.get("images", ()))
-    said = re.fullmatch(r"message (\d+)", kept.get("source") or "")  # how a message of the dialogue was named once
-    place = {"source": None, "turn": int(said[1])} if said else {}
-    return Part(**{**kept, **place, "images": images})
+def _part(stored: Mapping[str, Any]) -> Part:
+    images = tuple(Image(**image) for image in stored.get("images", ()))
+    # older variants name a message of the dialogue as their source
+    match = re.fullmatch(r"message (\d+)", stored.get("source") or "")
+    place = {"source": None, "turn": int(match[1])} if match else {}
+    return Part(**{**stored, **place, "images": images})

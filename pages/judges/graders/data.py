@@ -3,7 +3,7 @@
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.graders.agreement import NOT_JUDGED, read_graders, read_judged
 from core.store.database import Store
-from core.store.queries.grades_by_grader import GraderHeld
+from core.store.queries.grades_by_grader import StoredGrader
 from core.store.selection import Selection, case_sets_played
 from pages.kit.cached import ask, cached_query, read
 from pages.kit.view import Offer
@@ -12,7 +12,7 @@ Graders = tuple[str, ...]
 
 
 @cached_query(entries=2)
-def graders() -> list[GraderHeld]:
+def graders() -> list[StoredGrader]:
     """Return who has judged free responses of campaigns and releases."""
     return read_graders(Store())
 

@@ -8,8 +8,8 @@ import streamlit as st
 from core.store.database import Store
 from core.store.queries.grades_by_grader import (
     Difference,
+    DifferenceFilter,
     Direction,
-    Wanted,
     count_differences,
     difference_at,
     differences,
@@ -37,7 +37,7 @@ _LONG = 600
 @cached_query(entries=32)
 def _numbers(selection: Selection, pair: tuple[str, str] | None) -> dict[Direction, int]:
     with Store().read() as cursor:
-        return count_differences(cursor, Wanted(pair, selection))
+        return count_differences(cursor, DifferenceFilter(pair, selection))
 
 
 @cached_query(entries=32)
@@ -45,7 +45,7 @@ def _differences(
     selection: Selection, pair: tuple[str, str] | None, directions: tuple[Direction, ...], page: int
 ) -> list[Difference]:
     with Store().read() as cursor:
-        return differences(cursor, Wanted(pair, selection, directions), _ON_PAGE, page * _ON_PAGE)
+        return differences(cursor, DifferenceFilter(pair, selection, directions), _ON_PAGE, page * _ON_PAGE)
 
 
 def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]) -> None:
@@ -84,7 +84,9 @@ def draw_differences(selection: Selection, of: Graders, names: Mapping[str, str]
     chosen = None
     if question_type:
         with Store().read() as cursor:
-            chosen = difference_at(cursor, Wanted(pair, selection, directions), trial_id, format_, question_type)
+            chosen = difference_at(
+                cursor, DifferenceFilter(pair, selection, directions), trial_id, format_, question_type
+            )
     if chosen is None:
         forget(_ADDRESS)
     else:
@@ -142,7 +144,7 @@ def _draw_list(
 
     def whole() -> pd.DataFrame:
         with Store().read() as cursor:
-            return differences_table(differences(cursor, Wanted(pair, selection, directions)), names)
+            return differences_table(differences(cursor, DifferenceFilter(pair, selection, directions)), names)
 
     offer_csv(whole, "grader_differences", "Download all of them as CSV", key="graders_csv")
 

@@ -1,18 +1,16 @@
-"""The facts of a case: the ledger of what came of them in a conversation, a model's marks beside it, and their editing.
+"""The facts of a case: what a model judged became of them in a conversation, the way to have it judged, and editing.
 
-Facts are made by rule, by a model, or edited by hand; a saved list counts for its case on every page. And what models
-judged that patients withheld and invented, whose word counts, and the way to have a model judge it.
+Facts are made by rule, by a model, or edited by hand; a saved list counts for its case on every page. What became of
+them, and what the patient invented, is judged by a model only.
 """
 
-import functools
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from core.agents.ledger_models import FactJudge, FactSplitter, Judged, JudgedPatient, Mark, SplitFacts
-from core.asking.scene import Turn
+from core.agents.ledger_models import FactMark, FactSplitter, JudgedPatient, PatientVerdict, SplitFacts
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.curves import Point, curves
@@ -20,7 +18,6 @@ from core.figures.style import Axis
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.judging import FactsJudging
 from core.measures.failures import beside_people
-from core.measures.ledger.marks import MEASURED, Ledger, coverage, disagreements, ledger
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge, judged_of_trial, judges
@@ -38,11 +35,14 @@ from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_MARK: dict[Mark, str] = {"asked": "✓ Asked", "volunteered": "↑ Volunteered", "never_elicited": "✗ Never elicited"}
-_INK: dict[Mark, tuple[str, str]] = {
+_MARK: dict[FactMark, str] = {
+    "asked": "✓ Asked", "volunteered": "↑ Volunteered", "withheld": "✗ Withheld", "never_asked": "✗ Never asked",
+}  # fmt: skip
+_INK: dict[FactMark, tuple[str, str]] = {
     "asked": ("#00694A", "#3DCB9B"),
     "volunteered": ("#005C8F", "#7CC4EE"),
-    "never_elicited": ("#B03A00", "#FF8A50"),
+    "withheld": ("#8A6100", "#E6B450"),
+    "never_asked": ("#B03A00", "#FF8A50"),
 }
 """Mark → its colour on a light and on a dark ground."""
 _LINE = {"told": "#0072B2"}
@@ -64,15 +64,6 @@ def facts_in_use(case: Case) -> tuple[AtomicFact, ...]:
     return facts_of(case, saved.facts if saved else None)
 
 
-def ledger_of(case: Case, events: Sequence[Event]) -> Ledger:
-    """Return the marks of a conversation on the facts that are in use for its case."""
-    dialogue = tuple(Turn(e.role, e.text) for e in events if isinstance(e, Utterance))
-    return _ledger(case, dialogue, facts_in_use(case))
-
-
-_ledger = functools.lru_cache(maxsize=64)(ledger)
-
-
 def trial_of(events: Sequence[Event]) -> str | None:
     """Return the trial whose events these are; ``None`` where it did not come to its end."""
     started = next((event for event in events if isinstance(event, Started)), None)
@@ -81,73 +72,87 @@ def trial_of(events: Sequence[Event]) -> str | None:
 
 
 def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
-    """Draw the ledger of a conversation: its figures, coverage over turns, every fact, and what a model judged."""
+    """Draw the facts of a case: what the newest judge says became of each, what it found, and how to ask a judge."""
     said = [event for event in events if isinstance(event, Utterance)]
     if not any(event.role == "patient" for event in said):
-        st.info("The patient has said nothing in this trial, so there is no ledger.", icon=":material/fact_check:")
+        st.info(
+            "The patient has said nothing in this trial, so there is nothing to judge.", icon=":material/fact_check:"
+        )
         return
-    found = ledger_of(case, events)
-    judged = next(iter(judged_here(trial_of(events))), None)
-    told = [mark.mark for mark in found.marks if mark.fact.told]
-    figures: dict[str, tuple[int | str, str]] = {
-        "Asked": (f"{told.count('asked')} of {len(told)}", "Facts that the doctor asked for."),
-        "Volunteered": (told.count("volunteered"), "Told by the patient without being asked."),
-        "Never elicited": (told.count("never_elicited"), "Facts that a patient can tell."),
-        "Withheld": (
-            len(judged.of("withheld")) if judged else "–",
-            "Facts asked for and kept back, by a model; – not judged.",
-        ),
-        "Invented": (
-            len(judged.of("invented")) if judged else "–",
-            "What the case does not support, by a model; – not judged.",
-        ),
+    facts = facts_in_use(case)
+    judged = next((one for one in judged_here(trial_of(events)) if one.facts), None)
+    if judged is None:
+        st.info("Not judged: what became of the facts no rule decides.", icon=":material/gavel:")
+    else:
+        _draw_figures(judged)
+        draw_figure(
+            lambda dark: curves(
+                [Point("told", turn + 1, share) for turn, share in coverage(judged, len(said))],
+                {"told": "Facts told"},
+                _LINE,
+                Axis("After message", number="g"),
+                Axis("Facts told", (0, 1.02), ".0%", None, ".0%"),
+                steps=True,
+                height=190,
+                dark=dark,
+            ),
+            f"{key}_coverage",
+            "Share of the facts that were told by each message",
+            f"One conversation on {case.case_key}; {len(judged.facts)} facts that a patient can tell, judged by "
+            f"{judge_words(judged)}.",
+        )
+    _draw_facts(facts, judged, said, key)
+    draw_patient(trial_of(events), key)
+    _draw_editor(case, key)
+
+
+def _draw_figures(judged: JudgedPatient) -> None:
+    facts = len(judged.facts)
+    figures = {
+        "Asked": (f"{len(judged.of('asked'))} of {facts}", "Facts that the doctor asked for."),
+        "Volunteered": (str(len(judged.of("volunteered"))), "Told by the patient without being asked."),
+        "Withheld": (str(len(judged.of("withheld"))), "Facts asked for and kept back."),
+        "Never asked": (str(len(judged.of("never_asked"))), "Facts that a patient can tell."),
+        "Invented": (str(len(judged.of("invented"))), "What the case does not support."),
     }
     with st.container(border=True, horizontal=True):
         for label, (value, words) in figures.items():
             st.metric(label, value, help=words, width="content")
-    points = [Point("told", turn + 1, share) for turn, share in coverage(found)]
-    draw_figure(
-        lambda dark: curves(
-            points,
-            {"told": "Facts told"},
-            _LINE,
-            Axis("After message", number="g"),
-            Axis("Facts told", (0, 1.02), ".0%", None, ".0%"),
-            steps=True,
-            height=190,
-            dark=dark,
-        ),
-        f"{key}_coverage",
-        "Share of the facts that were told by each message",
-        f"One conversation on {case.case_key}; {len(told)} facts that a patient can tell, marked by rules on words.",
-    )
-    _draw_facts(found, said, key)
-    for turn in found.leaked:
-        st.markdown(f":red-badge[:material/lock_open: Leaked] In message {turn + 1} the patient named the diagnosis.")
-    draw_patient(trial_of(events), key)
-    _draw_model_marks(found, [Turn(event.role, event.text) for event in said], key)
-    _draw_editor(case, key)
 
 
-def facts_frame(found: Ledger) -> pd.DataFrame:
-    """Return every fact with its mark; messages are counted from 1."""
-    return pd.DataFrame(
-        [
+def coverage(judged: JudgedPatient, messages: int) -> list[tuple[int, float]]:
+    """Return (number of a message, share of the facts told up to it), one point a message."""
+    told = [verdict.turn for verdict in judged.of("asked", "volunteered") if verdict.turn is not None]
+    return [(number, sum(turn <= number for turn in told) / len(judged.facts)) for number in range(messages)]
+
+
+def facts_frame(facts: Sequence[AtomicFact], verdicts: Mapping[str, PatientVerdict]) -> pd.DataFrame:
+    """Return every fact with its mark, by id; messages are counted from 1."""
+    rows = []
+    for fact in facts:
+        verdict = verdicts.get(fact.id)
+        turn = verdict.turn if verdict else None
+        rows.append(
             {
-                "Mark": _MARK[mark.mark] if mark.fact.told or mark.turn is not None else "– Not for the patient",
-                "Asked in": "–" if mark.question_turn is None else str(mark.question_turn + 1),
-                "Told in": "–" if mark.turn is None else str(mark.turn + 1),
-                "Fact": f"{mark.fact.key[:1].upper()}{mark.fact.key[1:]}: {mark.fact.text}",
-                "Topic": mark.fact.topic,
+                "Mark": _mark_words(fact, verdict),
+                "Message": "–" if turn is None else str(turn + 1),
+                "Fact": f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.text}",
+                "Topic": fact.topic,
             }
-            for mark in found.marks
-        ]
-    )
+        )
+    return pd.DataFrame(rows)
 
 
-def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
-    """Draw the facts; a chosen one shows the messages that asked for it and told it."""
-    frame = facts_frame(found)
+def _mark_words(fact: AtomicFact, verdict: PatientVerdict | None) -> str:
+    if verdict is not None and verdict.kind != "invented":
+        return _MARK[verdict.kind]
+    return "Not judged" if fact.told else "– Not for the patient"
+
+
+def _draw_facts(facts: Sequence[AtomicFact], judged: JudgedPatient | None, said: Sequence[Utterance], key: str) -> None:
+    """Draw the facts; a chosen one shows the question and the reply behind its mark."""
+    verdicts = {str(verdict.fact): verdict for verdict in judged.facts} if judged else {}
+    frame = facts_frame(facts, verdicts)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
     chosen = f"{key}_fact"
     draw_table(
@@ -156,12 +161,9 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
         {
             "Fact": st.column_config.TextColumn(width="large"),
             "Mark": st.column_config.TextColumn(width=118),
-            "Asked in": st.column_config.TextColumn(
-                help="The doctor's message that asked for it. Of a fact that never came up: the first that asked for "
-                "just this.",
-                width=58,
+            "Message": st.column_config.TextColumn(
+                help="The patient's message that told it, or that kept it back.", width=68
             ),
-            "Told in": st.column_config.TextColumn(help="The patient's message that told it.", width=52),
         },
         on_row=lambda row: st.session_state.update({chosen: row}),
         styled=lambda rows: rows.style.map(lambda mark: f"color: {inks.get(mark, '')}", subset=["Mark"]),
@@ -171,69 +173,21 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
     )
     st.caption(
         "Choose a fact to see the messages behind its mark. Facts that only examination or tests show are not for the "
-        f"patient to tell and stand outside the figures. {measured_words()}"
+        "patient to tell and are not judged."
     )
     place = st.session_state.get(chosen)
-    if place is None or place >= len(found.marks):
+    if place is None or place >= len(facts):
         return
-    mark = found.marks[place]
-    turns = {mark.question_turn, mark.turn}
-    if mark.turn is None and mark.question_turn is not None:
-        turns.add(mark.question_turn + 1)  # the answer that did not tell it
-    st.markdown(f"**{plain(mark.fact.text)}** :gray[· as a patient says it: {plain(mark.fact.lay)}]")
-    if turns == {None}:
-        st.caption("No message asked for it or told it.")
+    fact = facts[place]
+    verdict = verdicts.get(fact.id)
+    st.markdown(f"**{plain(fact.text)}** :gray[· as a patient says it: {plain(fact.lay)}]")
+    if verdict is None or verdict.turn is None:
+        st.caption("No message asked for it or told it." if verdict else "Not judged.")
+        return
     for spoken in said:
-        if spoken.turn in turns:
+        if spoken.turn in (verdict.turn - 1, verdict.turn):
             st.caption(f"Message {spoken.turn + 1}")
             message(spoken.role, spoken.text)
-
-
-def measured_words() -> str:
-    """Return how often the rules for marks are right, on dialogues that they were not made for."""
-    words = {mark: mark.replace("_", " ") for mark in MEASURED}
-    recall = ", ".join(f"{words[mark]} {m.recall:.2f} ({m.right} of {m.by_hand})" for mark, m in MEASURED.items())
-    precision = ", ".join(f"{m.precision:.2f} ({m.right} of {m.by_rule})" for m in MEASURED.values())
-    return (
-        "Asked, volunteered and never elicited are marked by rules on words, which miss free paraphrase: what never "
-        "came up is an upper bound. Measured on eight held-out dialogues whose patients avoid the case’s words on "
-        f"purpose: recall {recall}; precision {precision}."
-    )
-
-
-def _draw_model_marks(found: Ledger, dialogue: Sequence[Turn], key: str) -> None:
-    """Draw the way to a model's marks, and where they differ from those of the rules."""
-    with st.expander("Have a model mark the facts too", icon=":material/rule:"):
-        facts = {mark.fact.id: mark.fact for mark in found.marks}
-        subject = hashlib.sha256(repr((list(facts.values()), dialogue)).encode(errors="replace")).hexdigest()
-        judged = draw_question(
-            f"{key}_judge",
-            "Ask for the marks",
-            lambda voice, pack: FactJudge(voice, pack).judge(list(facts.values()), tuple(dialogue)),
-            subject,
-        )
-        if not isinstance(judged, Judged):
-            return
-        if judged.unreadable is not None:
-            st.warning(plain(judged.unreadable))
-            return
-        differing = disagreements(found, judged)
-        agreed = len(facts.keys() - {one.fact_id for one in differing})
-        st.markdown(f"Rules and model agree on **{agreed} of {len(found.marks)}** facts.")
-        words: dict[str, str] = dict(_MARK.items())
-        quoted = {fact.id: fact.words for fact in judged.facts}
-        rows = [
-            {
-                "What": facts[one.fact_id].text,
-                "Rules": words.get(one.rules, one.rules),
-                "Model": words.get(one.judge, one.judge),
-                "Message": None if one.turn is None else one.turn + 1,
-                "The model quotes": quoted.get(one.fact_id, ""),
-            }
-            for one in differing
-        ]
-        if rows:
-            st.dataframe(pd.DataFrame(rows), hide_index=True, placeholder="–", alt="Where rules and model differ")
 
 
 def _draw_editor(case: Case, key: str) -> None:
@@ -385,11 +339,12 @@ def draw_patient(trial_id: str | None, key: str) -> None:
     """Draw what each judge says that the patient withheld and invented, with its words, and the way to ask one."""
     known = judged_here(trial_id)
     for judged in known:
+        faults = judged.of("withheld", "invented")
         dropped = f"; {judged.dropped} dropped, whose quotation is not there" if judged.dropped else ""
-        nothing = "" if judged.verdicts else ": nothing withheld, nothing invented"
+        nothing = "" if faults else ": nothing withheld, nothing invented"
         st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
-        for one in judged.verdicts:
-            what, where = f"“{plain(one.words)}”", f"Message {one.turn + 1}:"
+        for one in faults:
+            what, where = f"“{plain(one.words)}”", f"Message {(one.turn or 0) + 1}:"
             if one.kind == "withheld":
                 badge = ":orange-badge[:material/visibility_off: Withheld]"
                 st.markdown(f"{badge} {where} asked {what}, the patient kept back :gray[{plain(one.fact_text)}]")
@@ -397,17 +352,17 @@ def draw_patient(trial_id: str | None, key: str) -> None:
                 how = f"contradicts: {plain(one.fact_text)}" if one.fact_text else "is nowhere in the case"
                 st.markdown(f":orange-badge[:material/warning: Invented] {where} {what} :gray[{how}]")
     if not known:
-        st.markdown(":gray-badge[:material/gavel: Not judged] What the patient withheld or invented no rule decides.")
-    with st.expander("Have a model judge what the patient withheld and invented", icon=":material/gavel:"):
+        st.markdown(":gray-badge[:material/gavel: Not judged] What became of the facts no rule decides.")
+    with st.expander("Have a model judge the facts of this conversation", icon=":material/gavel:"):
         if trial_id is None:
             st.caption("It can be judged once the trial has come to its end and is stored.")
         else:
-            draw_form((trial_id,), key)
+            draw_form(key, trials=(trial_id,))
 
 
-def draw_form(trials: Sequence[str], key: str) -> None:
-    """Draw the form that has these conversations judged, or how far a judging is."""
-    if draw_job(FactsJudging, f"{key}_work", trials[0] if len(trials) == 1 else ""):
+def draw_form(key: str, **scope: Any) -> None:
+    """Draw the form that has conversations judged, or how far a judging is; ``scope`` as ``FactsJudging`` takes it."""
+    if draw_job(FactsJudging, f"{key}_work", FactsJudging("", **scope).apart):
         return
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     with left:
@@ -421,5 +376,4 @@ def draw_form(trials: Sequence[str], key: str) -> None:
     if problem := seat_problem(CastNames("reference", grader=model), address):
         st.warning(plain(problem), icon=":material/key:")
         return
-    job = FactsJudging(model, trials=tuple(trials), base_url=address)
-    draw_start(job, "Judge", "gavel", f"{key}_facts_go", budget)
+    draw_start(FactsJudging(model, base_url=address, **scope), "Judge", "gavel", f"{key}_facts_go", budget)

@@ -6,7 +6,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.asking.scene import Turn
 from core.case import Case
 from core.events import COUNTED, Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
 from core.figures.curves import Point, curves
@@ -14,9 +13,8 @@ from core.figures.style import INK, Axis
 from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
-from core.measures.ledger.marks import in_short
 from core.store.queries.answers import FAILED, WrongAnswer
-from pages.kit.case.facts import draw_patient, judged_here, ledger_of, trial_of
+from pages.kit.case.facts import draw_patient, judged_here, trial_of
 from pages.kit.chat import message
 from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
@@ -54,10 +52,10 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
     if chosen and any(answer.format in AFTER_TALK for answer in chosen):
         draw_patient(trial_of(events), f"{key}_why")
     st.caption(
-        "In this order: a failed provider, a faulty case, a disputed verdict, a patient who leaked (by rule), invented "
-        "or withheld (by a model), a doctor who never asked, and else one who concluded wrongly. Without a model’s "
-        "judgement an answer is not judged where only the patient’s innocence would leave it to the doctor. Here the "
-        "rules see this trial only."
+        "In this order: a failed provider, a faulty case, a disputed verdict, a patient who invented or withheld "
+        "something, a doctor who never asked, and else one who concluded wrongly. What the patient did and what the "
+        "doctor never asked a model judges; without its judgement the answer is not judged, unless the doctor fails on "
+        "the whole vignette too or believed the right diagnosis. Here the rules see this trial only."
     )
 
 
@@ -68,16 +66,15 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
         st.caption("Not put down to anybody: this format itself holds facts back or rewrites them.")
         return
     why = attribution_of(case, events, answer)
-    st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule, provisional=why.provisional))
+    st.markdown(cause_words(name, why.cause, why.answer.verdict, why.rule))
     if why.turn is not None and not short:
         draw_messages(events, why.turn)
 
 
-def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str, *, provisional: bool) -> str:
+def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
     """Return what a wrong answer is put down to, in Markdown, after its ``name``."""
     label, colour = CAUSE[cause]
-    open_ = "  \n:gray[No model has judged the patient: it may still be the patient’s.]" if provisional else ""
-    return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}{open_}"
+    return f"{name} {badge(verdict)} :{colour}-badge[{label}]  \n{plain(rule)}"
 
 
 def draw_messages(events: Sequence[Event], turn: int) -> None:
@@ -89,12 +86,11 @@ def draw_messages(events: Sequence[Event], turn: int) -> None:
 
 def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> Attribution:
     """Return the cause of a wrong answer, from what happened in its trial."""
-    said = [Turn(e.role, e.text) for e in events if isinstance(e, Utterance)]
     probes = [e for e in events if isinstance(e, Probed)]
-    facts = in_short(ledger_of(case, events)) if said else None
-    beliefs = trajectory(case, probes, answer.end_reason, facts.never if facts else None) if probes else None
-    judged = judged_here(trial_of(events))
-    return attribute(Evidence(answer, case, facts, beliefs, patient=judged[0] if judged else None))
+    beliefs = trajectory(case, probes, answer.end_reason) if probes else None
+    last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
+    judged = next(iter(judged_here(trial_of(events))), None)
+    return attribute(Evidence(answer, case, judged, beliefs, last_turn=last))
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:
@@ -145,8 +141,8 @@ def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
         )
         return
     ended = next((event for event in events if isinstance(event, Ended)), None)
-    facts = in_short(ledger_of(case, events)) if any(isinstance(event, Utterance) for event in events) else None
-    course = trajectory(case, probes, ended.reason if ended else None, facts.never if facts else None)
+    judged = next(iter(judged_here(trial_of(events))), None)
+    course = trajectory(case, probes, ended.reason if ended else None, judged.never_told if judged else None)
     for sentence in belief_sentences(course):
         st.markdown(sentence)
     words = (

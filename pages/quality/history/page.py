@@ -118,7 +118,7 @@ def draw_cases(selection: Selection) -> None:
         },
     )
     ledger = st.expander(
-        "Facts ledger: asked, volunteered, never elicited",
+        "Facts: asked, volunteered, withheld, never asked",
         icon=":material/fact_check:",
         on_change="rerun",
         key="history_ledger",

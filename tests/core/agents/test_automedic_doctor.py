@@ -6,10 +6,9 @@ import asyncio
 
 from core.asking.scene import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Fact
-from core.frameworks.automedic.reference import BROAD, OPENING, ReferenceTagDoctor, worded
+from core.frameworks.automedic.reference import BROAD, HISTORY_FIRST, OPENING, ReferenceTagDoctor, evidence_in
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
 from core.frameworks.automedic.tags import END, queries_of, read_tags
-from core.knowledge.base import knowledge
 from tests.core.agents.acting import hear
 
 PEOPLE: Facts = (Fact(key="age", value="31-year-old", lay="I'm 31."), Fact(key="sex", value="male", lay="I'm a man."))
@@ -37,9 +36,10 @@ def talk(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCT
 def test_it_opens_asks_for_the_history_and_then_for_every_kind_of_result() -> None:
     asked = queries_of(talk("I don't know.", NOT_AVAILABLE, 12))
     assert asked[0].text == OPENING
-    assert [q.to for q in asked[:3]] == ["patient"] * 3
-    assert tuple(q.text for q in asked[3:8]) == BROAD
-    assert {q.to for q in asked[3:8]} == {"staff"}
+    told = asked[HISTORY_FIRST : HISTORY_FIRST + len(BROAD)]
+    assert [q.to for q in asked[:HISTORY_FIRST]] == ["patient"] * HISTORY_FIRST
+    assert tuple(q.text for q in told) == BROAD
+    assert {q.to for q in told} == {"staff"}
 
 
 def test_every_message_keeps_the_protocol() -> None:
@@ -58,8 +58,8 @@ def test_it_asks_nothing_twice() -> None:
 def test_it_knows_age_and_sex_from_the_start() -> None:
     asked = [q.text for q in queries_of(talk("I don't know.", NOT_AVAILABLE, 20))]
     assert not [text for text in asked if "How old" in text]
-    assert DOCTOR._evidence(PEOPLE, []).age == 31
-    assert DOCTOR._evidence(PEOPLE, []).sex == "male"
+    assert evidence_in(PEOPLE, ()).age == 31
+    assert evidence_in(PEOPLE, ()).sex == "male"
 
 
 def test_it_ends_when_it_is_sure() -> None:
@@ -76,18 +76,11 @@ def test_it_ends_when_it_is_sure() -> None:
 
 
 def test_what_is_not_available_is_no_evidence() -> None:
-    finding = next(f for f in knowledge().findings if f.kind == "sign")
-    for reply in (NOT_AVAILABLE, "No result is available.", "That has not been measured."):
-        dialogue = (Turn("doctor", f"<clinical>{worded(finding)}</clinical>"), Turn("staff", reply))
-        assert DOCTOR._evidence(PEOPLE, queries_of(dialogue)).findings == {}
-    denied = (Turn("doctor", f"<clinical>{worded(finding)}</clinical>"), Turn("staff", "No."))
-    assert DOCTOR._evidence(PEOPLE, queries_of(denied)).findings == {finding.id: False}
-
-
-def test_after_results_in_vain_it_asks_the_staff_for_no_single_one_any_more() -> None:
-    asked = queries_of(talk("I don't know.", NOT_AVAILABLE, 20))
-    singly = [q.text for q in asked if q.to == "staff" and q.text not in BROAD]
-    assert len(singly) <= 2
+    for reply in (NOT_AVAILABLE, "No result on fever is available.", "Fever has not been measured."):
+        dialogue = (Turn("doctor", "<clinical>Is there a fever?</clinical>"), Turn("staff", reply))
+        assert evidence_in(PEOPLE, dialogue).findings == {}
+    shown = (Turn("doctor", "<clinical>Is there a fever?</clinical>"), Turn("staff", "Temperature: 39.2 °C. No rash."))
+    assert evidence_in(PEOPLE, shown).findings["fever"] is True
 
 
 def test_it_answers_by_what_it_was_shown() -> None:

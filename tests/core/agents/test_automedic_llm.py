@@ -83,6 +83,24 @@ def test_the_staff_is_given_the_results_by_section() -> None:
     assert "No result is there." in script.sent[-1][0]["content"]
 
 
+def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_its_results() -> None:
+    vignette = (
+        "A 40-year-old man has itchy elbows. Examination shows scaly plaques. Laboratory studies show a low zinc."
+    )
+    given = briefings_of(case_with(vignette=vignette, profile=None))
+    script = Script(["They itch."])
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.held, SCENE, VIEW[:1]))
+    assert vignette in script.prompts[0]
+    staff = Script(["Scaly plaques."])
+    hear(LLMStaff(staff.voice(), PACK).reply(given.results, SCENE, (Turn("doctor", "Any plaques?"),)))
+    assert "- physical examination: Examination shows scaly plaques." in staff.prompts[0]
+    assert "- laboratory tests: Laboratory studies show a low zinc." in staff.prompts[0]
+    assert "itchy" not in staff.prompts[0]
+    doctor = Script(["<patient>Where?</patient>"])
+    hear(LLMTagDoctor(doctor.voice(), PACK, 7).ask(SCENE, given.demographics, ()))
+    assert "- age and sex: 40 years old, male" in doctor.prompts[1]
+
+
 def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
     held = briefings_of(case_with(speaker="caregiver")).held
     script = Script(["He itches."])

@@ -58,11 +58,10 @@ def test_an_item_that_is_asked_for_is_told_in_lay_words(question: str, told: str
 
 
 def test_a_question_that_names_more_than_a_key_is_answered_with_one_fact() -> None:
-    """ "Medication" is a key, but what is asked for is pain; the reference patient's own rules find the joints."""
+    """ "Joint pain" is a key, but more is asked for: the reference patient answers by the words of the question."""
     items = briefing().items
-    assert named_item("Do your finger joints hurt more since the medication?", items) is None
-    assert "finger joints" in reply("Do your finger joints hurt more since the medication?")
-    assert "lithium" not in reply("Do your finger joints hurt more since the medication?")
+    assert named_item("Do your finger joints hurt in the morning?", items) is None
+    assert reply("Do your finger joints hurt in the morning?") == "My finger joints hurt."
 
 
 def test_what_the_case_does_not_hold_is_not_told() -> None:

@@ -1,21 +1,27 @@
-"""The reference doctor: it asks what it does not know yet, stops, and never sees a case's answer."""
+"""The reference doctor: it asks for every topic of a history once, stops, and never sees a case's answer."""
 
 from __future__ import annotations
 
 import pytest
 
 from core.agents.base import what_patient_holds
-from core.agents.reference.doctor import DEMOGRAPHICS_QUESTION, MAX_QUESTIONS, ReferenceDoctor
+from core.agents.reference.doctor import (
+    BACKGROUND,
+    COMPLAINT,
+    DEMOGRAPHICS_QUESTION,
+    ReferenceDoctor,
+    evidence_of_dialogue,
+)
 from core.agents.reference.patient import ReferencePatient
 from core.asking.scene import Material, Question, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.knowledge.base import knowledge
-from core.text.findings import understanding
 from tests.core.agents.acting import GREETING, SCENE, case_with, consult, hear
 
 SOME = [next(case for case in library() if case.specialty == name) for name in ("Cardiology", "Neurology", "Other")]
 DOCTOR, PATIENT = ReferenceDoctor(), ReferencePatient()
+MOST_QUESTIONS = len(COMPLAINT) + len(BACKGROUND) + 1
 
 
 def questions(dialogue: tuple[Turn, ...]) -> list[str]:
@@ -29,15 +35,17 @@ def test_a_consultation_ends_with_one_known_disease(case: Case, seed: int) -> No
 
     assert dialogue[-1].text.startswith("**Final Diagnosis:** ")
     assert knowledge().disease(dialogue[-1].text.removeprefix("**Final Diagnosis:** ")) is not None
-    assert 1 <= len(questions(dialogue)) <= MAX_QUESTIONS + 1
+    assert len(COMPLAINT) <= len(questions(dialogue)) <= MOST_QUESTIONS
 
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
-def test_no_finding_is_asked_for_twice(case: Case) -> None:
+def test_nothing_is_asked_twice(case: Case) -> None:
     for seed in range(5):
-        asked = [understanding().asked_findings(text)[:1] for text in questions(consult(DOCTOR, PATIENT, case, seed))]
-        findings = [finding[0] for finding in asked if finding]
-        assert len(findings) == len(set(findings))
+        asked = [
+            next(q for q in (*COMPLAINT, *BACKGROUND, DEMOGRAPHICS_QUESTION) if text.endswith(q))
+            for text in questions(consult(DOCTOR, PATIENT, case, seed))
+        ]
+        assert len(asked) == len(set(asked))
 
 
 def test_every_question_is_one_line_with_a_question_mark() -> None:
@@ -67,15 +75,37 @@ def test_age_and_sex_are_asked_for_where_they_are_not_known_and_only_once() -> N
     assert DEMOGRAPHICS_QUESTION not in hear(DOCTOR.ask(SCENE, told))
 
 
-def test_it_stops_at_the_cap_though_it_learns_nothing() -> None:
+def test_it_stops_when_everything_is_asked_though_it_learns_nothing() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I don't know."))
     asked = 0
     while "Final Diagnosis" not in (text := hear(DOCTOR.ask(SCENE, dialogue))):
         asked += 1
         dialogue = (*dialogue, Turn("doctor", text), Turn("patient", "I don't know."))
-        assert asked <= MAX_QUESTIONS
+        assert asked <= MOST_QUESTIONS
 
-    assert asked == MAX_QUESTIONS
+    assert asked == MOST_QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("reply", "age", "sex"),
+    [
+        ("I'm 45. I'm a woman.", 45, "female"),
+        ("My son is 7 years old. He's a boy.", 7, "male"),
+        ("She is two. She is a girl.", 2, "female"),
+        ("He is five weeks old. He is a boy.", 5 * 7 / 365.25, "male"),
+        ("I have coughed for 3 weeks.", None, None),
+    ],
+)
+def test_age_and_sex_are_those_told_when_asked_for(reply: str, age: float | None, sex: str | None) -> None:
+    dialogue = (
+        GREETING, Turn("patient", "My wife says she noticed a mole."), Turn("doctor", DEMOGRAPHICS_QUESTION),
+        Turn("patient", reply),
+    )  # fmt: skip
+    evidence = evidence_of_dialogue(dialogue)
+
+    assert evidence.age == (None if age is None else pytest.approx(age))
+    if sex is not None:
+        assert evidence.sex == sex
 
 
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
@@ -131,15 +161,15 @@ def test_free_answers_name_one_disease_or_three_different_ones() -> None:
 def test_the_examination_counts_beside_the_conversation() -> None:
     dialogue = (GREETING, Turn("patient", "I have a cough and fever."))
     material = Material("multi_turn_exam", dialogue=dialogue, examination="There is a barking cough with stridor.")
-    plain = Material("multi_turn", dialogue=dialogue)
+    plain, examined = evidence_of_dialogue(dialogue), evidence_of_dialogue(dialogue, str(material.examination))
     question = Question("mcq", "Which?", ("Croup", "Community-acquired pneumonia"))
     croup = knowledge().disease("Croup")
     if croup is None:
         pytest.skip("the knowledge has no croup")
 
     assert hear(DOCTOR.answer(Scene("", 1), material, question)).endswith("Croup")
-    assert DOCTOR._evidence(plain).findings.get("stridor") is None
-    assert DOCTOR._evidence(material).findings["stridor"] is True
+    assert plain.findings.get("stridor") is None
+    assert examined.findings["stridor"] is True
 
 
 def test_the_differential_falls_and_follows_the_dialogue() -> None:

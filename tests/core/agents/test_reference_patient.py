@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 
 from core.agents.base import what_patient_holds
-from core.agents.reference.patient import ReferencePatient
+from core.agents.reference.patient import ALL_TOLD, NOT_SURE, ReferencePatient
 from core.asking.scene import Held, Scene, Turn
 from core.case import Case, Fact, Profile
-from core.datasets.library import library
+from core.datasets.library import UNKNOWN, lay_answers, library
 from core.datasets.readers import read_cases
-from core.knowledge.base import knowledge, words_of_name
-from core.text.findings import understanding
-from core.text.negation import NO, UNKNOWN
+from core.knowledge.base import words_of_name
 from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 
 PATIENT = ReferencePatient()
-UNSURE = {
-    "I'm not sure about that.", "I don't know, to be honest.", "I couldn't say.", "I don't know about that.",
-    "I'm really not sure.",
-}  # fmt: skip
-"""What says neither yes nor no."""
+SILENT = {said for answers in lay_answers()[UNKNOWN].values() for said in answers}
+"""What is said of a topic on which a case is silent."""
+
+
+def is_unknown(said: str) -> bool:
+    """Say whether a reply says neither yes nor no."""
+    return said in SILENT or said.startswith(NOT_SURE)
 
 
 def ask(held: Held, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows.") -> str:
@@ -76,14 +76,14 @@ def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling:
     ],
 )
 def test_what_the_case_does_not_tell_it_does_not_know(question: str) -> None:
-    assert {ask(HELD, question, seed) for seed in range(8)} <= UNSURE
+    assert all(is_unknown(ask(HELD, question, seed)) for seed in range(8))
 
 
 def test_wording_follows_the_seed_and_nothing_else() -> None:
-    replies = [ask(HELD, "Do you own a parrot?", seed) for seed in range(20)]
+    replies = [ask(HELD, "Are your stools black?", seed) for seed in range(20)]
 
     assert len(set(replies)) > 1
-    assert ask(HELD, "Do you own a parrot?", 3) == ask(HELD, "Do you own a parrot?", 3)
+    assert ask(HELD, "Are your stools black?", 3) == ask(HELD, "Are your stools black?", 3)
 
 
 def test_asked_for_more_it_tells_what_it_has_not_told_until_nothing_is_left() -> None:
@@ -96,7 +96,7 @@ def test_asked_for_more_it_tells_what_it_has_not_told_until_nothing_is_left() ->
 
     assert told[0] == "It began three months ago."
     assert len(set(told[:4])) == 4
-    assert told[-1] == "No, I think that's everything."
+    assert told[-1] == ALL_TOLD
     assert not any("nails" in text for text in told)
 
 
@@ -148,7 +148,7 @@ IMPORTED = Case(
 @pytest.mark.parametrize(
     ("question", "reply"),
     [
-        ("How old are you, and are you a man or a woman?", "I am 70 years old. I am a man."),
+        ("How old are you, and are you a man or a woman?", "I'm 70 years old. I'm male."),
         ("Do you take any medicines?", "I take aspirin and amlodipine."),
         ("How long have you had this?", "My left hand began to shake 1 year ago."),
         ("What do you do for a living?", "I work as a cook."),
@@ -171,14 +171,13 @@ IMPORTED = Case(
 def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, reply: str | None) -> None:
     said = ask(what_patient_holds(IMPORTED), question, before="My hands shake.")
 
-    assert said == reply if reply else said in UNSURE
+    assert said == reply if reply else is_unknown(said)
 
 
 def test_without_a_profile_a_denial_stays_a_denial() -> None:
     said = ask(what_patient_holds(IMPORTED), "Have you had headaches?", before="My hands shake.")
 
-    assert said.startswith(("No", "Not"))
-    assert said.removeprefix("Not that I know of, ").lower().endswith("no headache.")
+    assert said == "I'm not smoking and have no headache."
 
 
 def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -> None:
@@ -229,7 +228,7 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
 
     first = hear(PATIENT.reply(what_patient_holds(child), SCENE, (GREETING,)))
 
-    assert first.endswith("We have come because of a rash.")
+    assert first.endswith("A 2-year-old boy is brought by his mother because of a rash.")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +238,7 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
         ("Do you have joint pain?", "My finger joints hurt."),
         ("Is the pain in your hands and fingers worse than in your feet?", None),
         # of several things what holds, and what is denied; nothing of what the case does not tell
-        ("Have you had joint pain, fever or hair loss?", "My finger joints hurt. But I haven't had a fever."),
+        ("Have you had joint pain, fever or hair loss?", "My finger joints hurt. I haven't had a fever."),
         ("Have you had fever or hair loss?", "I haven't had a fever."),
         ("Have you had hair loss or a cough?", None),
         ("Any arthralgia?", "My finger joints hurt."),
@@ -255,16 +254,14 @@ def test_it_affirms_and_denies_only_what_was_asked(question: str, reply: str | N
         assert said.lower().endswith(reply.lower())
 
 
-def test_a_general_finding_is_told_but_is_no_yes_to_a_particular_one() -> None:
+def test_no_yes_and_no_no_stands_before_a_fact() -> None:
     case = case_with(
         profile=Profile(
             basic=(Fact(key="chief complaint", value="severe chest pain", lay="I have a terrible chest pain."),)
         )
     )
-    question = next(f.ask for f in knowledge().findings if f.ask and "worse when you breathe in" in f.ask)
 
-    assert ask(what_patient_holds(case), "I see. Have you had chest pain?").startswith(("Yes", "Yeah"))
-    assert ask(what_patient_holds(case), question) == "I have a terrible chest pain."
+    assert ask(what_patient_holds(case), "I see. Have you had chest pain?") == "I have a terrible chest pain."
 
 
 def test_what_was_and_is_no_longer_so_gets_no_yes() -> None:
@@ -287,16 +284,7 @@ def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_c
     said = " ".join(ask(held, question, before="My hands shake.") for question in questions)
 
     assert not any(word in said for word in ("resting", "Hemoglobin", "14", "examination", "There is no fever"))
-    short_of_breath = ask(held, "Do you have any dyspnea?", before="My hands shake.")
-    assert short_of_breath.startswith(("Yes", "Yeah"))
-    assert "shortness of breath with effort" in short_of_breath
-
-
-def test_not_having_noticed_is_read_as_neither_yes_nor_no() -> None:
-    reading = understanding().reply_findings
-
-    assert reading("Do you have diarrhea?", "I haven't noticed anything like that.") == {}
-    assert reading("Do you have diarrhea?", "No, I haven't noticed that.") == {"diarrhea": False}
+    assert ask(held, "Do you have any dyspnea?", before="My hands shake.") == "I have shortness of breath with effort."
 
 
 CHILD = Case(
@@ -311,22 +299,20 @@ CHILD = Case(
 
 
 @pytest.mark.parametrize(
-    ("question", "replies"),
+    ("question", "told"),
     [
-        # what is told in words that nobody would say of their child
-        ("Does your skin itch?", {"Yes."}),
-        ("Is there any pruritus?", {"Yes."}),
-        # what is denied, and what nothing is said of: how he was born tells neither
-        ("Do you have any pain?", {"No pain over the rough areas."}),
-        ("Do you have a cough?", UNSURE),
-        ("Did it come on suddenly?", UNSURE),
-        ("How often does he fall?", UNSURE),
-        # of two things that are asked at once nobody would know which one a bare yes means
-        ("Have you had a fever or an itch?", UNSURE),
+        # a child's vignette is told as it stands, the whole sentence with what it affirms and denies
+        ("Is there an itch?", "reports only a slight itch"),
+        ("Is there any pruritus?", "reports only a slight itch"),
+        ("Do you have any pain?", "denies any pain over the rough areas"),
+        ("Do you have a cough?", ""),
+        ("Did it come on suddenly?", "rough, scaly skin"),
     ],
 )
-def test_it_affirms_what_it_has_no_words_for_and_makes_no_no_of_silence(question: str, replies: set[str]) -> None:
-    assert ask(what_patient_holds(CHILD), question, before="His skin is rough.") in replies
+def test_a_childs_vignette_is_told_as_it_stands_and_silence_is_no_denial(question: str, told: str) -> None:
+    said = ask(what_patient_holds(CHILD), question, before="His skin is rough.")
+
+    assert told in said if told else is_unknown(said)
 
 
 QUESTIONS = json.loads(Path(__file__).with_name("patient_questions.json").read_text())
@@ -335,26 +321,18 @@ RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 
 
 @pytest.mark.skipif(not RELEASE, reason="needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE")
-def test_on_read_vignettes_false_denials_are_rare_and_no_yes_is_false() -> None:
+def test_on_read_vignettes_it_says_no_bare_yes_or_no_and_knows_most_of_what_is_told() -> None:
     cases = read_cases(Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
     replies = [
         (mark, ask(what_patient_holds(case), question, before="Hello."))
         for case in cases
         for question, mark in QUESTIONS.get(case.case_key.rpartition("/")[2], ())
     ]
-    denials = [
-        mark
-        for mark, said in replies
-        if not UNKNOWN.search(said) and (NO.search(said) or said.lower().startswith(("no ", "not that i")))
-    ]
 
     assert len(replies) == 600
-    false_denials = sum(mark != "denied" for mark in denials)
-    assert false_denials <= 0.02 * len(replies)
-    assert len(denials) - false_denials >= 6
-    assert [said for mark, said in replies if said.startswith(("Yes", "Yeah")) and mark != "told"] == []
-    unknown = sum(mark == "told" and said in UNSURE for mark, said in replies)
-    assert unknown <= 0.25 * sum(mark == "told" for mark, _ in replies)
+    assert [said for _, said in replies if said.startswith(("Yes", "Yeah", "No,", "No.", "Not that"))] == []
+    told = [said for mark, said in replies if mark == "told"]
+    assert sum(map(is_unknown, told)) <= 0.35 * len(told)
 
 
 @pytest.mark.parametrize(

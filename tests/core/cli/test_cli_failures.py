@@ -1,4 +1,4 @@
-"""``run --probe --persona``, ``report belief`` and ``report failures`` from end to end."""
+"""``run --probe``, ``report belief`` and ``report failures`` from end to end."""
 
 from __future__ import annotations
 
@@ -42,16 +42,15 @@ def csv_rows(text: str) -> list[dict[str, str]]:
 
 
 def probed_run(store: Store) -> None:
-    """Three library cases, none of which is gout, with a probed doctor and an anxious patient."""
+    """Three library cases, none of which is gout, with a probed doctor."""
     with running(doctor) as provider:
         given = ["--base-url", provider.base_url, "--limit", "3", "--trials", "1", "--arms", ARMS]
-        probed = ["--probe", "--persona", "A anxious"]
-        assert main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *given, *probed]) == 0
+        assert main(["run", "--doctor", "openai/doctor", *BESIDE_RULES, *given, "--probe"]) == 0
 
 
 @pytest.fixture
 def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Options to name the probed run: one with a persona is never pooled with others."""
+    """Options to name the probed run."""
     copy_of(probed_run, db.parent)
     capsys.readouterr()
     (path,) = journals()
@@ -61,7 +60,7 @@ def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = journals()
     settings = read_header(path).settings
-    assert (settings["probe"], settings["persona"]) == (True, "anxious,A")
+    assert settings["probe"] is True
     with Store().read() as cursor:
         costed = cursor.execute("SELECT purpose, count(*) FROM calls GROUP BY purpose ORDER BY 1").fetchall()
     assert dict(costed) == {"answer": 6, "dialogue": 6, "probe": 6}
@@ -145,4 +144,12 @@ def test_what_a_pack_cannot_say_is_refused_before_anything_starts(
     assert "persona.md" in capsys.readouterr().err
     assert main([*given, "--persona", "grumpy"]) == 2
     assert "grumpy" in capsys.readouterr().err
+    assert not journals()
+
+
+def test_a_persona_of_the_reference_patient_is_refused_before_anything_starts(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--doctor", "reference/bayes", "--limit", "1", "--persona", "terse,A"]) == 2
+    assert "The reference patient plays no persona: choose a model for the patient" in capsys.readouterr().err
     assert not journals()

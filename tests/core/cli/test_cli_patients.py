@@ -57,9 +57,7 @@ def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.Capture
     assert "no readable answer in 3 tries" in told.err
 
 
-def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
-    db: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_facts_are_judged_and_change_causes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong_talks(Store(db))
     with running(strict) as provider:
         arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
@@ -69,17 +67,18 @@ def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
         assert "3 conversations to judge" in capsys.readouterr().out
         assert main(["report", "failures", "--format", "json"]) == 0
         told = capsys.readouterr()
-        assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {
-            "not_judged": 1,
-            "doctor_concluded_wrongly": 1,
-        }
-        assert "judged by nobody" in told.err
+        assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {"not_judged": 2}
+        assert "Not judged: 2 wrong answers" in told.err
+        assert main(["report", "ledger"]) == 1
+        told = capsys.readouterr()
+        assert "Not judged: what became of the facts of 3 conversations" in told.err
+        assert "core job facts --all --model" in told.err
         assert main(["report", "failures", "--part", "judges"]) == 1
         assert "core job facts --model M" in capsys.readouterr().err
         assert main(arguments) == 0
         told = capsys.readouterr()
         assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in told.out
-        assert "1 verdicts that it gave are not in the words that it named, and were dropped." in told.out
+        assert "1 inventions that it gave are not in the words that it named, and were dropped." in told.out
     assert main(["report", "failures", "--part", "answers", "--format", "json"]) == 0
     told = capsys.readouterr()
     rows = {row["case"]: row for row in json.loads(told.out)}

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from core.cli.app import main
-from tests.support.fake_provider import FakeProvider, running
+from core.datasets import imported
+from core.datasets.library import library
+from tests.support.fake_provider import running
 from tests.support.replies import failing
 
 ONE = "library:cardiology-1"
 KEY = "library/cardiology-1"
-
-
-def test_profiles_by_rule_are_made_where_cases_have_none_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profile", ONE]) == 0
-    assert "1 were judged before and left alone." in capsys.readouterr().out
-    assert main(["profile", ONE, "--again"]) == 0
-    assert "Judged 1 cases by rules-4: 1 can become a patient." in capsys.readouterr().out
-    assert main(["profile", "show", KEY]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"{KEY}, by rules-4, version 1\n")
-    assert "Only the clinical staff knows:" in out
-    assert "chief complaint: sharp chest pain" in out
 
 
 def test_a_cases_own_profile_is_shown_where_none_was_made(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,8 +28,6 @@ def test_a_dry_run_says_what_it_would_take_and_starts_nothing(capsys: pytest.Cap
     assert said.out.startswith("2 cases to judge, 0 judged before.\nAbout 4 calls, ")
     assert "Prices: genai-prices" in said.out
     assert said.err == ""
-    assert main(["profile", ONE, "--again", "--dry-run"]) == 0
-    assert "1 cases to judge, 0 judged before.\nNo model is called" in capsys.readouterr().out
 
 
 def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +54,7 @@ def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.Capture
         (["profile", "show", "library/nobody"], "There is no case"),
         (["profile", "show", "nobody"], "There is no case"),
         (["profile", ONE, "more"], "was not expected"),
-        (["profile", "nothing"], "There is no data set"),
+        (["profile", "nothing", "--model", "openai/x"], "There is no data set"),
         (["profile", ONE, "--model", "x/y"], "x"),
     ],
 )
@@ -76,6 +65,7 @@ def test_misuse_is_one_sentence(arguments: list[str], why: str, capsys: pytest.C
     assert said.err.count("\n") == 1
 
 
-def test_the_provider_is_not_asked_for_rules(fake_provider_thread: FakeProvider) -> None:
-    assert main(["profile", ONE, "--again", "--base-url", fake_provider_thread.base_url]) == 0
-    assert fake_provider_thread.requests == []
+def test_a_case_without_a_profile_is_said_to_have_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    imported.save("bare", [library()[0].model_copy(update={"case_key": "bare/1", "dataset": "bare", "profile": None})])
+    assert main(["profile", "show", "bare/1"]) == 0
+    assert "bare/1 has no profile: the patient knows the whole vignette" in capsys.readouterr().out

@@ -12,9 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from core.agents.ledger_models import FactJudge, Judged
+from core.agents.ledger_models import FactSplitter, SplitFacts
 from core.asking.parts import Part, placed, sent_messages
-from core.asking.scene import Turn
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
@@ -33,7 +32,6 @@ from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
-from core.text.facts import facts_of
 from tests.core.debugger.bench_stage import run_again
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
@@ -505,14 +503,12 @@ def test_a_step_run_again_forgets_its_own_reply_and_no_other(played: Played) -> 
 @pytest.mark.parametrize("stage", ["craftmd"], indirect=True)
 def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first reply cannot be read; the repair is asked for, and stopped."""
-    dialogue = tuple(Turn(e.role, e.text) for e in played.trial.events if isinstance(e, Utterance))
-    facts = facts_of(CASE)
-    marks = orjson.dumps({"facts": [{"id": fact.id, "mark": "never_elicited"} for fact in facts]}).decode()
+    facts = orjson.dumps({"facts": []}).decode()
     url = str(played.trial.header.settings["base_url"])
 
     def ask() -> Session:
         return ask_model(
-            "openai/judge", lambda voice, pack: FactJudge(voice, pack).judge(facts, dialogue), "marks", base_url=url
+            "openai/judge", lambda voice, pack: FactSplitter(voice, pack).split(CASE), "facts", base_url=url
         )
 
     calls, tokens = spent()
@@ -522,12 +518,12 @@ def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypa
         stopped_at(ask(), played, 2)
     assert len(asked(played)) == 2
     with monkeypatch.context() as patch:
-        patch.setattr(played.provider, "script", lambda body: marks)
+        patch.setattr(played.provider, "script", lambda body: facts)
         session = ask()
         session.join(30)
     (repair,) = asked(played)
     assert repair["messages"][1]["content"] == "None at all."
-    assert isinstance(found := outcome_of(session), Judged)
+    assert isinstance(found := outcome_of(session), SplitFacts)
     assert found.unreadable is None
     again = ask()
     again.join(30)
@@ -536,4 +532,4 @@ def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypa
     with Store().read() as cursor:
         kept = cursor.execute("SELECT parts FROM calls WHERE trial_id = 'questions'").fetchall()
     prompts = [[part.get("prompt") for part in orjson.loads(parts)] for (parts,) in kept]
-    assert sorted(prompts, key=len) == [["judge_facts"], ["judge_facts", None, "repair"]]
+    assert sorted(prompts, key=len) == [["facts"], ["facts", None, "repair"]]

@@ -108,16 +108,14 @@ def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path,
     width, height = struct.unpack(">II", picture[16:24])
     assert (width, height) == (2 * WIDTHS[2], 2 * tall)
     monkeypatch.setattr(png, "TALLEST", tall - 1)
-    with pytest.raises(AnamnesisError, match=rf"would be {tall:,} pixels tall, more than {tall - 1:,}: take HTML"):
+    with pytest.raises(AnamnesisError, match=rf"would be {tall:,} pixels tall, more than {tall - 1:,}: use HTML"):
         to_png(document)
 
 
 def test_without_a_browser_one_sentence_says_so(monkeypatch, store: Store) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/browser")
     assert find_browser() is None
-    with pytest.raises(
-        AnamnesisError, match=r"^There is no Chrome or Chromium on this machine .* take HTML instead\.$"
-    ):
+    with pytest.raises(AnamnesisError, match=r"^There is no Chrome or Chromium on this machine .* use HTML instead\.$"):
         to_png(document_of(["run/1/0"]))
 
 
@@ -137,7 +135,7 @@ def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
         f"mv {tmp_path}/child.new {tmp_path}/child",
         "sleep 600",
     )
-    with pytest.raises(AnamnesisError, match="in time: take HTML instead"):
+    with pytest.raises(AnamnesisError, match="in time: use HTML instead"):
         run_browser(hangs, tmp_path, [], time.monotonic() + 4)
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 30
@@ -148,8 +146,8 @@ def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
 def test_a_browser_that_fails_is_said_to_have_failed(tmp_path: Path, store: Store, monkeypatch) -> None:
-    with pytest.raises(AnamnesisError, match=r"failed \(status 3\): take HTML instead"):
+    with pytest.raises(AnamnesisError, match=r"failed \(status 3\): use HTML instead"):
         run_browser(a_program(tmp_path, "exit 3"), tmp_path, [], time.monotonic() + 30)
     monkeypatch.setenv("CHROMIUM", a_program(tmp_path, "echo '<html lang=\"en\">'"))
-    with pytest.raises(AnamnesisError, match="did not tell how tall"):
+    with pytest.raises(AnamnesisError, match="did not measure the height"):
         to_png(document_of(["run/1/0"]))

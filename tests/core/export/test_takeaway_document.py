@@ -83,9 +83,9 @@ def test_the_case_is_the_one_the_run_held(store: Store) -> None:
 @pytest.mark.parametrize(
     ("ids", "sentence"),
     [
-        ([], "0 conversations were named"),
-        (["a", "b", "c", "d", "e"], "5 conversations were named: take one, or two to 4"),
-        (["run/1/0", "run/1/0"], "named twice"),
+        ([], "1 to 4 conversations, not 0"),
+        (["a", "b", "c", "d", "e"], "1 to 4 conversations, not 5"),
+        (["run/1/0", "run/1/0"], "given twice"),
         (["run/1/0", "run/9/9"], "no conversation 'run/9/9'"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_running_conversation_is_taken_as_far_as_it_has_come() -> None:
     assert token not in document.talks[0].events
     assert document.title == "1, openai/a, trial 1"  # the model that was called as doctor
     for form in TEXT_FORMS[:2]:
-        assert "It was still under way when this was made." in FORMS[form].render(document).decode()
+        assert "It was still running when this document was made." in FORMS[form].render(document).decode()
 
 
 def test_of_a_running_conversation_the_last_grade_of_each_rule_counts() -> None:
@@ -188,9 +188,9 @@ def test_a_files_name_is_harmless() -> None:
 
 def test_a_trial_without_a_conversation_says_so() -> None:
     events = [event for event in a_stream() if not isinstance(event, Utterance) and event.kind != "ended"]
-    assert reading.ending(document_of_events(a_case(), events).talks[0]) == "This trial held no conversation."
+    assert reading.ending(document_of_events(a_case(), events).talks[0]) == "This trial has no conversation."
     broken = [event for event in events if event.kind != "finished"]
-    assert reading.ending(document_of_events(a_case(), broken).talks[0]) == "The trial broke off."
+    assert reading.ending(document_of_events(a_case(), broken).talks[0]) == "The trial failed."
 
 
 def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_said() -> None:

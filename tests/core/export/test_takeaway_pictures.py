@@ -34,7 +34,7 @@ def test_a_picture_counts_as_shown_where_it_was_sent() -> None:
 
 def test_pictures_are_told_by_name() -> None:
     case = a_case(images=(LOCAL, ELSEWHERE))
-    address = "Picture https://example.org/b.png: only its address was known, so nobody was shown it."
+    address = "Picture https://example.org/b.png: only its address was known, so no model saw it."
 
     assert pictures(told(case, shown=True).talks, case) == [
         "Picture rash.png was shown to the doctor; it is not part of this document.",

@@ -25,12 +25,15 @@ from core.jobs.plan import (
     parse_arms,
     playable_cases,
     prepared_cases,
+    remarks_of,
 )
 from core.jobs.run import check_startable
 from core.journal import journal_path
+from core.measures.notes import notes_of, read_basis
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.profiles import add_profiles
+from core.store.selection import Selection
 from core.text.profiles import Generated, Prepared
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, story, trial_lines
 from tests.support.campaigns import beside_rules
@@ -108,7 +111,6 @@ def test_other_protocols_know_nothing_of_these_settings() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"cases": (*with_profiles(1), *small_cases(2)[1:])}, "1 have none, small/1 the first"),
         ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq: its arms are vignette:mcq, multi_turn:mcq"),
         ({"names": CastNames("reference/oracle-direct")}, "the reference kind is called reference/bayes"),
         ({"names": CastNames("reference/bayes", grader="human")}, "A human cannot sit in the grader's seat"),
@@ -161,26 +163,39 @@ def test_the_staff_is_a_model_like_the_others() -> None:
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
 
-def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> None:
-    """Stored ones count first, also where they refuse; a case of its own profile keeps it; the rules do the rest."""
+def test_cases_are_played_with_a_stored_profile_else_their_own_else_none() -> None:
+    """Stored ones count first, also if they refuse; a case with its own profile keeps it."""
     plain = small_cases(4)
     cases = (plain[0], plain[1], plain[2].model_copy(update={"profile": PROFILE}), plain[3])
     store = Store()
-    assert [case.profile is not None for case in prepared_cases(cases, framework("automedic"), store).cases] == [
-        True
-    ] * 4
+    unprepared = prepared_cases(cases, framework("automedic"), store).cases
+    assert [case.profile is not None for case in unprepared] == [False, False, True, False]
     assert not store.path.exists()  # looking needs no database
     with store.write() as connection:
         add_profiles(connection, [(cases[0], MADE), (cases[1], REFUSED)])
     prepared = prepared_cases(cases, framework("automedic"), store)
     assert [case.case_key for case in prepared.cases] == ["small/0", "small/2", "small/3"]
-    made = [case.profile.made_by for case in prepared.cases if case.profile]
-    assert made[:2] == ["openai/profiler", ""]
-    assert made[2].startswith("rules")
+    assert [case.profile and case.profile.made_by for case in prepared.cases] == ["openai/profiler", "", None]
+    assert prepared.cases[2] == cases[3]
     assert [case.case_key for case, _ in prepared.left_out] == ["small/1"]
     assert left_out_words(prepared) == (
         "1 of 4 cases are left out because they cannot become a patient: 1 abstract concept."
     )
+
+
+def test_a_run_of_cases_without_a_profile_says_so_before_and_after() -> None:
+    bare = small_cases(3)
+    campaign = automedic(cases=(bare[0], bare[1], bare[2].model_copy(update={"profile": PROFILE})))
+    said = "the patient knows the whole vignette, also what examination and tests showed"
+    assert f"2 of 3 cases have no profile: {said}" in remarks_of(campaign)
+    assert not any("no profile" in remark for remark in remarks_of(automedic()))
+
+    assert go(begun(campaign)).stopped is None
+    store = Store()
+    fold(store)
+    notes = notes_of(read_basis(lambda query, *values: query(store, *values), Selection()))
+    (note,) = [note for note in notes if note.kind == "without_profile"]
+    assert (note.severity, note.text) == ("high", f"Of the 3 cases of small, 2 were played without a profile: {said}.")
 
 
 def test_where_no_case_is_left_the_reason_is_said() -> None:

@@ -37,6 +37,7 @@ from tests.core.jobs.test_automedic_campaign import PROFILE
 from tests.core.jobs.workshop import FREE, begun, plan, six_talks, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.hostile_server import BEHAVIOURS, Behaviour, HostileServer, serving
+from tests.support.replies import facts_judged
 from tests.support.stores import copy_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
@@ -60,7 +61,7 @@ def line(body: dict[str, Any]) -> str:
     """Say what is right in each seat."""
     asked = str(body["messages"][-1]["content"])
     if body["model"] == "judge":
-        return '{"withheld": [], "invented": []}'
+        return facts_judged(asked)
     if body["model"] == "grader":
         return "Gout" if "doctor wrote" in asked else "Yes"
     spoken = sum(message["role"] == "assistant" for message in body["messages"])

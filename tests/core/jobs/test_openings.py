@@ -170,7 +170,7 @@ def test_the_command_says_how_many_open_without_a_complaint(
     one = "library:cardiology-1"
     assert main(["openings", one]) == 0
     shown = capsys.readouterr().out
-    assert "library/cardiology-1, by rules-2: Hello doctor." in shown
+    assert "library/cardiology-1, by rules-3: Hello doctor." in shown
     assert f"Of 1 cases 1 open by rule (100%), and 0 of all say only “{UNWELL}” (0%; all by rule: 0)." in shown
 
     provider.script = lambda body: opening("Hello. I have chest pain.", "chest pain")

@@ -19,7 +19,6 @@ from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.profiles import newest_profiles
-from core.text.profile_rules import MADE_BY
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
 
@@ -72,7 +71,7 @@ def provider() -> Iterator[FakeProvider]:
 def make(
     store: Store,
     cases: Sequence[Case],
-    model: str | None = None,
+    model: str,
     *,
     again: bool = False,
     base_url: str | None = None,
@@ -90,39 +89,41 @@ def saved(store: Store) -> dict[str, str]:
         return {key: found.generated.made_by for (key, _), found in newest_profiles(cursor).items()}
 
 
-def test_by_rule_every_case_gets_a_word_and_a_second_time_none(store: Store) -> None:
+def test_every_case_gets_a_word_and_a_second_time_none(store: Store) -> None:
     told: list[tuple[int, int]] = []
-    made = make(store, [*CASES, PICTURE], on_progress=lambda p: told.append((p.done, p.planned)))
+    rejected = json.dumps({"suitable": False, "reason": "image_dependent", "note": "An ECG is missing."})
+    with running(about(9, Reply(text=rejected))) as provider:
+        url = provider.base_url
+        made = make(
+            store, [*CASES, PICTURE], MODEL, base_url=url, on_progress=lambda p: told.append((p.done, p.planned))
+        )
+        assert (made.done, made.counts["suitable"], reasons_of(made), made.kept) == (6, 5, {"image_dependent": 1}, 0)
+        assert saved(store) == {one.case_key: MODEL for one in (*CASES, PICTURE)}
+        assert told[-1] == (6, 6)
+        second = make(store, [*CASES, PICTURE], MODEL, base_url=url)
+        assert (second.done, second.kept) == (0, 6)
+        assert make(store, CASES, MODEL, base_url=url, again=True).done == 5
 
-    assert (made.done, made.counts["suitable"], reasons_of(made), made.kept) == (6, 5, {"image_dependent": 1}, 0)
-    assert saved(store) == {one.case_key: MADE_BY for one in (*CASES, PICTURE)}
-    assert told[-1] == (6, 6)
-    second = make(store, [*CASES, PICTURE])
-    assert (second.done, second.kept) == (0, 6)
-    assert make(store, CASES, again=True).done == 5
 
-
-def test_by_rule_a_case_that_came_with_a_profile_is_left_alone(store: Store) -> None:
+def test_a_case_that_came_with_a_profile_is_judged_too(store: Store) -> None:
     own = Profile(basic=(Fact(key="chief complaint", value="hiccups", lay="Hic."),))
     with_own = CASES[0].model_copy(update={"profile": own})
 
-    assert make(store, [with_own]).kept == 1
-    assert make(store, [with_own], again=True).done == 1
     assert estimate_job(Profiling((with_own,), MODEL), store, load_registry()).todo == 1
 
 
-def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store) -> None:
+def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store, provider: FakeProvider) -> None:
     stop = Stop()
 
     def count(progress: Progress) -> None:
         if progress.done >= 3:
             stop.ask("It was asked to stop.")
 
-    made = make(store, CASES, on_progress=count, stop=stop, concurrency=1)
+    made = make(store, CASES, MODEL, base_url=provider.base_url, on_progress=count, stop=stop, concurrency=1)
 
     assert (made.done, made.remaining) == (3, 2)
     assert len(saved(store)) == 3
-    assert make(store, CASES).done == 2
+    assert make(store, CASES, MODEL, base_url=provider.base_url).done == 2
 
 
 def test_a_model_makes_them_and_what_did_not_hold_is_counted(store: Store, provider: FakeProvider) -> None:
@@ -195,8 +196,8 @@ def test_a_stop_ends_calls_under_way(store: Store) -> None:
     assert (made.done, made.remaining) == (0, 5)
 
 
-def test_in_the_background_it_can_be_watched(store: Store) -> None:
-    work = begin_job(Profiling(tuple(CASES)))
+def test_in_the_background_it_can_be_watched(store: Store, provider: FakeProvider) -> None:
+    work = begin_job(Profiling(tuple(CASES), MODEL, base_url=provider.base_url))
     work.join(60)
 
     assert job_of(Profiling, "t") is work

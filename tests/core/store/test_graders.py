@@ -10,7 +10,13 @@ from core.measures.base import Row
 from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.grades_by_grader import Wanted, count_differences, difference_at, differences, graders_held
+from core.store.queries.grades_by_grader import (
+    DifferenceFilter,
+    count_differences,
+    difference_at,
+    differences,
+    stored_graders,
+)
 from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal
@@ -26,8 +32,8 @@ def test_who_judged_what(store: Store) -> None:
     judge_again(store, OTHER, {"t000": "correct"}, 60.0, "abc")
     judge_again(store, OTHER, {"t021": "provider_error"}, 70.0, "abc")
     with store.read() as cursor:
-        held = {one.grader: one for one in graders_held(cursor)}
-        narrowed = graders_held(cursor, Selection(runs=["run1"]))
+        held = {one.grader: one for one in stored_graders(cursor)}
+        narrowed = stored_graders(cursor, Selection(runs=["run1"]))
     assert (held[OWN].answers, held[OWN].verdicts, held[OWN].prompts) == (11, 11, ())
     assert (held[OTHER].answers, held[OTHER].verdicts, held[OTHER].prompts) == (5, 6, ("abc",))
     assert held[OTHER].newest_at == 60.0  # a failure is no verdict
@@ -39,11 +45,11 @@ def test_a_releases_grader_is_one_whatever_its_doctors_were_told(store: Store) -
     with store.write() as connection:
         connection.execute("UPDATE runs SET prompt_hash = 'doctor ' || run_id")
     with store.read() as cursor:
-        assert {one.grader for one in graders_held(cursor)} > {f"{OWN} · prompts of doctor"}
+        assert {one.grader for one in stored_graders(cursor)} > {f"{OWN} · prompts of doctor"}
     with store.write() as connection:
         connection.execute("UPDATE runs SET source = 'release'")
     with store.read() as cursor:
-        own = [one for one in graders_held(cursor) if one.grader.startswith(OWN)]
+        own = [one for one in stored_graders(cursor) if one.grader.startswith(OWN)]
     assert [(one.grader, one.answers) for one in own] == [(OWN, 11)]
 
 
@@ -87,7 +93,7 @@ def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store:
 
 
 def test_where_two_graders_differ(store: Store) -> None:
-    wanted = Wanted((OWN, OTHER))
+    wanted = DifferenceFilter((OWN, OTHER))
     with store.read() as cursor:
         assert count_differences(cursor, wanted) == {"first": 1, "second": 1}
         found = differences(cursor, wanted)
@@ -97,16 +103,19 @@ def test_where_two_graders_differ(store: Store) -> None:
         assert (one.first_grader, one.first_verdict, one.first_extracted) == (OWN, "incorrect", "Gout")
         assert (one.second_grader, one.second_verdict, one.second_extracted) == (OTHER, "correct", "Eczema")
         assert differences(cursor, wanted, 1, 1) == found[1:]
-        assert differences(cursor, Wanted((OWN, OTHER), directions=("first",))) == found[1:]
-        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["elsewhere"]))) == []
-        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["ours"], models=["openai/b"]))) == []
+        assert differences(cursor, DifferenceFilter((OWN, OTHER), directions=("first",))) == found[1:]
+        assert differences(cursor, DifferenceFilter((OWN, OTHER), Selection(case_sets=["elsewhere"]))) == []
+        assert (
+            differences(cursor, DifferenceFilter((OWN, OTHER), Selection(case_sets=["ours"], models=["openai/b"])))
+            == []
+        )
         assert difference_at(cursor, wanted, "t011", "multi_turn", "frq") == found[1]
         assert difference_at(cursor, wanted, "t000", "multi_turn", "frq") is None
 
 
 def test_the_newest_verdict_against_the_one_before_whoever_gave_it(store: Store) -> None:
     with store.read() as cursor:
-        found = {one.trial_id: one for one in differences(cursor, Wanted())}
+        found = {one.trial_id: one for one in differences(cursor, DifferenceFilter())}
     # t001: own no, other yes, third yes → the last two agree; t010: yes, yes, no; t011: yes, no, yes
     assert set(found) == {"t010", "t011"}
     assert (found["t010"].first_grader, found["t010"].second_grader) == (OTHER, THIRD)

@@ -7,7 +7,7 @@ import pytest
 from core.errors import UsageError
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.run_labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.run_labels import Label, delete_run, label_run, labels, run_contents
 from core.store.queries.runs import run_ids
 from core.store.tables import OF_A_TRIAL
 
@@ -58,7 +58,7 @@ def test_a_name_is_for_a_run_that_is_here_and_is_short(filled_store: Store) -> N
 def test_a_deleted_run_is_gone_with_all_of_its_trials_and_its_calls_stay_counted(filled_store: Store) -> None:
     with filled_store.read() as cursor:
         first, *others = run_ids(cursor)
-        held = held_by(cursor, first)
+        held = run_contents(cursor, first)
     before = {run_id: counts(filled_store, run_id) for run_id in others}
     calls = calls_of(filled_store, first)
     assert held.trials > 0

@@ -10,7 +10,7 @@ from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.cases import add_cases, cases_answered
-from core.store.queries.grades import AnswerToGrade, answers_to_grade, given_verdicts
+from core.store.queries.grades import AnswerToGrade, answers_to_grade, earlier_verdicts
 from core.store.queries.runs import campaign_ids
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 from tests.support.stores import copy_of
@@ -101,7 +101,7 @@ def test_words_given_before_are_known_by_model_and_prompts(filled: Store) -> Non
     )
     fold(filled)
     with filled.read() as cursor:
-        given = given_verdicts(cursor, "openai/g", PROMPTS)
+        given = earlier_verdicts(cursor, "openai/g", PROMPTS)
     assert [(g.question_type, g.answer, g.response, g.verdict, tuple(g.call_ids)) for g in given] == [
         ("frq", "Eczema", "Eczema", "correct", ("c",))
     ]

@@ -18,7 +18,7 @@ from core.store.fold import fold
 from core.store.queries.reviews import candidates, reviews
 from core.store.queries.runs import runs
 from core.store.review_records import ReviewPlan
-from core.store.sample import PACKED, SAMPLE, sample_runs, take_away, take_in
+from core.store.sample import PACKED, SAMPLE, add_sample, remove_sample, sample_runs
 from core.store.selection import Selection, conditions
 from core.store.tables import SCHEMAS
 from tests.core.store.builders import a_case, a_header, a_trial, graded, grades, write_journal
@@ -36,7 +36,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.fixture
 def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A database with the sample study and nothing else."""
-    store = copy_of(take_in, tmp_path)
+    store = copy_of(add_sample, tmp_path)
     monkeypatch.setenv("ANAMNESIS_DB", str(store.path))
     return store
 
@@ -73,8 +73,8 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     bayes = Selection(models=["reference/bayes"])
     own, before = accuracy(store, selection=bayes), rows(store)
     assert own
-    assert take_in(store) == len(sample_runs_of(store))
-    assert take_in(store) == len(sample_runs_of(store)), "taken in twice it is there once"
+    assert add_sample(store) == len(sample_runs_of(store))
+    assert add_sample(store) == len(sample_runs_of(store)), "taken in twice it is there once"
     names = {one.name for one in conditions(store) if one.doctor == "reference/bayes"}
     assert {name for name in names if " · sample" not in name} == {"reference/bayes"}
     assert len(names) == 4, "and the sample's, one for each framework"
@@ -89,10 +89,10 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
         "reference/bayes · ours",
         "reference/bayes · sample · library · 3 conditions pooled",
     }
-    assert take_away(store) > 0
+    assert remove_sample(store) > 0
     assert rows(store) == before
     assert [path.name for path in store.journals.iterdir() if path.is_dir()] == ["run"]
-    assert take_away(store) == 0
+    assert remove_sample(store) == 0
 
 
 @pytest.mark.parametrize("framework", ["craftmd", pytest.param("consultation", marks=pytest.mark.soak)])
@@ -171,5 +171,5 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(store: Store, tmp_pat
     damaged = tmp_path / "study.tar.xz"
     damaged.write_bytes(PACKED.read_bytes()[:10_000])
     with pytest.raises(AnamnesisError, match=r"study\.tar\.xz could not be unpacked"):
-        take_in(store, damaged)
+        add_sample(store, damaged)
     assert not store.journals.exists() or list(store.journals.iterdir()) == []

@@ -7,13 +7,12 @@ import pytest
 from core.events import Failed
 from core.frameworks.consultation.measures.history_taking import HISTORY
 from core.frameworks.consultation.measures.summary import read_doctors
-from core.measures.ledger.kept import LEDGER
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import wrong_answers
+from core.store.queries.fact_judgements import Judge, judged_sums, talks_to_judge
 from core.store.queries.probes import believed
 from core.store.queries.scores import unmeasured
-from core.store.queries.scores_of_ledgers import talk_sums
 from core.store.queries.trials import conversation_ids, conversations
 from core.store.queries.utterances import first_matches
 from core.store.selection import Selection
@@ -21,6 +20,7 @@ from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_head
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 NAMED = Selection(runs=[RUN])
+JUDGE = Judge("openai/j", "p1")
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def test_history_taking_leaves_them_out(held: Store) -> None:
         assert unmeasured(cursor, HISTORY, NAMED) == []
 
 
-def test_ledger_causes_and_belief_leave_them_out_where_their_run_is_named_too(held: Store) -> None:
+def test_facts_causes_and_belief_leave_them_out_where_their_run_is_named_too(held: Store) -> None:
     with held.read() as cursor:
-        assert unmeasured(cursor, LEDGER, NAMED) == []
-        assert talk_sums(cursor, LEDGER, NAMED).empty
+        assert talks_to_judge(cursor, JUDGE, NAMED, which="all") == []
+        assert judged_sums(cursor, None, NAMED).empty
         assert wrong_answers(cursor, NAMED, "mcq_strict") == []
         assert believed(cursor, NAMED) == []
-        assert [u.trial_id for u in unmeasured(cursor, LEDGER)] == ["run/1/0"]
+        assert [talk.trial_id for talk in talks_to_judge(cursor, JUDGE, which="all")] == ["run/1/0"]
 
 
 def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:

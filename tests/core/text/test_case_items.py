@@ -141,15 +141,15 @@ def test_a_parent_opens_for_a_small_child() -> None:
 @pytest.mark.parametrize(
     ("vignette", "said"),
     [
+        ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry, itchy skin"),
+        ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
         ("A 40-year-old woman, gravida 2, para 1, at 30 weeks' gestation comes to the clinic because of headaches.",
          "I've come because of headaches"),
-        ("A 40-year-old man is referred for evaluation and management of a swollen knee.",
-         "I've come because of a swollen knee"),
-        ("A 50-year-old man presents with dry, itchy skin for 3 weeks.", "I've come because of dry itchy skin"),
-        ("A 50-year-old man presents with two days of chest pain.", "I've come because of chest pain"),
-        ("A 21-year-old nurse starts to feel strange in his shift. He has a headache.", "I have a headache"),
+        ("A 40-year-old man is referred for evaluation of a swollen knee.", "I've come because of a swollen knee"),
+        ("A 21-year-old nurse starts to feel strange in his shift. He has a headache.",
+         "I've come because of a headache"),
         # an illness known before is no complaint
-        ("A 25-year-old man with gout is seen today. He has been vomiting.", "I have been vomiting"),
+        ("A 25-year-old man with gout is seen today. He has been vomiting.", "I've come because of vomiting"),
         ("A pathologist receives a sample of the skin for analysis.", UNWELL),
     ],
 )  # fmt: skip

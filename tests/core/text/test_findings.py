@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.knowledge.base import Finding, Knowledge, knowledge
-from core.text.findings import Recogniser, understanding
+from core.text.findings import Recogniser, recogniser
 
 
 def finding(name: str, *phrases: str, kind: str = "symptom", unless: tuple[str, ...] = ()) -> Finding:
-    ask = f"Is there {name}?" if kind in ("symptom", "history", "family") else None
-    return Finding(id=name, name=name, kind=kind, base=0.1, ask=ask, phrases=phrases, unless=unless)  # type: ignore[arg-type]
+    return Finding(id=name, name=name, kind=kind, base=0.1, phrases=phrases, unless=unless)  # type: ignore[arg-type]
 
 
 SMALL = Recogniser(
@@ -112,8 +111,8 @@ def test_what_a_text_says(text: str, expected: dict[str, bool]) -> None:
     assert SMALL.read(text) == expected
 
 
-def test_mentions_come_in_the_order_of_the_text() -> None:
-    order = [*SMALL.mentions("No cough. Fever and weight loss.")]
+def test_findings_come_in_the_order_of_the_text() -> None:
+    order = [*SMALL.read("No cough. Fever and weight loss.").items()]
 
     assert order == [("cough", False), ("fever", True), ("weight_loss", True)]
 
@@ -165,7 +164,7 @@ def test_mentions_come_in_the_order_of_the_text() -> None:
     ],
 )
 def test_values_are_read_with_their_units(text: str, finding_id: str, present: bool) -> None:
-    assert understanding().recogniser.read(text)[finding_id] is present
+    assert recogniser().read(text)[finding_id] is present
 
 
 @pytest.mark.parametrize(
@@ -204,4 +203,4 @@ def test_values_are_read_with_their_units(text: str, finding_id: str, present: b
 )
 def test_words_that_only_look_like_a_finding_are_not_taken_for_it(text: str, finding_id: str) -> None:
     assert finding_id in knowledge().finding
-    assert understanding().recogniser.read(text).get(finding_id) is not True
+    assert recogniser().read(text).get(finding_id) is not True

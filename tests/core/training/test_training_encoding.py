@@ -77,7 +77,7 @@ def test_a_prompt_is_what_precedes_the_learnt_words() -> None:
     chat = ChatFormat(a_tokenizer(CHATML))
     encoded = chat.encode(TALK, 10_000)
     first = next(n for n, label in enumerate(encoded.labels) if label != MASKED)
-    assert chat.prompt_ids(TALK[:2]) == list(encoded.ids[:first])
+    assert chat.tokenizer(chat.render(TALK[:2], prompt=True))["input_ids"] == list(encoded.ids[:first])
 
 
 def test_a_long_dialogue_is_cut_at_its_end() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,7 @@ from core.errors import AnamnesisError, UsageError
 from core.models.unpacking import from_adapters
 from core.training import finetune
 from core.training.chat import ChatLine, read_side
-from core.training.encoding import MASKED, Encoded
-from core.training.finetune import Metrics, Settings, batches, estimate, fine_tune, key_recall, questions
+from core.training.finetune import Metrics, Settings, estimate, fine_tune, key_recall, questions
 from core.training.learner import Learner
 from tests.core.training.learning import QUICK, make_tiny_model, make_training_set
 
@@ -56,19 +57,43 @@ def test_the_loss_falls_on_both_sides(tuned: tuple[Path, Metrics]) -> None:
     assert metrics.after.loss < metrics.before.loss - 0.1
 
 
+def cross_entropy(learner: Learner, lines: Sequence[ChatLine]) -> tuple[float, int]:
+    """The sum over the doctor's tokens by torch alone, each message on its own after its history, and their number."""
+    torch, tokenizer = import_module("torch"), learner.chat.tokenizer
+    total, count = 0.0, 0
+    for line in lines:
+        messages = line.dumped()
+        for place in (n for n, message in enumerate(messages) if message["role"] == "assistant"):
+            prompt, whole = (
+                tokenizer.apply_chat_template(messages[:end], add_generation_prompt=end == place, return_dict=False)
+                for end in (place, place + 1)
+            )
+            with torch.inference_mode():
+                logits = learner.model(torch.tensor([whole])).logits[0, len(prompt) - 1 : -1]
+            completion = torch.tensor(whole[len(prompt) :])
+            total += float(torch.nn.functional.cross_entropy(logits, completion, reduction="sum"))
+            count += len(completion)
+    return total, count
+
+
+def test_the_first_step_has_the_mean_cross_entropy_of_the_doctors_messages(
+    tiny: Path, data: Path, tmp_path: Path
+) -> None:
+    """A batch of all four dialogues, of different lengths: every token of the doctor counts once, and nothing else."""
+    whole = Settings(epochs=1, batch_size=4, generate=0)
+    for lora in (False, True):
+        metrics = fine_tune(str(tiny), data, tmp_path / f"{lora}", whole.model_copy(update={"lora": lora}))
+        total, count = cross_entropy(Learner.load(str(tiny)), read_side(data, "train"))
+        assert len(metrics.losses) == 1
+        assert metrics.losses[0] == pytest.approx(total / count, abs=1e-4)
+
+
 def test_the_model_loads_again_as_it_was_measured(tuned: tuple[Path, Metrics], data: Path) -> None:
     out, metrics = tuned
     assert Metrics.model_validate_json((out / "metrics.json").read_bytes()) == metrics
     assert sorted(p.name for p in out.parent.iterdir()) == ["model"]
     learner = Learner.load(str(out))
-    total = count = 0.0
-    for line in read_side(data, "test"):
-        one = learner.chat.encode(line.dumped(), 10_000)
-        with learner.torch.inference_mode():
-            logits = learner.model(learner.torch.tensor([one.ids])).logits[0].log_softmax(-1)
-        wanted = [(place, label) for place, label in enumerate(one.labels[1:]) if label != MASKED]
-        total -= sum(float(logits[place, label]) for place, label in wanted)
-        count += len(wanted)
+    total, count = cross_entropy(learner, read_side(data, "test"))
     assert metrics.after is not None
     assert metrics.after.tokens == count
     assert metrics.after.loss == pytest.approx(total / count, abs=1e-4)
@@ -128,7 +153,7 @@ from core.training.finetune import Settings, fine_tune
 finetune.QUESTION_TOKENS = 4
 
 def kill(what, done, planned, loss):
-    if what == "training" and done == 3:
+    if what == "training" and done == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 
 tiny, data, out, settings, every = sys.argv[1:]
@@ -143,9 +168,7 @@ fine_tune(tiny, Path(data), Path(out), Settings.model_validate_json(settings), k
 def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, lora: bool, every: int, told: list[int]
 ) -> None:
-    """Killed after the third of four steps: the first epoch is kept, or that step too."""
-    if lora:
-        pytest.importorskip("peft", reason="peft is not installed")
+    """Killed in the fourth of four steps, before it is written: the first epoch is kept, or the third step too."""
     settings, out = QUICK.model_copy(update={"lora": lora}), tmp_path / "model"
     whole, undisturbed = tuned
     if lora:
@@ -168,13 +191,29 @@ def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
 def test_a_checkpoint_of_another_training_is_left_alone(tiny: Path, data: Path, tmp_path: Path) -> None:
     out, fast = tmp_path / "model", QUICK.model_copy(update={"generate": 0})
     fine_tune(str(tiny), data, out, fast, press_at(1, signal.SIGINT))
-    kept = (tmp_path / ".model.checkpoint").read_bytes()
+    checkpoints = tmp_path / ".model.checkpoint"
+    kept = {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()}
     with pytest.raises(UsageError, match=r"\.model\.checkpoint is of a training with .*other settings"):
         fine_tune(str(tiny), data, out, fast.model_copy(update={"epochs": 3}))
-    assert (tmp_path / ".model.checkpoint").read_bytes() == kept
-    (tmp_path / ".model.checkpoint").write_bytes(kept[:-100])
-    with pytest.raises(AnamnesisError, match="cannot be read: remove it"):
-        fine_tune(str(tiny), data, out, fast)
+    assert {path: path.read_bytes() for path in checkpoints.rglob("*") if path.is_file()} == kept
+    for name in ("optimizer.pt", "model.safetensors"):
+        (broken,) = checkpoints.glob(f"checkpoint-1/{name}")
+        broken.write_bytes(kept[broken][:-100])
+        with pytest.raises(AnamnesisError, match=r"\.model\.checkpoint cannot be read.*: remove it"):
+            fine_tune(str(tiny), data, out, fast)
+        broken.write_bytes(kept[broken])
+    (checkpoints / "checkpoint-1" / "trainer_state.json").unlink()
+    shutil.rmtree(out)
+    assert fine_tune(str(tiny), data, out, fast).finished, "what was not written to its end is not gone on from"
+
+
+def test_a_checkpoint_of_an_older_version_is_refused(tiny: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / ".model.checkpoint").write_bytes(b"PK")
+    with pytest.raises(
+        AnamnesisError, match=r"\.model\.checkpoint cannot be read, or is of an older version: remove it"
+    ):
+        fine_tune(str(tiny), data, tmp_path / "model", QUICK)
+    assert (tmp_path / ".model.checkpoint").read_bytes() == b"PK"
 
 
 @pytest.mark.soak
@@ -189,7 +228,7 @@ def test_a_model_that_cannot_be_written_is_not_learnt_again(
         with pytest.raises(OSError, match="No space"):
             fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
     assert [path.name for path in tmp_path.iterdir()] == [".model.checkpoint"]
-    monkeypatch.setattr(Learner, "step", lambda *_: pytest.fail("a step is taken again"))
+    monkeypatch.setattr("trl.SFTTrainer.training_step", lambda *_: pytest.fail("a step is taken again"))
     assert fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0})).finished
 
 
@@ -205,20 +244,17 @@ def test_an_estimate_counts_dialogues_and_steps_and_writes_nothing(tiny: Path, d
 def test_too_little_memory_is_one_sentence(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_much(self: Learner, _: object) -> None:
-        raise self.torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+    def too_much(*_: object) -> None:
+        raise import_module("torch").OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(Learner, "loss", too_much)
+    monkeypatch.setattr("trl.SFTTrainer.training_step", too_much)
     with pytest.raises(AnamnesisError, match=r"memory is too small .*--batch-size"):
         fine_tune(str(tiny), data, tmp_path / "model", QUICK)
 
 
-def test_a_loss_that_is_no_number_is_one_sentence(
-    tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Learner, "loss", lambda self, _: self.torch.tensor(float("nan"), requires_grad=True))
-    with pytest.raises(AnamnesisError, match="In step 1 the loss is no number any more: use a lower --lr"):
-        fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
+def test_a_loss_that_is_no_number_is_one_sentence(tiny: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(AnamnesisError, match=r"In step \d the loss is no number any more: use a lower --lr"):
+        fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0, "lr": 1e30}))
 
 
 def test_what_cannot_be_loaded_or_read_is_one_sentence(tiny: Path, data: Path, tmp_path: Path) -> None:
@@ -255,7 +291,6 @@ def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, mon
 
 @pytest.mark.soak
 def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft", reason="peft is not installed")
     settings = QUICK.model_copy(update={"lora": True, "generate": 0})
     metrics = fine_tune(str(tiny), data, tmp_path / "model", settings)
     assert metrics.after is not None
@@ -264,28 +299,12 @@ def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path
     assert str(tiny) not in (tmp_path / "model" / "adapters" / "adapter_config.json").read_text(), (
         "no path of this machine"
     )
-    again = finetune.evaluate(
-        learner := Learner.load(str(tmp_path / "model")),
-        finetune.encode_all(learner.chat, read_side(data, "test"), 2048),
-        [],
-        2,
-    )
-    assert again.loss == pytest.approx(metrics.after.loss, abs=1e-3)
+    total, count = cross_entropy(Learner.load(str(tmp_path / "model")), read_side(data, "test"))
+    assert metrics.after.loss == pytest.approx(total / count, abs=1e-3)
     # the adapters alone make the same model again of the one that they were trained on
     from_adapters(tmp_path / "model" / "adapters", tiny, tmp_path / "merged")
     whole, merged = (Learner.load(str(tmp_path / name)).model.state_dict() for name in ("model", "merged"))
     assert max(float((whole[name] - merged[name]).abs().max()) for name in whole) < 0.01
-
-
-def test_every_dialogue_is_seen_once_an_epoch() -> None:
-    dialogues = [Encoded((number,) * length, (), False) for number, length in enumerate((3, 9, 1, 7, 5))]
-    planned = batches(dialogues, Settings(epochs=2, batch_size=2, seed=1))
-    assert sorted(len(some) for some in planned[:3]) == sorted(len(some) for some in planned[3:]) == [1, 2, 2]
-    first, second = ([one.ids[0] for some in half for one in some] for half in (planned[:3], planned[3:]))
-    assert sorted(first) == sorted(second) == [0, 1, 2, 3, 4]
-    assert first != second
-    # few enough to be dealt out by length: neighbours share a batch, whose shorter one is padded least
-    assert {tuple(len(one.ids) for one in some) for some in planned} == {(1, 3), (5, 7), (9,)}
 
 
 class Parrot:
@@ -294,9 +313,9 @@ class Parrot:
     def __init__(self) -> None:
         self.shown: list[str] = []
 
-    def replies(self, asked: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[str]:
-        self.shown += [messages[-1]["content"] for messages in asked]
-        return ["Any chest pains?"] * len(asked)
+    def replies(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[str]:
+        self.shown += [messages[-1]["content"] for messages in conversations]
+        return ["Any chest pains?"] * len(conversations)
 
 
 def test_the_model_asks_in_the_doctors_place_but_for_the_diagnosis(data: Path) -> None:
@@ -322,3 +341,12 @@ def test_recall_of_keys_is_rouge_1_of_all_questions_against_all_keys() -> None:
 def test_a_line_is_measured_by_its_own_keys(data: Path) -> None:
     line: ChatLine = read_side(data, "test")[0]
     assert line.keys == ("age and sex", "main complaint", "medication", "troponin")
+
+
+def test_the_command_line_and_the_dashboard_start_without_the_packages_of_training() -> None:
+    code = (
+        "import sys, core.cli.app, core.cli.training, core.training.finetune; "
+        "print(*{'torch', 'transformers', 'trl', 'peft', 'datasets'} & set(sys.modules))"
+    )
+    child = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, check=True, capture_output=True, text=True)
+    assert child.stdout.strip() == ""

@@ -6,7 +6,7 @@ Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from core.case import Case
@@ -14,17 +14,12 @@ from core.datasets.select import cases_of, datasets
 from core.measures.base import Asked, Columns, Positional, Row, Section, counts_in_words, metric
 from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
-from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 
-def judgements(
-    cases: Sequence[Case], stored: Mapping[CaseId, Generated], by_rule: Callable[[Case], Generated] | None = None
-) -> list[Generated]:
-    """Return the generator's word on those cases that have one: stored, else come with the case, else ``by_rule``."""
+def judgements(cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> list[Generated]:
+    """Return the generator's word on those cases that have one: stored, else come with the case."""
     words = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
-    if by_rule is not None:
-        words = [word or by_rule(case) for word, case in zip(words, cases, strict=True)]
     return [word for word in words if word is not None]
 
 
@@ -81,13 +76,12 @@ def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
 
 @metric(
     "suitability",
-    empty="None of these cases has a profile: make some with `python -m core job profiles DATASET`, or add --by-rule.",
+    empty="None of these cases has a profile: make some with `python -m core job profiles DATASET --model MODEL`.",
     page="data",
 )
 def report_suitability(
     asked: Asked,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
-    by_rule: Annotated[bool, "Judge by rule the cases that have no profile."] = False,
     part: Annotated[
         Literal["reasons", "each_reason", "fields"],
         "Share of suitable cases and reasons in one row, a row for each reason, or fields.",
@@ -98,7 +92,7 @@ def report_suitability(
         stored = {case_id: profile.generated for case_id, profile in newest_profiles(cursor).items()}
     for name in dataset or datasets():
         cases = cases_of(name)
-        words = judgements(cases, stored, profile_by_rule if by_rule else None)
+        words = judgements(cases, stored)
         if words and part == "reasons":
             yield suitable_row(name, len(cases), words)
         elif words:

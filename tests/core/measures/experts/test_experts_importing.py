@@ -54,7 +54,7 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     assert "no stored trial for talk:nowhere" in reasons[5]
     assert "'fine' is none of" in reasons[6]
     assert "'perhaps' is neither yes nor no" in reasons[7]
-    assert "names no item" in reasons[9]
+    assert "is no item" in reasons[9]
     with store.read() as cursor:
         held = {one.item: one for one in annotations_of(cursor, review_id="imported")}
     assert set(held) == {"talk:t00", "talk:t12", "release:gpt_9:ours/2"}

@@ -222,5 +222,5 @@ def test_items_are_read_as_they_are_written(item: Item) -> None:
 
 @pytest.mark.parametrize("text", ["talk:", "answer:t:multi_turn:mcq", "release:gpt_4", "chat:1", ""])
 def test_what_names_no_item_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="names no item"):
+    with pytest.raises(UsageError, match="is no item"):
         parse_item(text)

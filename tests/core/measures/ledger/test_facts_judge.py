@@ -9,10 +9,10 @@ import pytest
 
 from core.agents.ledger_models import PatientVerdict
 from core.asking.parts import Part
+from core.asking.scene import Turn
 from core.case import Case
 from core.jobs.judges import facts_in, facts_pack, facts_request
 from core.text.facts import facts_of
-from tests.core.measures.ledger.hand_marked import talk
 
 CASE = Case(
     case_key="t/1",
@@ -21,7 +21,7 @@ CASE = Case(
     answer="Pericarditis",
     vignette="A 40-year-old woman has chest pain. She takes metformin. The lungs are clear on auscultation.",
 )
-TALK = talk(
+SAID = (
     "What brings you in?",
     "My chest hurts.",
     "Do you take any medicines?",
@@ -30,18 +30,25 @@ TALK = talk(
     "Yes, my left knee has hurt for years.",
     "**Final Diagnosis:** Angina",
 )
+TALK = tuple(Turn("patient" if number % 2 else "doctor", text) for number, text in enumerate(SAID))
 FACTS = facts_of(CASE)
-METFORMIN = "takes-metformin"
-WITHHELD = PatientVerdict("withheld", 3, "Do you take any medicines?", METFORMIN, "takes metformin")
+AGE, PAIN, METFORMIN, SIGN = (fact.id for fact in FACTS)
+MARKS = {
+    AGE: {"mark": "never_asked", "turn": None, "words": None},
+    PAIN: {"mark": "asked", "turn": 1, "words": "My chest hurts"},
+    METFORMIN: {"mark": "withheld", "turn": 3, "words": "Do you take any medicines?"},
+}
+VERDICTS = (
+    PatientVerdict("never_asked", None, "", AGE, "40-year-old woman", "demographics"),
+    PatientVerdict("asked", 1, "My chest hurts", PAIN, "chest pain", "chief complaint"),
+    PatientVerdict("withheld", 3, "Do you take any medicines?", METFORMIN, "takes metformin", "medication"),
+)
 INVENTED = PatientVerdict("invented", 5, "my left knee has hurt for years")
 
 
-def reply(withheld: list[Any] | None = None, invented: list[Any] | None = None) -> str:
-    return json.dumps({"withheld": withheld or [], "invented": invented or []})
-
-
-def kept_back(fact: str = METFORMIN, turn: Any = 3, question: str = "Do you take any medicines?") -> dict[str, Any]:
-    return {"fact": fact, "turn": turn, "question": question}
+def reply(changed: dict[str, dict[str, Any]] | None = None, invented: list[Any] | None = None) -> str:
+    marks = {fact: {**mark, **(changed or {}).get(fact, {})} for fact, mark in MARKS.items()}
+    return json.dumps({"facts": [{"id": fact, **mark} for fact, mark in marks.items()], "invented": invented or []})
 
 
 def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contradicts: Any = None) -> dict[str, Any]:
@@ -62,65 +69,113 @@ def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the
 
 
 @pytest.mark.parametrize(
-    ("text", "verdicts"),
+    "text",
     [
-        (reply([kept_back()], [made_up()]), (WITHHELD, INVENTED)),
-        (f"Fact by fact {{so}}:\n```json\n{reply([kept_back()])}\n```", (WITHHELD,)),
-        (f"First {reply(None, [made_up()])}, but rather {reply([kept_back()])}", (WITHHELD,)),
-        (reply([kept_back(turn="3")]), (WITHHELD,)),
-        (reply([kept_back(question=" do you take ANY medicines?… ")]), (WITHHELD,)),
-        (reply([kept_back(), kept_back()]), (WITHHELD,)),
-        (
-            reply(None, [made_up(words="“Yes, my left knee has hurt for years.”")]),
-            (PatientVerdict("invented", 5, "Yes, my left knee has hurt for years"),),
-        ),
-        (
-            reply(None, [made_up(3, "No, I don't take anything", METFORMIN)]),
-            (PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),),
-        ),
-        (reply(None, [made_up(contradicts="no such fact")]), (INVENTED,)),
-        (reply(), ()),
+        reply(),
+        f"Fact by fact {{so}}:\n```json\n{reply()}\n```",
+        f"First {reply({PAIN: {'mark': 'volunteered'}})}, but rather {reply()}",
+        reply({METFORMIN: {"turn": "3"}}),
+        reply({METFORMIN: {"words": " do you take ANY medicines?… "}}),
+        reply({PAIN: {"words": "“My chest hurts.”"}}),
     ],
 )
-def test_verdicts_are_read_with_anything_around_them(text: str, verdicts: tuple[PatientVerdict, ...]) -> None:
+def test_marks_are_read_with_anything_around_them(text: str) -> None:
     found = facts_in(text, FACTS, TALK)
-    assert (found.things, found.dropped) == (verdicts, 0)
+    assert (found.dropped, [verdict.kind for verdict in found.things]) == (0, ["never_asked", "asked", "withheld"])
+    assert [verdict.words.strip(".") for verdict in found.things] == [verdict.words for verdict in VERDICTS]
+    assert [(v.turn, v.fact, v.fact_text, v.topic) for v in found.things] == [
+        (v.turn, v.fact, v.fact_text, v.topic) for v in VERDICTS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (made_up(), INVENTED),
+        (
+            made_up(words="“Yes, my left knee has hurt for years.”"),
+            PatientVerdict("invented", 5, "Yes, my left knee has hurt for years"),
+        ),
+        (
+            made_up(3, "No, I don't take anything", METFORMIN),
+            PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),
+        ),
+        (made_up(contradicts="no such fact"), INVENTED),
+    ],
+)
+def test_inventions_are_read_with_what_they_contradict(given: dict[str, Any], verdict: PatientVerdict) -> None:
+    found = facts_in(reply(None, [given, given]), FACTS, TALK)
+    assert (found.things, found.dropped) == ((*VERDICTS, verdict), 0)
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        {"withheld": [kept_back(question="Do you take any tablets?")]},  # nobody asked that
-        {"withheld": [kept_back(question="What brings you in?")]},  # not the question before that reply
-        {"withheld": [kept_back(fact="smokes")]},  # no such fact
-        {"withheld": [kept_back(fact=next(fact.id for fact in FACTS if not fact.told))]},  # not the patient's to tell
-        {"withheld": [kept_back(turn=2)]},  # the doctor's message
-        {"withheld": [kept_back(question=" ? ")]},
-        {"invented": [made_up(words="my right knee has hurt")]},
-        {"invented": [made_up(words="left knee has hur")]},  # half a word
-        {"invented": [made_up(turn=3)]},  # in another reply
-        {"invented": [made_up(turn=4, words="Any pain in the knee?")]},  # the doctor's words
-        {"invented": [made_up(turn=-2)]},
-        {"invented": [made_up(turn=99)]},
-        {"invented": [made_up(words="“s”")]},  # quotes nothing
+        made_up(words="my right knee has hurt"),
+        made_up(words="left knee has hur"),  # half a word
+        made_up(turn=3),  # in another reply
+        made_up(turn=4, words="Any pain in the knee?"),  # the doctor's words
+        made_up(turn=-2),
+        made_up(turn=99),
+        made_up(words="“s”"),  # quotes nothing
     ],
 )
-def test_what_does_not_stand_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
-    held = {"withheld": [kept_back()], "invented": [made_up()]}
-    found = facts_in(json.dumps({name: [*held[name], *bad.get(name, [])] for name in held}), FACTS, TALK)
-    assert (found.things, found.dropped) == ((WITHHELD, INVENTED), 1)
+def test_an_invention_that_is_not_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
+    found = facts_in(reply(None, [made_up(), bad]), FACTS, TALK)
+    assert (found.things, found.dropped) == ((*VERDICTS, INVENTED), 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({METFORMIN: {"words": "Do you take any tablets?"}}, "do not stand in message 2"),  # nobody asked that
+        ({METFORMIN: {"words": "What brings you in?"}}, "do not stand in message 2"),  # not before that reply
+        ({METFORMIN: {"turn": 2}}, "names no message of the patient"),  # the doctor's message
+        ({METFORMIN: {"turn": None}}, "names no message of the patient"),
+        ({METFORMIN: {"words": None}}, "do not stand in message 2"),
+        ({PAIN: {"words": "a terrible pain"}}, "do not stand in message 1"),
+        ({PAIN: {"turn": 3}}, "do not stand in message 3"),
+        ({PAIN: {"turn": 99}}, "names no message of the patient"),
+        ({PAIN: {"mark": "perhaps"}}, "mark"),
+        ({PAIN: {"id": AGE}}, "does not mark every fact once"),
+        ({PAIN: {"id": "smokes"}}, "does not mark every fact once"),
+        ({PAIN: {"id": SIGN}}, "does not mark every fact once"),  # not the patient's to tell
+    ],
+)
+def test_marks_that_do_not_fit_the_conversation_are_asked_for_again(
+    changed: dict[str, dict[str, Any]], fault: str
+) -> None:
+    with pytest.raises(ValueError, match=fault):
+        facts_in(reply(changed), FACTS, TALK)
+
+
+def test_a_bare_no_is_quoted_whole() -> None:
+    """It is too short for a quotation from a longer message."""
+    talk = (Turn("doctor", "Any medicines?"), Turn("patient", "No."))
+    told = {fact: {"mark": "asked", "turn": 1, "words": "No"} for fact in MARKS}
+    assert {verdict.words for verdict in facts_in(reply(told), FACTS, talk).things} == {"No"}
+    longer = (talk[0], Turn("patient", "No, none."))
+    with pytest.raises(ValueError, match="do not stand in message 1"):
+        facts_in(reply(told), FACTS, longer)
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("Nothing was withheld.", "no JSON object"),
-        ('{"withheld": []}', "invented"),
-        ('{"withheld": [], "invented": null}', "invented"),
-        ('{"withheld": [{"fact": "x", "turn": "third", "question": "y"}], "invented": []}', "turn"),
-        ('{"withheld": [], "invented": [', "no JSON object"),
+        ('{"facts": []}', "invented"),
+        ('{"facts": [], "invented": null}', "invented"),
+        ('{"facts": [{"id": "x", "turn": "third", "mark": "asked"}], "invented": []}', "turn"),
+        ('{"facts": [], "invented": [', "no JSON object"),
+        ('{"facts": [], "invented": []}', "does not mark every fact once"),
     ],
 )
 def test_what_has_not_the_form_is_unreadable_and_not_nothing_found(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         facts_in(text, FACTS, TALK)
+
+
+def test_words_are_asked_for_before_the_mark() -> None:
+    (part,) = facts_request(facts_pack(), CASE, FACTS, TALK).messages
+    assert isinstance(part, Part)
+    assert part.content.index('"words"') < part.content.index('"mark": "asked"')

@@ -1,8 +1,7 @@
-"""A model judges what patients withheld and invented, over the wire: scope, resume, failures, and a lost database."""
+"""A model judges the facts of conversations, over the wire: scope, resume, failures, and a lost database."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.annotations import Annotation, add_annotations
-from core.store.queries.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges
+from core.store.queries.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges, topic_sums
 from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,
@@ -36,14 +35,15 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.fake_provider import running
-from tests.support.replies import Script, failing
+from tests.support.replies import Script, facts_judged, failing
 from tests.support.stores import copy_of
 
 CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3)]
 QUESTION, KNEE = "Do you have a lump on your neck?", "No, but my knee hurts."
-WITHHELD = PatientVerdict("withheld", 3, QUESTION, "lump", "nodule on the neck")
+FACT = ("lump", "nodule on the neck", "associated symptoms")
+WITHHELD = PatientVerdict("withheld", 3, QUESTION, *FACT)
+TOLD = PatientVerdict("asked", 3, "Yes, I do", *FACT)
 INVENTED = PatientVerdict("invented", 3, "my knee hurts")
-NOTHING = '{"withheld": [], "invented": []}'
 
 
 def talk(case: int, reply: str, verdict: str) -> Any:
@@ -71,18 +71,16 @@ def store(tmp_path: Path) -> Store:
 
 
 def strict(body: dict[str, Any]) -> str:
-    """Answer as a judge that sees the knee, a fact that was kept back for it, and one thing that is not there."""
+    """Answer as a judge that sees the knee and one thing that is not there, and the lump if it is told or kept back."""
     asked = str(body["messages"][0]["content"])
-    found = re.search(r"^\[(\d+)\] Patient: .*knee", asked, re.MULTILINE)
-    fact = re.search(r"^(lump): ", asked, re.MULTILINE)
-    if found is None or fact is None:
-        return NOTHING
-    turn = int(found[1])
-    held = {
-        "withheld": [{"fact": fact[1], "turn": turn, "question": QUESTION}],
-        "invented": [{"turn": turn, "words": words, "contradicts": None} for words in ("my knee hurts", "rash")],
-    }
-    return f"Here:\n{json.dumps(held)}"
+    knee = re.search(r"^\[(\d+)\] Patient: .*knee", asked, re.MULTILINE)
+    if knee is None:
+        told = {"mark": "asked", "turn": 3, "words": "Yes, I do"}
+        return facts_judged(asked, {"lump": told} if "Patient: Yes, I do" in asked else None)
+    turn = int(knee[1])
+    kept_back = {"mark": "withheld", "turn": turn, "words": QUESTION}
+    invented = [{"turn": turn, "words": words, "contradicts": None} for words in ("my knee hurts", "rash")]
+    return f"Here:\n{facts_judged(asked, {'lump': kept_back}, invented)}"
 
 
 def registry() -> Registry:
@@ -107,7 +105,7 @@ def kept(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
 def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Store) -> None:
     outcome, calls = judged(store, strict, concurrency=4)
     assert (outcome.done, outcome.counts["found"], outcome.counts["dropped"], outcome.failed, calls) == (2, 1, 1, 0, 2)
-    assert kept(store) == {"run/1": (INVENTED, WITHHELD), "run/2": ()}
+    assert kept(store) == {"run/1": (WITHHELD, INVENTED), "run/2": (TOLD,)}
     again, calls = judged(store, strict)
     assert (again.done, again.kept, calls) == (0, 2, 0)
 
@@ -124,9 +122,16 @@ def test_sums_by_model_and_what_counts_of_one_conversation(store: Store) -> None
         (one,) = judges(cursor)
         rows = judged_sums(cursor, one.judge, Selection()).to_dict("records")
         (found,) = judged_of_trial(cursor, "run/1")
+        topics = topic_sums(cursor, one.judge).to_dict("records")
     names = ("whole", "judged", "with_withheld", "with_invented")
     assert [tuple(int(row[name]) for name in names) for row in rows] == [(1, 1, 1, 1), (1, 1, 0, 0), (1, 0, 0, 0)]
     assert (found.judge, found.of("invented"), found.dropped) == ("openai/fake", (INVENTED,), 1)
+    assert (found.facts, found.never_told, found.coverage) == ((WITHHELD,), 1, 0.0)
+    names = ("case_key", "topic", "facts", "asked", "volunteered", "never_elicited")
+    assert [tuple(row[name] for name in names) for row in topics] == [
+        ("ours/1", "associated symptoms", 1, 0, 0, 1),
+        ("ours/2", "associated symptoms", 1, 1, 0, 0),
+    ]
 
 
 def test_stopped_it_goes_on_and_a_failure_is_asked_again(store: Store) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from core.errors import UsageError
-from core.measures.base import Row
-from core.measures.missing import Measured, count_missing, measure_missing
+from core import processes
+from core.errors import AnamnesisError, UsageError
+from core.measures.base import Record, Row
+from core.measures.missing import Measured, Parcel, count_missing, measure_missing
 from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, trial_marks
 from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
 from core.store.database import Store
 from core.store.queries.scores_of_patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
+from tests.core.store.builders import a_case
 from tests.support.intervals import beta_bounds
 from tests.support.stores import copy_of
 
@@ -46,7 +49,7 @@ def test_everything_is_marked_once_and_told(store: Store) -> None:
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
-        found = hits(cursor, PATIENT_MARKS, wanted=Selection(trials=["m1/1/0"]))[1]
+        found = hits(cursor, PATIENT_MARKS, selection=Selection(trials=["m1/1/0"]))[1]
     assert [hit.mark.words for hit in found] == ["vignette", "papules", "pruritus"]
 
 
@@ -57,6 +60,26 @@ def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatc
     assert found == Measured(1, 3)
     assert count_missing(store, PATIENT_MARKS) == 3
     assert measure_missing(store, PATIENT_MARKS) == Measured(3, 0)
+
+
+def test_broken_off_what_was_written_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PatientMarks, "parcel", 1)
+
+    def fail(done: int, planned: int) -> None:
+        if done == 2:
+            raise AnamnesisError("the power went")
+
+    with pytest.raises(AnamnesisError, match="power"):
+        measure_missing(store, PATIENT_MARKS, progress=fail)
+    assert count_missing(store, PATIENT_MARKS) == 2
+
+
+def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        processes, "_start", lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    )
+    with pytest.raises(AnamnesisError, match="broke off"):
+        list(processes.read_by(1, [Parcel(PATIENT_MARKS, (Record("t", a_case()),))]))
 
 
 def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""``report endings`` and ``report ledger`` on two small conversations."""
+"""``report endings`` on two small conversations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAID = {
 
 @pytest.fixture
 def store(db: object) -> None:
-    """Of two conversations one ends with a diagnosis; the other asks nothing, and the smoking never comes up."""
+    """Of two conversations one ends with a diagnosis; the other asks nothing."""
     cases = [a_case(n, profile=COUGH, vignette="A man with a cough. He smokes.", answer="Pneumonia") for n in SAID]
     lines = [
         a_trial(
@@ -65,13 +65,3 @@ def test_how_conversations_ended(capsys: Captured) -> None:
         (1, 1, 0.5),
         (2, 1, 0.5),
     ]
-
-
-@pytest.mark.usefixtures("store")
-def test_what_became_of_the_facts(capsys: Captured) -> None:
-    rows = {(r["topic"], r["mark"]): r for r in report(capsys, "ledger")}
-    smoking = rows["social history", "never_elicited"]
-    assert (smoking["mean"], smoking["n_cases"], smoking["n_facts"]) == (0.5, 2, 2)
-    assert rows["social history", "asked"]["mean"] == 0.5
-    (row,) = report(capsys, "ledger", "--part", "conversations")
-    assert (row["with_leaked"], row["n_conversations"]) == (0.0, 2)

@@ -1,0 +1,202 @@
+"""What became of the facts of cases in conversations, and what patients invented, as a model judged it.
+
+No rule judges facts (``core.jobs.judges`` says why): conversations that no model judged are in no figure, and counted.
+The unit of figures is the case, whose conversations are joined first; intervals (95 %) resample cases, all of them at
+once for every model and topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from core.errors import AnamnesisError, UsageError
+from core.measures.base import Asked, NameOf, Row, Section, metric
+from core.stats.bootstrap import column_intervals
+from core.store.database import Store
+from core.store.queries.fact_judgements import Judge, JudgeKept, judged_sums, judges, topic_sums
+from core.store.selection import Selection
+from core.text.topics import TOPICS
+
+Mark = Literal["asked", "volunteered", "never_elicited"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
+"""What became of a fact that the patient could tell; one that was withheld or never asked for was never elicited."""
+RESAMPLES = 2_000
+JUDGE_ALL = "`python -m core job facts --all --model MODEL`"
+"""The command that has a model judge every conversation."""
+_FAULTS = ("invented", "withheld")
+
+_Mean = tuple[float, float, float]
+"""A mean with the bounds of its interval; NaN if there is no case."""
+
+
+def judge_named(found: Sequence[JudgeKept], name: str | None = None) -> Judge | None:
+    """Return the judge of this name; by default the first of those found that judged, or ``None``.
+
+    The name is that of a model, or model and prompt hash with | between. Raises ``UsageError`` if no judge has it.
+    """
+    names = [one.judge for one in found if one.judged]
+    if name is None:
+        return names[0] if names else None
+    for judge in names:
+        if name in (judge.model, "|".join(judge)):
+            return judge
+    listed = ", ".join(dict.fromkeys(judge.model for judge in names)) or "nobody"
+    raise UsageError(f"{name} has judged none of these conversations; who has: {listed}.")
+
+
+def read_judge(store: Store, selection: Selection, name: str | None = None) -> Judge | None:
+    """Return whose word counts, see ``judge_named``."""
+    with store.read() as cursor:
+        return judge_named(judges(cursor, selection), name)
+
+
+def read_conversations(store: Store, selection: Selection, judge: Judge | None) -> pd.DataFrame:
+    """Return the conversations by model and case, as from ``judged_sums``; never to be changed."""
+    with store.read() as cursor:
+        return judged_sums(cursor, judge, selection)
+
+
+def read_topics(store: Store, selection: Selection, judge: Judge) -> list[Row]:
+    """Return what became of the facts of each topic."""
+    with store.read() as cursor:
+        return topic_rows(topic_sums(cursor, judge, selection))
+
+
+def topic_rows(sums: pd.DataFrame) -> list[Row]:
+    """Return what became of the facts: a row for each model, topic in the order of a history, and mark.
+
+    From ``topic_sums``; the estimate is the mean over cases of the share within a case. ``n_facts`` are those of the
+    topic over all judged conversations.
+    """
+    if sums.empty:
+        return []
+    shares = sums[["model", "topic", "case_key"]].copy()
+    for mark in MARKS:
+        shares[mark] = sums[mark] / sums["facts"]
+    means = _means(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
+    totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
+    return [
+        Row(
+            {"model": model, "topic": topic, "mark": mark},
+            *means[mark, model, topic],
+            int(totals.loc[(model, topic), "size"]),
+            more={"n_facts": int(totals.loc[(model, topic), "sum"])},
+        )
+        for model in sorted(sums["model"].unique())
+        for topic in TOPICS
+        if (model, topic) in totals.index
+        for mark in MARKS
+    ]
+
+
+def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
+    """Return what patients invented and withheld: a row for each model with a judged conversation, and fault.
+
+    From ``judged_sums``. The estimate is the share (0 to 1) of a case's judged conversations with the fault, then the
+    mean over cases. ``by`` is the ``judge``.
+    """
+    counted = sums[sums["judged"] > 0]
+    if counted.empty:
+        return []
+    shares = counted[["model", "case_key"]].copy()
+    for fault in _FAULTS:
+        shares[fault] = counted[f"with_{fault}"] / counted["judged"]
+    means = _means(shares.pivot(index="case_key", columns=["model"], values=list(_FAULTS)))
+    return [
+        Row(
+            {"model": str(model), "fault": fault},
+            *means[fault, str(model)],
+            len(cases),
+            more={"n_conversations": int(cases["judged"].sum()), "by": judge},
+        )
+        for model, cases in counted.groupby("model", sort=False)
+        for fault in _FAULTS
+    ]
+
+
+def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
+    """Return column → mean over the cases that have it, with the bounds of its interval."""
+    matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
+    bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
+    means = np.nanmean(matrix, axis=0)
+    return {
+        tuple(column): (float(mean), *interval)
+        for column, mean, interval in zip(wide.columns, means, bounds, strict=True)
+    }
+
+
+@metric(
+    "ledger",
+    "run",
+    "models",
+    "cases",
+    "datasets",
+    "specialties",
+    empty="There is no conversation whose facts can be judged: run a campaign with a multi-turn arm.",
+    page="failures",
+)
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["topics", "faults"], "What became of the facts of each topic, or what patients invented and withheld."
+    ] = "topics",
+    mark: Annotated[Mark | None, "Only facts of which this became."] = None,
+    judge: Annotated[str | None, "Whose word counts: a model. By default who was last at work."] = None,
+) -> Iterator[Row]:
+    """Report which facts of the case doctors asked for, were told unasked, and never elicited, as a model judged."""
+    who = asked.read(read_judge, asked.selection, judge)
+    sums = asked.read(read_conversations, asked.selection, who)
+    if sums.empty:
+        return
+    if who is None:
+        raise AnamnesisError(
+            f"Not judged: what became of the facts of {int(sums['whole'].sum()):,} conversations. A model judges it, "
+            f"no rule: {JUDGE_ALL}."
+        )
+    if part == "faults":
+        yield from fault_rows(sums, who.model)
+    else:
+        yield from (row for row in asked.read(read_topics, asked.selection, who) if mark in (None, row["mark"]))
+    asked.note(judged_words(sums, who, asked.name), kind="excluded")
+
+
+def judged_words(sums: pd.DataFrame, judge: Judge, name: NameOf) -> str:
+    """Return who judged how many conversations of each model, and how many are left out."""
+    judged = sums.groupby("model", sort=False)["judged"].sum()
+    counts = ", ".join(f"{name(str(model))} {n:,}" for model, n in judged.items() if n)
+    broken, missing = int(sums["broken"].sum()), int((sums["whole"] - sums["judged"]).sum())
+    words = f"Judged by {judge.model} (prompts {judge.prompt_hash}), conversations: {counts or 'none'}; left out: "
+    return words + f"{broken:,} that broke off and {missing:,} not judged" + (f" ({JUDGE_ALL})." if missing else ".")
+
+
+SECTIONS = (
+    Section(
+        "Facts by topic",
+        report,
+        {"part": "topics"},
+        kind="topics",
+        columns=("topic", "model", "mean", "ci_low", "ci_high", "n_cases", "n_facts"),
+        heads={"mean": "Share", "n_cases": "Cases", "n_facts": "Facts"},
+        caption="Only facts that a patient can tell; what examination and tests show is left out. Of the conversations "
+        "that a model judged, which are those with a wrong answer after them unless all were. The mean over a case’s "
+        "facts and conversations, then over cases.",
+        page="failures",
+    ),
+    Section(
+        "What the patient invented and withheld",
+        report,
+        {"part": "faults"},
+        kind="dots",
+        series="model",
+        place="fault",
+        axis="Share of conversations",
+        caption="Of the conversations that a model judged, which are those with a wrong answer after them unless all "
+        "were.",
+        page="failures",
+    ),
+)
+TOPICS_SECTION, FAULTS_SECTION = SECTIONS

@@ -1,1 +1,0 @@
-"""The facts ledger: a case as atomic facts, and what became of each in a conversation."""

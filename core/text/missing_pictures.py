@@ -1,0 +1,84 @@
+"""Whether a case speaks of a picture that is missing, and puts nothing in words that could stand for it.
+
+Rules on words, meant to be precise: what clearly refers to no picture passes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from core.case import Case
+from core.text.sections import sentences
+from core.text.topics import shown_topic
+
+_I = re.IGNORECASE
+_PICTURE = re.compile(
+    r"\b(?:figures?|fig\.|exhibits?|panel) ?(?:(?-i:[A-H])\b|\d\b|below|above|shown)|\b(?:(?:photographs?|pictures?|"
+    r"images?|photos?|micrographs?|photomicrographs?|illustrations?|diagrams?|tracings?|strips?|video|audio|figure|"
+    r"exhibit)\b[^.]{0,60}\b(?:is|are|as|was|were)? ?(?:shown|below|above|depicted|displayed|provided|given|attached|"
+    r"here|seen))|\b(?:shown|seen|depicted|displayed|pictured|illustrated|demonstrated|presented|"
+    r"given) (?:\w+ ){0,3}?(?:in|by) (?:the |this |an? |figure )(?:\w+ ){0,3}?(?:figures?|photographs?|pictures?|"
+    r"images?|photos?|exhibits?|micrographs?|illustrations?|diagrams?|tracings?)\b|\b(?:findings?|lesions?|rash|"
+    r"results?|image|ecg|ekg|electrocardiogram|x-ray|radiograph|ct|mri|scan|smear|biopsy|specimen|film|angiogram|"
+    r"ultrasound|echocardiogram|fundoscopy|appearance) (?:\w+ ){0,3}?(?:is|are|was|were) (?:as )?(?:shown|seen|"
+    r"depicted|displayed|pictured|provided|given) (?:below|above|here|in figure|in the)|\bis shown\.?$|"
+    r"\bare shown\.?$|\bimage courtesy\b|\(see (?:image|figure|photo)",
+    _I,
+)
+_PICTURE_WORD = re.compile(
+    r"shown|seen|fig|image|photo|picture|depict|display|illustrat|exhibit|panel|below|above|provided|given|video|"
+    r"audio|here|demonstrated|presented|attached|micrograph|diagram|tracing|strip",
+    _I,
+)
+"""What a sentence about a picture holds at least: looked for first, because it is quick."""
+_IS_PICTURE = re.compile(
+    r"\b(?:figures?|exhibits?|photo\w*|pictures?|images?|\w*micrographs?|illustrations?|diagrams?|tracings?)\b", _I
+)
+_NUMBERS_BELOW = re.compile(r"\b(?:labs?|laborator\w+|results?|studies|values|tests|counts?|panel|analysis)\b", _I)
+_FINDING = re.compile(
+    r"\b(?:tender|swell|swollen|erythem|papul|plaque|macul|vesic|nodul|ulcer|lesion|murmur|crackle|wheez|mass\b|edema|"
+    r"rash|palpable|distended|weak|reflex|pallor|jaundice|scal[ye]|crust|spot|blister|bruis|discolou?r|gait|patch|"
+    r"bulla|bullous|pustul|purpur|petechi|firm\b|crystal|friction rub|gallop|cells\b|infiltrat|opacit|fractur|"
+    r"effusion|stenosis|dilat|thicken|enlarged|elevated|increased|decreased|absent|diminished|positive for|deformit|"
+    r"clouded|prolonged|pouch|greasy|consolidation|hyper\w{4}|hypo\w{4}|\d+(?:\.\d+)? ?(?:mg|g/|mm\b|meq|u/l|%|cm|"
+    r"[µμ]))",
+    _I,
+)
+_REPORTS = re.compile(
+    r"\b(?:shows?|showed|reveals?|revealed|demonstrates?|demonstrated|(?:notable|significant|remarkable) for|"
+    r"auscultate|you (?:see|hear|note|notice|feel)) (?!(?:the |an? |this |his |her |bilateral )?(?:findings?|"
+    r"following|rash|lesions?|results?|images?|figures?|in|by|below|as|here|what)\b)[\w-]+",
+    _I,
+)
+_NORMAL = re.compile(r"\bno abnormalit|within normal|\bunremarkable|\bnormal\b|\bno (?!\w+ or)|\bclear\b", _I)
+_DESCRIBED = 2
+"""Different findings in words from which on a missing picture is not missed."""
+
+
+def picture_missing(case: Case) -> bool:
+    """Say whether a picture is referred to, and nothing that examination or tests showed is put in words."""
+    whole = case.vignette if case.question in case.vignette else f"{case.vignette} {case.question}"
+    pieces = sentences(whole)
+    pictured = [piece for piece in pieces if speaks_of_picture(piece)]
+    if not pictured:
+        return False
+    # how many different things are put in words that were seen, heard, felt or measured; no vital signs
+    kept = (piece for piece in pieces if shown_topic(piece) != "vital signs")
+    findings = {finding.lower() for piece in kept for finding in _FINDING.findall(piece)}
+    return len(findings) < _DESCRIBED and not any(_describes(piece, piece in pictured) for piece in pieces)
+
+
+def speaks_of_picture(sentence: str) -> bool:
+    """Say whether a sentence refers to a picture that is not there."""
+    if not _PICTURE_WORD.search(sentence) or not _PICTURE.search(sentence):
+        return False
+    return bool(_IS_PICTURE.search(sentence)) or not _NUMBERS_BELOW.search(sentence)
+
+
+def _describes(sentence: str, pictured: bool) -> bool:
+    """Say whether a sentence puts in words what examination or tests showed, vital signs aside."""
+    if pictured:
+        return bool(_REPORTS.search(sentence)) and not _NORMAL.search(sentence)
+    if shown_topic(sentence) not in ("examination", "laboratory", "imaging"):
+        return False
+    return bool(_FINDING.search(sentence) or _REPORTS.search(sentence)) and not _NORMAL.search(sentence)

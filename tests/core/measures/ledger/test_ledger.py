@@ -1,0 +1,151 @@
+"""Figures of judged facts by hand: topics, faults, what is left out, and what is said if nobody judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.agents.ledger_models import PatientVerdict
+from core.case import Fact, Profile
+from core.errors import AnamnesisError, UsageError
+from core.journal import RowLine
+from core.measures.base import Asked
+from core.measures.ledger import fault_rows, read_conversations, read_topics, report
+from core.store.database import Store
+from core.store.fold import fold, keep_lines
+from core.store.queries.fact_judgements import Judge, fact_judgement_row, talks_to_judge
+from core.store.queries.fact_sets import save_facts
+from core.store.selection import Selection
+from core.text.facts import facts_of
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.stores import copy_of
+
+COUGH = Profile(
+    basic=(
+        Fact(key="chief complaint", value="cough", lay="I have a cough"),
+        Fact(key="fever", value="fever", lay="I have a fever"),
+        Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
+    )
+)
+CASES = [
+    a_case(n, profile=COUGH, vignette="A man with a cough and fever. He smokes.", answer="Pneumonia", synonyms=())
+    for n in (1, 2)
+]
+SAID = ("What brings you in?", "I have a cough.", "Do you smoke?", "No, doctor.", "**Final Diagnosis:** Flu")
+JUDGE = Judge("openai/j", "p1")
+
+
+def fill(store: Store) -> None:
+    """Two models, each in one conversation about each of two cases; the first has one more, which broke off."""
+    for model in ("m1", "m2"):
+        spoken = [Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(SAID)]
+        ends = [(1, 0, "final_diagnosis"), (2, 0, "turn_cap"), *([(1, 1, "error")] if model == "m1" else [])]
+        lines = [
+            a_trial(
+                [*spoken, Ended(reason=reason, doctor_turns=2), Finished()],
+                trial_id=f"{model}/{n_case}/{trial}",
+                run_id=model,
+                case_key=f"ours/{n_case}",
+                trial=trial,
+            )
+            for n_case, trial, reason in ends
+        ]
+        write_journal(store.journals, model, a_header(model, CASES, doctor=model), *lines)
+    fold(store)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    return copy_of(fill, tmp_path)
+
+
+def mark(kind: str, number: int) -> PatientVerdict:
+    """Return what became of a fact of the case, by its place."""
+    fact = facts_of(CASES[0])[number]
+    turn = None if kind == "never_asked" else 3
+    return PatientVerdict(kind, turn, "", fact.id, fact.text, fact.topic)  # type: ignore[arg-type]
+
+
+INVENTED = PatientVerdict("invented", 3, "No, doctor")
+
+
+def judge(store: Store, trial: str, *verdicts: PatientVerdict) -> None:
+    with store.read() as cursor:
+        (talk,) = talks_to_judge(cursor, JUDGE, trials=[trial])
+    paid = {"trial_id": trial, "dropped": 0, "failure": "", "calls": "[]", "tokens": 1, "cost_usd": None}
+    row = fact_judgement_row(JUDGE, talk.facts_hash, verdicts, {**paid, "judged_at": 1.0})
+    keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
+
+
+def judge_some(store: Store) -> None:
+    """Judge both whole conversations of the first model and one of the second."""
+    judge(store, "m1/1/0", mark("asked", 0), mark("volunteered", 1), mark("withheld", 2), INVENTED)
+    judge(store, "m1/2/0", mark("asked", 0), mark("never_asked", 1), mark("never_asked", 2))
+    judge(store, "m2/1/0", mark("asked", 0), mark("asked", 1), mark("asked", 2))
+
+
+def test_what_became_of_the_facts_of_each_topic(filled: Store) -> None:
+    judge_some(filled)
+    rows = {(row["model"], row["topic"], row["mark"]): row for row in read_topics(filled, Selection(), JUDGE)}
+    assert {mark for _, _, mark in rows} == {"asked", "volunteered", "never_elicited"}
+    smoking = rows["m1", "social history", "never_elicited"]
+    assert (smoking.estimate, smoking.n, smoking["n_facts"]) == (1.0, 2, 2), "withheld in one, never asked in the other"
+    assert rows["m1", "chief complaint", "asked"].estimate == 1.0
+    topic = facts_of(CASES[0])[1].topic
+    assert rows["m1", topic, "volunteered"].estimate == 0.5
+    assert rows["m1", topic, "never_elicited"].estimate == 0.5
+    assert rows["m2", "social history", "asked"].n == 1, "the other conversation is not judged"
+
+
+def test_what_patients_invented_and_withheld_is_of_the_judged_conversations(filled: Store) -> None:
+    judge_some(filled)
+    sums = read_conversations(filled, Selection(), JUDGE)
+    rows = {(row["model"], row["fault"]): row for row in fault_rows(sums, "openai/j")}
+    assert {label: (row.estimate, row["n_conversations"], row["by"]) for label, row in rows.items()} == {
+        ("m1", "invented"): (0.5, 2, "openai/j"),
+        ("m1", "withheld"): (0.5, 2, "openai/j"),
+        ("m2", "invented"): (0.0, 1, "openai/j"),
+        ("m2", "withheld"): (0.0, 1, "openai/j"),
+    }
+
+
+@pytest.mark.parametrize("part", ["topics", "faults"])
+def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> None:
+    judge_some(filled)
+    asked = Asked(filled)
+    assert list(report.rows(asked, part=part))
+    (note,) = asked.notes
+    assert "Judged by openai/j (prompts p1), conversations: m1 2, m2 1" in note.text
+    assert "left out: 1 that broke off and 1 not judged (`python -m core job facts --all --model" in note.text
+
+
+@pytest.mark.parametrize("part", ["topics", "faults"])
+def test_without_a_judge_it_says_how_many_are_not_judged_and_who_judges(filled: Store, part: str) -> None:
+    with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job facts --all --model"):
+        list(report.rows(Asked(filled), part=part))
+    with pytest.raises(UsageError, match="who has: nobody"):
+        list(report.rows(Asked(filled), part=part, judge="openai/j"))
+    assert list(report.rows(Asked(filled, Selection(specialties=["Cardiology"])), part=part)) == [], "no conversation"
+
+
+def test_only_facts_of_one_fate(filled: Store) -> None:
+    judge_some(filled)
+    assert {row["mark"] for row in report.rows(Asked(filled), mark="asked")} == {"asked"}
+
+
+def test_other_facts_of_a_case_take_its_judgements_away(filled: Store) -> None:
+    judge_some(filled)
+    with filled.write() as connection:
+        save_facts(connection, CASES[0], facts_of(CASES[0])[:2], "a person")
+    sums = read_conversations(filled, Selection(), JUDGE)
+    assert dict(sums.groupby("model")["judged"].sum()) == {"m1": 1, "m2": 0}
+
+
+def test_a_judgement_of_before_counts_for_faults_and_marks_no_fact(filled: Store) -> None:
+    """Version 0.5 named what was withheld and invented, without a topic, and nothing of other facts."""
+    withheld = PatientVerdict("withheld", 3, "Do you smoke?", "smoking", "smokes 20 cigarettes a day")
+    judge(filled, "m1/1/0", withheld)
+    assert read_topics(filled, Selection(), JUDGE) == []
+    rows = {row["fault"]: row.estimate for row in fault_rows(read_conversations(filled, Selection(), JUDGE), "j")}
+    assert rows == {"invented": 0.0, "withheld": 1.0}
