@@ -1,4 +1,4 @@
-"""Quantities in prose: the age that a reply gives, times, ages and weights to leave out, and values as findings.
+"""Values and durations in prose as findings.
 
 Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
 children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
@@ -17,86 +17,17 @@ _NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}
 _TENS = alternatives([word for word, value in NUMBERS.items() if value >= 20])
 _ONES = alternatives([word for word, value in NUMBERS.items() if value < 10])
 _NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBERS, *VAGUE])})"
-_SPAN = re.compile(
-    rf"\b({_NUMBER})(?: (?:of|or so|more|whole))?[- ](minute|hour|day|night|week|month|year)s?\b"
-    r"(?![- ](?:old|of age))(?: ago| back| earlier)?",
-    re.I,
-)
-_AGE = re.compile(rf"\b({_NUMBER})[- ](day|week|month|year)s?[- ](?:old|of age)", re.I)
-_SINCE = tuple(
-    re.compile(pattern, re.I)
-    for pattern in (
-        r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b",
-        r"\byesterday\b",
-        r"\b(?:this morning|today|tonight|this evening)\b",
-        r"\blast week\b",
-        r"\blast month\b",
-        r"\blast year\b",
-        r"\b(?:for|past|last) (?:the )?year\b",
-    )
-)
-_SAID_AGE = re.compile(
-    rf"\b(?:i'm|i am|he's|she's|he is|she is|turned)\s+(?:just |only |almost )?({_NUMBER})\b"
-    r"(?! \w*(?:hour|day|week|month|pound|kilo|kg|percent|minute))",
-    re.IGNORECASE,
-)
-_BARE = re.compile(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", re.IGNORECASE)
-_SAYS_AGE = re.compile(r"\b(?:i['’]?m|i am|he['’]s|she['’]s|he is|she is|turned|old|age)\b", re.IGNORECASE)
-"""What a reply that gives an age unasked holds."""
-_YOUNG = re.compile(
-    rf"(?:^\W*|\b(?:i'm|he's|she's|is|turned) (?:(?:only|just|about|almost|now) )*)({_NUMBER})[ -](day|week|month)s?\b"
-    r"(?! ago)",
-    re.IGNORECASE,
-)
-"""How a small child's age is told where it was asked for."""
-_EARLIER_LIFE = re.compile(r"\b(?:since|when|until)\b[^.;!?]{0,40}$", re.IGNORECASE)
-_MEASURED = re.compile(
-    "minute|hour|day|night|week|month|year|evening|morning|kg|kilo|pound|lb"
-)  # most texts hold none of these, and need no closer look
-_WEIGHT = re.compile(rf"\b({_NUMBER})(?: of)?[- ]?(kg|kilos?|kilograms?|pounds?|lbs?)\b", re.I)
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A range of values of one kind: ``time`` and ``age``, in days."""
-
-    kind: str
-    low: float
-    high: float
-
-
-def said_age(reply: str, asked: bool) -> Quantity | None:
-    """Return the age that a reply gives of the patient, or ``None``; a bare number counts where age was asked for."""
-    if not asked and not _SAYS_AGE.search(reply):
-        return None
-    found = _AGE.search(reply) or (_YOUNG.search(reply.replace("’", "'")) if asked else None)
-    if found and not _EARLIER_LIFE.search(reply[: found.start()]):
-        return _quantity("age", found[1], DAYS[found[2].lower()])
-    plain = reply.replace("’", "'")
-    for bare in (*_SAID_AGE.finditer(plain), *(_BARE.finditer(plain) if asked else ())):
-        if bare[1].lower() not in ("a", "an", *VAGUE) and (asked or bare[1].lower() != "one"):
-            return _quantity("age", bare[1], DAYS["year"])
-    return None
-
-
-def without_quantities(text: str) -> str:
-    """Return a lower-case text without its times, ages and weights; "lost 6 kg" is left as "lost weight"."""
-    if not _MEASURED.search(text):
-        return text
-    text = _WEIGHT.sub("weight", _SPAN.sub(" ", _AGE.sub(" ", text)))
-    for pattern in _SINCE:
-        text = pattern.sub(" ", text)
-    return text
-
-
-def _quantity(kind: str, number: str, unit: float) -> Quantity:
+def _days(number: str, unit: str) -> float:
+    """Return a number of units in days; of a vague number, the middle of what it can mean."""
     word = number.lower()
-    if word in VAGUE:
-        low, high = VAGUE[word]
-        return Quantity(kind, low * unit, high * unit)
-    parts = re.split(r"[- ]", word)
-    value = sum(_NUMBERS.get(p) or float(p) for p in parts)
-    return Quantity(kind, value * unit, value * unit)
+    low, high = VAGUE[word] if word in VAGUE else (_value(word),) * 2
+    return (low + high) / 2 * DAYS[unit.lower()]
+
+
+def _value(word: str) -> float:
+    return sum(_NUMBERS.get(part) or float(part) for part in re.split(r"[- ]", word))
 
 
 _GAP = r"[^.;,0-9]{0,40}?"
@@ -243,8 +174,7 @@ def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
             yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
     for pattern, weeks, finding in _DURATIONS if _CAN_LAST.search(sentence) else ():
         for found in pattern.finditer(sentence):
-            lasted = _quantity("time", found[1] or found[3], DAYS[(found[2] or found[4]).lower()])
-            yield finding, (lasted.low + lasted.high) / 2 > weeks * DAYS["week"]
+            yield finding, _days(found[1] or found[3], found[2] or found[4]) > weeks * DAYS["week"]
     if not numbered:
         return
     of_blood = not _OTHER_FLUID.search(sentence)
