@@ -183,20 +183,6 @@ PLAIN_DENIAL = re.compile(
     _I,
 )
 """Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
-UNKNOWN = re.compile(
-    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
-    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
-    r"(?:really |"
-    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
-    r"idea|unsure|"
-    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
-    r"told|discuss|"
-    r"said anything|aware of that|given)\w*|"
-    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
-    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
-    r"(?:checked|been told)",
-    _I,
-)
 
 
 def is_negated(text: str) -> bool:
