@@ -419,9 +419,7 @@ class Driver:
             while True:
                 for request in await self._mailbox.take.remote(_DRIVER):
                     self._run(self._respond(*request))
-        except (
-            self._ray.exceptions.RayActorError
-        ) as error:  # without it no worker hears anything, so that all would wait
+        except self._ray.exceptions.RayActorError as error:  # without it all workers would wait for ever
             log.warning("The actor that passes the workers' requests on is lost: %s", error)
             for actor in self._actors:
                 self._ray.kill(actor)
