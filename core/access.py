@@ -1,12 +1,11 @@
-"""Who asks, and what they may do: roles, limits, the places that a page may name, the audit log of a shared server.
+"""The visitor of a request and their rights: roles, limits, allowed paths and hosts, the audit log of a shared server.
 
-Whoever is at the command line, or alone at a dashboard without a login, may do everything, and nothing is written about
-them. Where people sign in, a small file says who they are (docs/server.md); whom it does not name is let in to nothing.
+At the command line, and at a dashboard without a login, everything is allowed and nothing is logged. With a login, a
+small file gives people their roles (docs/server.md); a person without a role has no access.
 
-What begins, spends, changes or deletes asks ``require`` for a right before it does. What takes a path or an address
-asks ``allowed_path`` or ``allowed_host``. Who asks is known by a context variable, which work in a thread is given
-(``carried``), else by what the pages say of their visitor (``ask_who``), else, in a process that the server has
-started, by the environment.
+Code that starts, spends, changes or deletes something calls ``require`` first. Code that takes a path or an address
+calls ``allowed_path`` or ``allowed_host``. The visitor comes from a context variable, which ``carried`` passes on to
+threads, else from the pages (``ask_who``), else, in a process that the server has started, from the environment.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ Role = Literal["viewer", "runner", "admin"]
 Right = Literal["annotate", "run", "reach", "edit", "manage"]
 
 FILE: Final = "ANAMNESIS_ACCESS"
-"""Names the file of roles, which otherwise is ``access.toml`` beside the database."""
+"""Environment variable: the file of roles (default: ``access.toml`` next to the database)."""
 VISITOR: Final = "ANAMNESIS_VISITOR"
-"""Tells a process that the server starts for whom it works."""
+"""Environment variable: the visitor of a process that the server starts."""
 LOGIN: Final = "ANAMNESIS_LOGIN"
-"""Tells the dashboard's process that people sign in, also should the secrets be gone by then."""
+"""Environment variable: people sign in to the dashboard, even if its secrets are missing later."""
 _GRANTED: dict[Right, tuple[Role, str]] = {
     "annotate": ("viewer", "answer reviews"),
     "run": ("runner", "start or stop what calls models or takes long"),
@@ -53,7 +52,7 @@ _GRANTED: dict[Right, tuple[Role, str]] = {
     "edit": ("runner", "change cases, prompts, labels and reviews"),
     "manage": ("admin", "add or remove models, and delete what is everybody's"),
 }
-"""Right → the least role that has it, and what it lets one do."""
+"""Right → the lowest role with this right, and a description."""
 _ROLES: tuple[Role, ...] = ("viewer", "runner", "admin")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"[a-z0-9._:-]+")
@@ -62,85 +61,84 @@ _TRANSLATED = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")
 
 
 class NotAllowedError(UsageError):
-    """Whoever asks may not do this, here or any more today; nothing was done."""
+    """The visitor may not do this, here or today; nothing was done."""
 
 
 class Limits(BaseModel):
-    """What one person may have at once and spend."""
+    """The limits of one person."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     live_sessions: int = Field(4, ge=0)
-    """Watched consultations under way."""
+    """Most watched consultations that run at the same time."""
     usd_a_day: float = Field(10.0, ge=0)
-    """US dollars from midnight to midnight (UTC), for calls whose price is known; of others none is made."""
+    """US dollars from midnight to midnight (UTC). Calls without a known price are not made."""
 
 
 class Rules(Limits):
     """The file of roles."""
 
     contact: str = "whoever runs this server"
-    """Who is to be asked for more, as sentences name them."""
+    """The person to ask for more rights, as named in messages."""
     claim: str = Field("email", min_length=1)
-    """What the provider of the login says of a person that is their name here."""
+    """The claim of the login provider that is used as the name of a person."""
     people: dict[str, Role] = Field(default_factory=dict)
     """Name, or ``*@example.org`` for all names of a domain → role."""
     limits: dict[str, Limits] = Field(default_factory=dict)
-    """Name → limits of a person that differ from those of all."""
+    """Name → limits of a person that differ from the general limits."""
     folders: tuple[str, ...] = ()
-    """What lies below them may be named by its path on a page."""
+    """Folders whose contents may be given by path on a page."""
     hosts: tuple[str, ...] = _LOOPBACK
-    """``host``, ``host:port``, ``*.example.org`` or ``*``: what an address from a page may lead to."""
+    """``host``, ``host:port``, ``*.example.org`` or ``*``: allowed hosts of addresses given on a page."""
     served_as: tuple[str, ...] = ()
-    """Host names by which browsers reach this server through a proxy, without a port."""
+    """Host names, without port, by which browsers reach this server through a proxy."""
     framed_by: tuple[str, ...] = ()
     """Origins (``https://example.org``) whose pages may show this one in a frame."""
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks: a person who has signed in, or without a name whoever is at this machine. No role: nobody let in."""
+    """A person who has signed in, or without a name the user of this machine. Without a role there is no access."""
 
     name: str = ""
     role: Role | None = "admin"
 
     def may(self, right: Right) -> bool:
-        """Say whether the role has this right."""
         return self.role is not None and _ROLES.index(self.role) >= _ROLES.index(_GRANTED[right][0])
 
     @property
     def limited(self) -> bool:
-        """Whether limits, folders and hosts of the file hold for them."""
+        """Whether the limits, folders and hosts of the file apply."""
         return bool(self.name) or self.role is None
 
 
 HERE: Final = Visitor()
-"""Whoever is at this machine, where nobody signs in."""
+"""The user of this machine, without a login."""
 NOBODY: Final = Visitor(role=None)
-"""Who has not signed in where people do."""
+"""A visitor who has not signed in to a server with a login."""
 _WHO: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 _asks: Callable[[], Visitor | None] = lambda: None  # noqa: E731
 _lock = threading.Lock()
 
 
 def ask_who(asks: Callable[[], Visitor | None]) -> None:
-    """Let the pages say who asks, where the context does not; ``None`` where they know no better."""
+    """Set the function by which the pages return the visitor if the context has none; it may return ``None``."""
     global _asks
     _asks = asks
 
 
 def visitor() -> Visitor:
-    """Return who asks."""
-    found = _WHO.get() or _asks()
-    if found is not None:
-        return found
+    """Return the current visitor."""
+    current = _WHO.get() or _asks()
+    if current is not None:
+        return current
     name = os.environ.get(VISITOR)
     return person(name) if name else HERE
 
 
 @contextmanager
 def acting(who: Visitor) -> Iterator[None]:
-    """Let the block be asked for by somebody."""
+    """Run the block for this visitor."""
     token = _WHO.set(who)
     try:
         yield
@@ -149,29 +147,29 @@ def acting(who: Visitor) -> Iterator[None]:
 
 
 def carried(do: Callable[P, T]) -> Callable[P, T]:
-    """Return what a thread is to do for whoever asks now: it would not know."""
+    """Return ``do`` bound to the current visitor, for use in another thread."""
     context = copy_context()
     context.run(_WHO.set, visitor())
     return lambda *args, **kwargs: context.run(do, *args, **kwargs)
 
 
 def environment() -> dict[str, str]:
-    """Return what tells a child process for whom it works."""
+    """Return the environment variables that pass the visitor to a child process."""
     name = visitor().name
     return {VISITOR: name} if name else {}
 
 
 def person(name: str) -> Visitor:
-    """Return somebody by the name that the login gave them, with the role of the file, or without any."""
-    known = {held.casefold(): role for held, role in rules().people.items()}
-    wanted = name.strip().casefold()
-    return Visitor(wanted, known.get(wanted) or known.get(f"*@{wanted.rpartition('@')[2]}"))
+    """Return the visitor with this login name, with the role in the file or without a role."""
+    roles = {pattern.casefold(): role for pattern, role in rules().people.items()}
+    name = name.strip().casefold()
+    return Visitor(name, roles.get(name) or roles.get(f"*@{name.rpartition('@')[2]}"))
 
 
 def rules() -> Rules:
-    """Return what the file says, read anew when it changes; without a file, that nobody is let in.
+    """Return the rules of the file, read again after each change; without a file there is no access.
 
-    Raises ``UsageError`` where it is no TOML, or says something that is not known.
+    Raises ``UsageError`` if the file is no valid TOML or has unknown settings.
     """
     path = rules_file()
     try:
@@ -182,9 +180,9 @@ def rules() -> Rules:
 
 
 def rules_file() -> Path:
-    """Return where the file of roles is, or would be."""
-    named = os.environ.get(FILE)
-    return Path(named).expanduser() if named else paths.local_folder() / "access.toml"
+    """Return the path of the file of roles, which may not exist."""
+    configured = os.environ.get(FILE)
+    return Path(configured).expanduser() if configured else paths.local_folder() / "access.toml"
 
 
 @functools.lru_cache(maxsize=4)
@@ -194,103 +192,102 @@ def _read(path: Path, _changed_ns: int, _size: int) -> Rules:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        words = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
-        raise UsageError(f"{path}: {place}: {words} (docs/server.md tells what may stand there).") from None
+        message = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"].lower()
+        raise UsageError(f"{path}: {place}: {message} (docs/server.md lists the settings).") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} is no readable TOML ({error}): correct it or remove it.") from None
 
 
 def refusal(right: Right) -> str:
-    """Say why whoever asks has not this right; empty where they have it."""
+    """Return why the visitor does not have this right; empty if they have it."""
     who = visitor()
     if who.may(right):
         return ""
-    role, what = _GRANTED[right]
+    role, action = _GRANTED[right]
     if who.role is None:
         return f"You are not let in here: sign in, or ask {rules().contact} to be."
-    return f"You are a {who.role} here, and to {what} takes a{'n' * (role == 'admin')} {role}: ask {rules().contact}."
+    return f"You are a {who.role} here, and to {action} takes a{'n' * (role == 'admin')} {role}: ask {rules().contact}."
 
 
 def require(right: Right, on: str = "") -> None:
-    """Raise ``NotAllowedError`` where whoever asks has not this right; what is done ``on`` something is noted."""
-    if words := refusal(right):
-        raise _refused(right, on, words)
+    """Raise ``NotAllowedError`` if the visitor does not have this right; log the action if ``on`` names its object."""
+    if message := refusal(right):
+        raise _refused(right, on, message)
     if on:
         note(right, on)
 
 
-def _refused(what: str, on: str, words: str) -> NotAllowedError:
-    """Return the error of something that is refused, which is noted."""
-    note(f"refused: {what}", on)
-    return NotAllowedError(words)
+def _refused(action: str, on: str, message: str) -> NotAllowedError:
+    """Log a refusal, and return its error."""
+    note(f"refused: {action}", on)
+    return NotAllowedError(message)
 
 
-def mine(owner: str) -> bool:
-    """Say whether whoever asks may see what somebody made for themselves; what is nobody's in particular is seen."""
+def may_see(owner: str) -> bool:
+    """Return whether the visitor may see a private object; objects without an owner are public."""
     who = visitor()
     return not owner or who.role == "admin" or who.name == owner
 
 
 def require_own(owner: str, what: str) -> None:
-    """Raise ``NotAllowedError`` where ``what`` is somebody else's."""
-    if not mine(owner):
+    """Raise ``NotAllowedError`` if ``what`` belongs to another person."""
+    if not may_see(owner):
         raise _refused("another's", what, f"{what} is somebody else's: only they, and an admin, see it.")
 
 
 def require_deletable(owner: str, what: str) -> None:
-    """Raise ``NotAllowedError`` where ``what`` is not one's own and one may not delete what is everybody's."""
+    """Raise ``NotAllowedError`` unless the visitor owns ``what`` or may delete public objects."""
     who = visitor()
     require("edit" if who.name and who.name == owner else "manage", f"delete {what}")
 
 
 def answers_as(name: str) -> bool:
-    """Say whether whoever asks may answer a review under this name: their own; any name without a login or as admin."""
+    """Return whether the visitor may answer a review under this name: their own, or any without a login or as admin."""
     who = visitor()
     return not who.limited or who.role == "admin" or name.strip().casefold() == who.name
 
 
 def require_name(name: str) -> None:
-    """Raise ``NotAllowedError`` where somebody who signed in speaks under another name than their own."""
+    """Raise ``NotAllowedError`` if the visitor may not answer under this name."""
     if not answers_as(name):
-        words = f"You have signed in as {visitor().name} and cannot answer as {name}: open the review as yourself."
-        raise _refused("another's name", name, words)
+        message = f"You have signed in as {visitor().name} and cannot answer as {name}: open the review as yourself."
+        raise _refused("another's name", name, message)
 
 
-def sees() -> str | None:
-    """Return whose things are shown beside those that are everybody's; ``None``: everybody's all."""
+def visible_owner() -> str | None:
+    """Return the owner whose private objects are visible, in addition to public ones; ``None``: those of everybody."""
     who = visitor()
     return None if who.role == "admin" else who.name
 
 
 def limits() -> Limits | None:
-    """Return what whoever asks may have and spend; ``None`` without a limit."""
+    """Return the limits of the visitor; ``None`` if there are none."""
     who = visitor()
     if not who.limited:
         return None
-    found = rules()
-    return next((own for name, own in found.limits.items() if name.strip().casefold() == who.name), found)
+    general = rules()
+    return next((special for name, special in general.limits.items() if name.strip().casefold() == who.name), general)
 
 
-def check_live(under_way: int) -> None:
-    """Raise ``NotAllowedError`` where one more watched consultation is one too many."""
+def check_live(running: int) -> None:
+    """Raise ``NotAllowedError`` if the visitor may not watch another consultation next to ``running`` ones."""
     allowed = limits()
-    if allowed is not None and under_way >= allowed.live_sessions:
+    if allowed is not None and running >= allowed.live_sessions:
         raise NotAllowedError(
-            f"You have {under_way} consultations under way, and {allowed.live_sessions} are allowed at once: end one "
-            "first."
+            f"You have {running} running consultations, and at most {allowed.live_sessions} are allowed: end one first."
         )
 
 
 def left_today() -> float | None:
-    """Return the US dollars that whoever asks may still spend today; ``None`` without a limit."""
+    """Return the US dollars that the visitor may still spend today; ``None`` without a limit."""
     allowed = limits()
     return None if allowed is None else allowed.usd_a_day - spent_today()
 
 
 def used_up() -> str:
-    """Say that today's money of whoever asks is used up; empty where some is left."""
-    left, allowed = left_today(), limits()
-    if left is None or allowed is None or left > 0:
+    """Return a message if the visitor's budget of today is used up, else an empty string."""
+    remaining, allowed = left_today(), limits()
+    if remaining is None or allowed is None or remaining > 0:
         return ""
     return (
         f"Your ${allowed.usd_a_day:.2f} of today are used up: go on tomorrow (midnight UTC), or ask {rules().contact} "
@@ -299,24 +296,24 @@ def used_up() -> str:
 
 
 def check_money() -> None:
-    """Raise ``NotAllowedError`` where today's money of whoever asks is used up."""
-    if words := used_up():
-        raise _refused("money", "", words)
+    """Raise ``NotAllowedError`` if the visitor's budget of today is used up."""
+    if message := used_up():
+        raise _refused("money", "", message)
 
 
 def spend(usd: float | None) -> None:
-    """Count what a call has cost."""
+    """Add the cost of a call to the visitor's spending of today."""
     who = visitor()
     if who.name and usd:
         _append(_spending(), {"at": time.time(), "who": who.name, "usd": usd})
 
 
 _counted: dict[Path, tuple[int, dict[str, float]]] = {}
-"""File → how much of it was read, and who has spent what by then."""
+"""File → the number of bytes read, and name → US dollars up to there."""
 
 
 def spent_today(name: str | None = None) -> float:
-    """Return the US dollars that somebody, by default whoever asks, has spent since midnight (UTC) in all processes."""
+    """Return the US dollars that a person (default: the visitor) has spent since midnight (UTC), in all processes."""
     name, path = visitor().name if name is None else name, _spending()
     with _lock:
         start, sums = _counted.get(path, (0, {}))
@@ -341,9 +338,9 @@ def spent_today(name: str | None = None) -> float:
 
 
 def _spending_entry(line: bytes) -> tuple[str, float] | None:
-    """Return who spent how many US dollars; ``None`` for a line that a kill or a full disk has torn.
+    """Return (name, US dollars) of a line; ``None`` if a kill or a full disk has cut the line off.
 
-    A line that was torn before ``_append`` began each line anew may have the next one glued to it.
+    In older files the next entry may follow a cut entry on the same line.
     """
     for part in (line, line[line.rfind(b'{"at"') :]):
         try:
@@ -360,12 +357,12 @@ def _spending() -> Path:
 
 
 def audit_log() -> Path:
-    """Return the file of who did what, a JSON object a line; only people who have signed in stand in it."""
+    """Return the audit log, a JSON object per line; it has only actions of people who have signed in."""
     return paths.local_folder() / f"{paths.database_path().stem}.audit.jsonl"
 
 
 def note(did: str, on: str) -> None:
-    """Write down that whoever asks did something, and on what: names and ids, never a key or a text."""
+    """Log an action of the visitor and its object: names and ids, never keys or texts."""
     who = visitor()
     if who.name:
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -373,9 +370,9 @@ def note(did: str, on: str) -> None:
 
 
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
-    """Append a JSON line that only the server's user can read, in one write so that processes do not mix theirs.
+    """Append a JSON line in one write, so that lines of processes do not mix; only the server's user can read the file.
 
-    Raises ``AnamnesisError`` if it cannot be stored whole: what cannot be counted and noted is not done.
+    Raises ``AnamnesisError`` if the line cannot be stored: actions that cannot be counted and logged are not done.
     """
     line = json.dumps(entry, ensure_ascii=False).encode(errors="replace") + b"\n"
     try:
@@ -383,7 +380,7 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             size = os.fstat(file).st_size
-            if size and os.pread(file, 1, size - 1) != b"\n":  # the line before was torn: do not continue it
+            if size and os.pread(file, 1, size - 1) != b"\n":  # the last line was cut off: start a new line
                 line = b"\n" + line
             if (written := os.write(file, line)) < len(line):
                 raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes were stored")
@@ -394,70 +391,67 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def allowed_path(path: str | Path) -> Path:
-    """Return a path that somebody names, links and ``..`` resolved where limits hold for them.
+    """Return a path given by the visitor, with links and ``..`` resolved if limits apply.
 
-    Raises ``NotAllowedError`` where it does not lie in a folder that the file of roles allows: the same sentence
-    whether or not there is anything.
+    Raises ``NotAllowedError`` if it is not in an allowed folder, with the same message whether or not it exists.
     """
     if not visitor().limited:
         return Path(path).expanduser()
     require("reach")
-    found = rules()
+    allowed = rules()
     try:
         real = Path(path).expanduser().resolve()
-        inside = any(real.is_relative_to(Path(folder).expanduser().resolve()) for folder in found.folders)
-    except (OSError, ValueError, RuntimeError):  # a link that leads to itself, a NUL, nobody's home
+        inside = any(real.is_relative_to(Path(folder).expanduser().resolve()) for folder in allowed.folders)
+    except (OSError, ValueError, RuntimeError):  # a cyclic link, a NUL character, an unknown user's home
         inside = False
     if not inside:
-        places = ", ".join(found.folders) or "nothing"
-        words = (
-            f"{path} does not lie where paths may be named here ({places}): upload the file, or ask {found.contact}."
-        )
-        raise _refused("path", str(path), words)
+        places = ", ".join(allowed.folders) or "nothing"
+        message = f"{path} is not in an allowed folder ({places}): upload the file, or ask {allowed.contact}."
+        raise _refused("path", str(path), message)
     return real
 
 
 def allowed_host(url: str) -> None:
-    """Raise ``NotAllowedError`` where an address that somebody names leads where the file of roles does not allow.
+    """Raise ``NotAllowedError`` if the host of a URL given by the visitor is not allowed.
 
-    A host that is only covered by a pattern must have public addresses: so no name leads inside.
+    A host that only matches a pattern must have public addresses, so that no name leads into the internal network.
     """
     if not visitor().limited:
         return
     require("reach")
-    found = rules()
+    allowed = rules()
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").rstrip("."), parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         host, port = "", 0
-    listed = {one.strip().lower() for one in found.hosts}
+    listed = {entry.strip().lower() for entry in allowed.hosts}
     literal = f"[{host}]" if ":" in host else host
-    named = {host, literal, f"{literal}:{port}"} & listed
-    covered = any(host.endswith(one[1:]) for one in listed if one.startswith("*"))
-    good = bool(_HOST.fullmatch(host)) and parts.scheme in ("http", "https")
-    if good and (named or (covered and _is_public(host, port))):
+    is_listed = {host, literal, f"{literal}:{port}"} & listed
+    matches = any(host.endswith(pattern[1:]) for pattern in listed if pattern.startswith("*"))
+    valid = bool(_HOST.fullmatch(host)) and parts.scheme in ("http", "https")
+    if valid and (is_listed or (matches and _is_public(host, port))):
         return
     raise _refused(
         "address",
         host,
-        f"This server is not to call {host or url}: choose an address that it may call "
-        f"({', '.join(found.hosts) or 'none'}), or ask {found.contact}.",
+        f"This server may not call {host or url}: choose an allowed address "
+        f"({', '.join(allowed.hosts) or 'none'}), or ask {allowed.contact}.",
     )
 
 
 def _is_public(host: str, port: int) -> bool:
-    """Say whether all addresses of a host are public; one that has none is not."""
+    """Return whether a host has addresses and all of them are public."""
     try:
         addresses = {ip_address(str(info[4][0]).partition("%")[0]) for info in socket.getaddrinfo(host, port)}
     except (OSError, ValueError):
         return False
-    reached = [target(address) for address in addresses]
-    return bool(reached) and all(address.is_global and not address.is_multicast for address in reached)
+    targets = [target(address) for address in addresses]
+    return bool(targets) and all(address.is_global and not address.is_multicast for address in targets)
 
 
 def target(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address carries and may be translated to; any other address as it is.
+    """Return the IPv4 address that is embedded in an IPv6 address, or any other address unchanged.
 
     IPv4-mapped and IPv4-compatible (RFC 4291), 6to4 (RFC 3056), Teredo's client (RFC 4380), NAT64 by its well-known and
     local prefixes (RFC 6052 and 8215, with the IPv4 address in the last 32 bits).

@@ -1,6 +1,6 @@
-"""The vocabulary of everything that happens: a protocol yields events, and whoever looks decides what they are for.
+"""The events of a trial, as a protocol yields them.
 
-The live page draws them, the journal keeps them (all but tokens), the store reads them back for playback.
+The live page draws them, the journal stores them (except ``PASSING`` ones), the store reads them for playback.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pydantic import (
 )
 
 Speaker = str
-"""Who says a message: a seat of the framework."""
+"""The speaker of a message: a seat of the framework."""
 RoleName = str
-"""Who a model is called for: a seat of the framework, or somebody beside it (``grader``, ``profiler``)."""
+"""The role of a model call: a seat of the framework, or another role (``grader``, ``profiler``)."""
 Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
 FINAL_DIAGNOSIS = "Final Diagnosis"
 """The words by which a doctor ends a conversation."""
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
-"""Why a conversation ended. Where the doctor says to whom each message goes: ``end_tag``, it closed the conversation,
-and ``no_tag``, its message could not be passed on."""
+"""Why a conversation ended. If the doctor addresses its messages: ``end_tag``, it closed the conversation, and
+``no_tag``, its message could not be passed on."""
 Verdict = Literal[
     "correct",
     "incorrect",
@@ -43,21 +43,21 @@ Verdict = Literal[
     "provider_error",
     "not_applicable",
 ]
-"""``refused_in_words``: the doctor's own reply declines to answer, as the grader quotes it; ``refused``: there is no
-reply, for the provider's filter withheld it. ``empty``: the reply is blank, though the provider reports a normal end;
-``cut``: the answer, or the summary that it was to rest on, was stopped at the limit of its length."""
+"""``refused_in_words``: the doctor's reply declines to answer, as quoted by the grader; ``refused``: there is no reply,
+because the provider's filter withheld it. ``empty``: the reply is blank, although the provider reports a normal end;
+``cut``: the answer, or the summary it depends on, was stopped at the limit of its length."""
 COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple", "refused_in_words", "empty")
 """Verdicts that count in an accuracy; all others are excluded and shown with their number."""
 Rule = Literal["mcq_loose", "mcq_strict", "mcq_many", "frq", "frq_top3"]
-"""A question type's name is the rule by which a grader judges it."""
+"""The rule of a grader has the name of its question type."""
 
 Format = Literal["vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"]
 FORMATS: tuple[Format, ...] = (
     "vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"
 )  # fmt: skip
 QuestionType = Literal["mcq", "mcq_many", "mcq_answers", "frq", "frq_top3"]
-"""``mcq_many`` offers every choice of every question of the data set. ``mcq_answers`` is what version 0.4 asked under
-that name: it offered the right answers alone, which is easier, and is asked in no new run."""
+"""``mcq_many`` offers every choice of every question of the data set. ``mcq_answers`` is ``mcq_many`` of version 0.4:
+it offered only the right answers, which is easier, and is not available in new runs."""
 QUESTION_TYPES: tuple[QuestionType, ...] = ("mcq", "mcq_many", "mcq_answers", "frq", "frq_top3")
 ASKED_TYPES: tuple[QuestionType, ...] = tuple(name for name in QUESTION_TYPES if name != "mcq_answers")
 """The question types of new runs."""
@@ -66,14 +66,14 @@ GRADED_TYPES: tuple[GradedType, ...] = ("mcq_many", "frq", "frq_top3")
 """Question types that a grader judges, each under the rule of its name."""
 
 
-_ASSESSED_BEFORE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+_OLD_ASSESSMENTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "misused": ({"name": "misuse"}, {"turn": "turn", "kinds": "values", "detail": "words"}),
     "rated": (
         {"name": "empathy", "most": 5},
         {"quality": "name", "rater": "by", "rating": "value", "words": "words", "call_id": "call_id"},
     ),
 }
-"""Events of versions up to 0.5 → what they said without saying it, and their fields → those of ``Assessed``."""
+"""Events of versions up to 0.5 → implied fields, and their fields → those of ``Assessed``."""
 
 
 class _Event(BaseModel):
@@ -81,12 +81,12 @@ class _Event(BaseModel):
 
 
 class SentPart(_Event):
-    """Where a part of what a call was sent stands in ``request["messages"]``, and what it was made of.
+    """The position of a part of a request in ``request["messages"]``, and its origin.
 
-    The words are characters ``start`` to ``end`` of message number ``message``. ``role`` is the one that the part was
-    written for, which a model without system messages is sent as another. ``prompt`` was filled in with ``values``, of
-    which words that stand in the part are kept as their place in it (``core.asking.parts``); ``source`` and
-    ``source_hash`` are its file and the hash of that. ``turn`` is the dialogue's message.
+    The text is characters ``start`` to ``end`` of message number ``message``. ``role`` is the intended role, which
+    changes for models without system messages. ``prompt`` is the template that was filled with ``values``; values that
+    occur in the part are stored as their position in it (``core.asking.parts``). ``source`` and ``source_hash`` are the
+    file of the template and its hash. ``turn`` is the message of the dialogue.
     """
 
     role: str
@@ -103,7 +103,7 @@ class SentPart(_Event):
 
     @model_serializer(mode="wrap")
     def _compact(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what says nothing: a call has tens of parts, and most of them are messages of the dialogue."""
+        """Omit default values: a call has tens of parts, and most of them are messages of the dialogue."""
         return {
             name: value
             for name, value in dump(self).items()
@@ -112,7 +112,7 @@ class SentPart(_Event):
 
 
 class CallRecord(_Event):
-    """One call of a model as the ledger keeps it: what was sent, what came back, tokens, seconds, US dollars."""
+    """One call of a model: its request, response, tokens, seconds, and cost in US dollars."""
 
     call_id: str
     role: RoleName
@@ -120,32 +120,32 @@ class CallRecord(_Event):
     model: str
     request: dict[str, Any] = Field(default_factory=dict)
     parts: tuple[SentPart, ...] = ()
-    """What the messages of the request were made of, in order; empty where that was not recorded."""
+    """The parts of the messages of the request, in order; empty if they were not recorded."""
     response: str | None = None
     reasoning: str | None = None
-    """What the model thought before or while it replied: kept and shown, never spoken, judged or sent to anyone."""
+    """The reasoning of the model: stored and shown, never part of a message, judged, or sent to a model."""
     finish_reason: str | None = None
     served_by: str | None = None
     prompt_tokens: int = 0
     cached_tokens: int | None = None
-    """Of ``prompt_tokens``, those that the provider had read before and charges less for; ``None``: it does not say."""
+    """The part of ``prompt_tokens`` that the provider has cached, at a lower price; ``None`` if it is not reported."""
     cache_write_tokens: int | None = None
-    """Of ``prompt_tokens``, those that the provider keeps for the next call, often at a higher price."""
+    """The part of ``prompt_tokens`` that the provider writes to its cache, often at a higher price."""
     completion_tokens: int = 0
     reasoning_tokens: int | None = None
-    """Of ``completion_tokens``, those of the reasoning; ``None`` where the provider does not say."""
+    """The part of ``completion_tokens`` for reasoning; ``None`` if it is not reported."""
     tokens_estimated: bool = False
     latency_s: float = 0.0
     first_token_s: float | None = None
     attempts: int = 1
     cost_usd: float | None = None
     price_source: str | None = None
-    """Whose price that is, with its date or version; ``None`` where none is known, and in calls of before 0.4."""
+    """The source of the price with its date or version; ``None`` without a price and in calls before version 0.4."""
     error: str | None = None
 
 
 class Parent(_Event):
-    """Where a branch left another conversation: at message ``turn``, the first that may differ, and what changed."""
+    """The parent of a branch: ``turn`` is the first message that may differ, ``changes`` what was changed."""
 
     trial_id: str
     turn: int
@@ -155,7 +155,7 @@ class Parent(_Event):
 class Started(_Event):
     """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork.
 
-    ``framework`` and its version are empty in what was recorded before events named them: the run's header does.
+    ``framework`` and its version are empty in older recordings; then the header of the run has them.
     """
 
     kind: Literal["started"] = "started"
@@ -165,15 +165,15 @@ class Started(_Event):
     seed: int
     parent: Parent | None = None
     framework: str = ""
-    """Under which it is played, and its version."""
+    """Name of the framework."""
     framework_version: int = 0
     at: float = Field(default_factory=time.time)
 
 
 class Token(_Event):
-    """A bit of text streams in; ``restart`` means that what came before for this reply is void.
+    """A piece of streamed text; ``restart`` discards the earlier pieces of this reply.
 
-    A ``thought`` is no part of what is said.
+    A ``thought`` is part of the reasoning, not of the message.
     """
 
     kind: Literal["token"] = "token"
@@ -192,7 +192,7 @@ class Called(_Event):
 
 
 class Waiting(_Event):
-    """A human seat is to speak next; of ``choices``, where there are any, one may be picked."""
+    """A human seat speaks next; if there are ``choices``, one of them may be selected."""
 
     kind: Literal["waiting"] = "waiting"
     role: Speaker
@@ -212,7 +212,7 @@ class Utterance(_Event):
 
 
 class Probed(_Event):
-    """What the doctor believes after a turn: (diagnosis, probability), likeliest first."""
+    """The doctor's belief after a turn: (diagnosis, probability from 0 to 1), most likely first."""
 
     kind: Literal["probed"] = "probed"
     turn: int
@@ -220,34 +220,35 @@ class Probed(_Event):
 
 
 class Assessed(_Event):
-    """An assessment of a message, or of the whole conversation, by the framework's rules or by somebody in a seat.
+    """An assessment of a message or of the conversation, by the framework's rules or by a seat.
 
-    ``name`` is the framework's own word for it: a rule that a message broke, a quality that was rated. The events
-    ``misused`` and ``rated`` of versions up to 0.5 are read as assessments named ``misuse``, and after their quality.
+    ``name`` is a term of the framework: a rule that a message broke, or a quality that was rated. The events
+    ``misused`` and ``rated`` of versions up to 0.5 are read as assessments with the name ``misuse`` or the name of the
+    quality.
     """
 
     kind: Literal["assessed", "misused", "rated"] = "assessed"
     name: str
     turn: int | None = None
-    """The message that it is about; ``None``: the conversation."""
+    """The assessed message; ``None``: the conversation."""
     values: tuple[str, ...] = ()
-    """What holds of it, each in a word of the framework."""
+    """The findings, as terms of the framework."""
     value: int | None = None
-    """How much, from the least, which is 1, to ``most``; ``None`` where it says no number, or none could be read."""
+    """The rating, from 1 to ``most``; ``None`` if there is none or it could not be read."""
     most: int | None = None
     by: str = ""
-    """Who made it; empty for the framework's rules."""
+    """The rater; empty for the framework's rules."""
     words: str = ""
-    """What shows it, or the maker's own words."""
+    """The evidence, or the comment of the rater."""
     call_id: str | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _of_before(cls, values: Any) -> Any:
-        """Read the two events of before as what they are now."""
-        if not isinstance(values, dict) or (kind := values.get("kind")) not in _ASSESSED_BEFORE:
+    def _from_old_events(cls, values: Any) -> Any:
+        """Convert the two older kinds of events."""
+        if not isinstance(values, dict) or (kind := values.get("kind")) not in _OLD_ASSESSMENTS:
             return values
-        fixed, names = _ASSESSED_BEFORE[kind]
+        fixed, names = _OLD_ASSESSMENTS[kind]
         if missing := [name for name in ("turn", "kinds", "rater") if name in names and name not in values]:
             raise ValueError(f"{', '.join(missing)} is missing")
         return fixed | {new: values[name] for name, new in names.items() if name in values}
@@ -277,7 +278,7 @@ class Summarised(_Event):
 
 
 class Answered(_Event):
-    """The doctor's answer in one arm; ``invalid`` with a reason where there is none to grade."""
+    """The doctor's answer in one arm; ``invalid``, with a reason, if there is nothing to grade."""
 
     kind: Literal["answered"] = "answered"
     format: Format
@@ -302,13 +303,13 @@ class Graded(_Event):
     call_ids: tuple[str, ...] = ()
     at: float = Field(default_factory=time.time)
     prompt_hash: str = ""
-    """Of the prompts under which a re-grading judged; empty where the run's own prompts did, or none."""
+    """Hash of the prompts of a re-grading; empty if the prompts of the run were used, or none."""
     rule_version: int = 1
-    """Of the hand-written rule that judged, or of how a model's words were read (``core.agents.grader``)."""
+    """Version of the rule that judged, or of the parser of a model's reply (``core.agents.grader``)."""
 
 
 class Failed(_Event):
-    """Something broke; what depended on it is excluded, never wrong."""
+    """A failure; results that depend on it are excluded, never counted as wrong."""
 
     kind: Literal["failed"] = "failed"
     where: str
@@ -345,16 +346,15 @@ PASSING = (Token, Waiting)
 
 
 def grader_rule(question_type: QuestionType | None) -> GradedType | None:
-    """Return the rule by which a grader judges a question type; ``None`` where no grader does."""
+    """Return the rule by which a grader judges a question type; ``None`` if graders do not judge it."""
     return next((name for name in GRADED_TYPES if name == question_type), None)
 
 
 def reasoning_of(events: Iterable[Event]) -> dict[str, str]:
-    """Return call id → what the model thought, of the calls of which it is known."""
+    """Return call id → reasoning, for calls with reasoning."""
     calls = (event.call for event in events if isinstance(event, Called))
     return {call.call_id: call.reasoning for call in calls if call.reasoning}
 
 
 def new_id() -> str:
-    """Return a short random id for a call."""
     return uuid.uuid4().hex[:16]

@@ -1,6 +1,6 @@
-"""Pictures that belong to cases: kept by their contents' hash, read from local files only, never fetched.
+"""Pictures of cases: stored under the hash of their contents, read from local files only, never downloaded.
 
-Source: Johri et al. 2025, Methods (NEJM Image Challenge): the doctor alone is shown the picture.
+Source: Johri et al. 2025, Methods (NEJM Image Challenge): only the doctor sees the picture.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from core import paths
 from core.errors import AnamnesisError, UsageError
 
 SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
-"""The types of picture that models take, with the ending of their files here."""
+"""Media types that models accept → suffix of stored files."""
 MAX_BYTES = 20 * 1024**2
-"""The largest picture that is kept: hosted models take no larger one."""
+"""Largest stored picture: hosted models accept no larger ones."""
 MAX_PIXELS = 50_000_000
-"""The most pixels of a picture that is kept: a small file that unpacks to more is there to exhaust the memory."""
+"""Most pixels of a stored picture: protects against small files that unpack to exhaust the memory."""
 
 _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "MPO": "image/jpeg", "WEBP": "image/webp", "GIF": "image/gif"}
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
-"""What pillow's decoders raise at files that are cut short or damaged."""
+"""Errors of pillow's decoders for incomplete or damaged files."""
 
 
 class Image(BaseModel):
     """One picture of a case.
 
-    ``sha256`` is the hash of the file's bytes, ``media_type`` such as ``image/png``, ``size`` in bytes, ``name`` what
-    the file was called where it came from. A picture that is only known by its address has ``url`` and no hash: the
-    address is kept as text and never fetched.
+    ``sha256`` is the hash of the file's bytes, ``media_type`` is ``image/png`` or similar, ``size`` is in bytes,
+    ``name`` is the original file name. A picture without a file has ``url`` and no hash: the URL is stored as text and
+    never downloaded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,53 +51,52 @@ class Image(BaseModel):
 
     @property
     def local(self) -> bool:
-        """Whether the picture's file was brought along."""
+        """Whether the file of the picture was imported."""
         return bool(self.sha256)
 
     @property
     def path(self) -> Path:
-        """Where the file lies, if it is still there."""
+        """The path of the file, which may be missing."""
         return folder() / f"{self.sha256}{SUFFIXES.get(self.media_type, '')}"
 
     @property
     def called(self) -> str:
-        """The picture in words, for a sentence about it."""
+        """The picture in words, as the subject of a sentence."""
         return f"The picture {self.name!r}" if self.name else f"The picture {self.sha256[:12] or self.url!r}"
 
 
 def folder() -> Path:
-    """Return where the pictures of imported cases lie, each under its hash."""
+    """Return the folder of stored pictures, each named by its hash."""
     return paths.local_folder() / "images"
 
 
-def kept(images: Iterable[Image]) -> tuple[Image, ...]:
-    """Return the pictures whose files were brought along: those that can be shown."""
+def local_images(images: Iterable[Image]) -> tuple[Image, ...]:
+    """Return the pictures with an imported file, which can be shown."""
     return tuple(image for image in images if image.local)
 
 
 def check(picture: bytes | Path, name: str = "") -> Image:
-    """Check a picture as ``keep`` does and return what is to be known of it, without keeping its file."""
+    """Check a picture like ``keep``, and return its record without storing the file."""
     return _checked(picture, name)[0]
 
 
 def keep(picture: bytes | Path, name: str = "") -> Image:
-    """Check a picture, keep its file under its hash and return what is to be known of it.
+    """Check a picture, store its file under its hash, and return its record.
 
-    ``picture`` is the file or its contents, ``name`` what to call it (the file's own name where left out). The type
-    is read from the contents, whatever the name says. Raises ``UsageError`` in one sentence where the file is
-    missing, empty, larger than ``MAX_BYTES``, no picture of a known type, damaged, or of more than ``MAX_PIXELS``,
-    and ``AnamnesisError`` where it cannot be written.
+    ``picture`` is the file or its contents, ``name`` its name (default: the file name). The type is determined from the
+    contents. Raises ``UsageError`` if the file is missing, empty, larger than ``MAX_BYTES``, no picture of a known
+    type, damaged, or has more than ``MAX_PIXELS``, and ``AnamnesisError`` if it cannot be written.
     """
     image, data = _checked(picture, name)
     try:
         _write(image.path, data)
     except OSError as error:
-        raise AnamnesisError(f"{image.called} cannot be kept in {folder()}: {error.strerror or error}.") from error
+        raise AnamnesisError(f"{image.called} cannot be stored in {folder()}: {error.strerror or error}.") from error
     return image
 
 
 def contents(image: Image) -> bytes:
-    """Return a kept picture's bytes; raise ``UsageError`` where the file is gone, unreadable or no longer the same."""
+    """Return the bytes of a stored picture; raises ``UsageError`` if the file is missing, unreadable or changed."""
     if not image.local:
         raise UsageError(
             f"{image.called} is only known by its address, which is never fetched: "
@@ -120,7 +119,7 @@ def contents(image: Image) -> bytes:
 
 
 def data_url(image: Image) -> str:
-    """Return a kept picture as a base64 data URL of its type; raises ``UsageError`` as ``contents`` does."""
+    """Return a stored picture as a base64 data URL; raises the errors of ``contents``."""
     return f"data:{image.media_type};base64,{base64.b64encode(contents(image)).decode()}"
 
 
@@ -129,27 +128,27 @@ def _checked(picture: bytes | Path, name: str) -> tuple[Image, bytes]:
     called = f"The picture {name!r}" if name else "The picture"
     data = _bytes_of(picture, called) if isinstance(picture, Path) else picture
     _check_size(len(data), called)
-    # the media type by what is in the file, once the whole of it could be decoded
-    from PIL import Image as Pillow  # loads a hundred modules, and most commands see no picture
+    # imported here: pillow loads a hundred modules, and most commands need no pictures
+    from PIL import Image as Pillow
     from PIL import UnidentifiedImageError
 
     bomb = f"{called} unpacks to more than {MAX_PIXELS // 10**6} million pixels: save it smaller."
     try:
         with warnings.catch_warnings(action="ignore", category=Pillow.DecompressionBombWarning):
             with Pillow.open(BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as opened:
-                found, pixels = opened.format or "", opened.width * opened.height
+                format_, pixels = opened.format or "", opened.width * opened.height
                 if pixels > MAX_PIXELS:
                     raise UsageError(bomb)
                 opened.verify()
-            with Pillow.open(BytesIO(data), formats=(found if found != "MPO" else "JPEG",)) as again:
-                again.load()
+            with Pillow.open(BytesIO(data), formats=(format_ if format_ != "MPO" else "JPEG",)) as reopened:
+                reopened.load()  # decodes the complete picture
     except Pillow.DecompressionBombError:
         raise UsageError(bomb) from None
     except UnidentifiedImageError:
         raise UsageError(f"{called} is no picture that models take: bring a PNG, JPEG, WebP or GIF file.") from None
     except _DAMAGED as error:
         raise UsageError(f"{called} is damaged or cut short ({_first_line(error)}): bring the whole file.") from None
-    sha256, media_type = hashlib.sha256(data).hexdigest(), _TYPES[found]
+    sha256, media_type = hashlib.sha256(data).hexdigest(), _TYPES[format_]
     return Image(sha256=sha256, media_type=media_type, size=len(data), name=name), data
 
 
@@ -161,7 +160,7 @@ def _bytes_of(path: Path, called: str) -> bytes:
             raise UsageError(f"{called} is missing: there is no file {path}.")
         _check_size(path.stat().st_size, called)
         return path.read_bytes()
-    except (OSError, ValueError) as error:  # an impossible path, such as one with a NUL, is a ValueError
+    except (OSError, ValueError) as error:  # ValueError: an invalid path, such as one with a NUL character
         raise UsageError(f"{called} cannot be read from {str(path)!r}: {error}.") from None
 
 
@@ -180,7 +179,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Put the file in its place in one go; the same contents lie there already where they were imported before."""
+    """Write the file atomically, unless it already exists with these contents."""
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The journal of a job: a JSON line for each reply of a model as it arrives and for all that comes of the replies.
+"""The journal of a job: a JSON line for each model reply when it arrives, and for everything that results from them.
 
-Lines are written whole and synced, many together where many wait. A line that was cut off by a crash is not a line: it
-is dropped at the next start. The record of a call stands once, in its reply line; a finished trial names it by its id.
+Lines are written completely and synced, several together if several wait. A line that a crash cut off is not valid and
+is dropped at the next start. The record of a call is stored once, in its reply line; a finished trial refers to its id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.errors import AnamnesisError
 from core.events import CallRecord, Event, Graded, Parent, Speaker
 
 PRIVATE = ("live", "fork", "bench")
-"""Sources of runs that a visitor makes for themselves."""
+"""Sources of private runs, which belong to a visitor."""
 
 
 class _Line(BaseModel):
@@ -36,7 +36,7 @@ class _Line(BaseModel):
 
 
 class Fork(_Line):
-    """Where a run of one trial takes up another conversation, of the run ``run_id``, and the messages that it keeps."""
+    """The origin of a fork: the parent conversation in the run ``run_id``, and the messages ``kept`` from it."""
 
     run_id: str
     parent: Parent
@@ -44,19 +44,19 @@ class Fork(_Line):
 
 
 class Edit(_Line):
-    """The run whose arms are asked again with something edited, and the key of the case there that seeds come from."""
+    """The run whose arms are run again with an edited case, and the key of the original case, which seeds depend on."""
 
     run_id: str
     case_key: str
 
 
 SCHEMA = 2
-"""Of the lines of runs, trials and grades. In those of version 1, which do not say it, ``mcq_many`` is what is called
-``mcq_answers`` by now."""
+"""Schema version of the lines of runs, trials and grades. Lines of version 1 do not have the field; their ``mcq_many``
+is now called ``mcq_answers``."""
 
 
 class RunHeader(_Line):
-    """Who plays, under which rules, on which cases: the first line of a journal."""
+    """The first line of a run's journal: cast, settings and cases."""
 
     type: Literal["run"] = "run"
     run_id: str
@@ -78,27 +78,27 @@ class RunHeader(_Line):
     source: Literal["local", "live", "release", "replay", "bench", "fork"] = "local"
     created_at: float
     many_choices: list[str] = Field(default_factory=list)
-    """The choices of ``mcq_many``: all of the whole data set, also where only some of its cases run."""
+    """The choices of ``mcq_many``: those of the complete data set, even if only some of its cases are run."""
     cases: list[Case] = Field(default_factory=list)
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
     fork: Fork | None = None
     edited: Edit | None = None
     schema_version: int = SCHEMA
     visitor: str = ""
-    """Who began it on a server where people sign in; empty for whoever was at this machine."""
+    """The person who started the run on a server with a login; empty without a login."""
     data_set_hash: str = ""
-    """Hash of the whole data set that the cases are all or a part of; empty if that was not recorded."""
+    """Hash of the complete data set of the cases; empty if it was not recorded."""
     data_set_cases: int = 0
-    """How many cases that data set has; 0 if that was not recorded."""
+    """Number of cases of the data set; 0 if it was not recorded."""
 
     @property
     def owner(self) -> str:
-        """Whose it is: a consultation, a branch, a run of the debugger; empty for what is everybody's."""
+        """Owner of a private run (consultation, branch, debugger); empty for public runs."""
         return self.visitor if self.source in PRIVATE else ""
 
 
 class TrialLine(_Line):
-    """One finished trial with all its events but the passing ones."""
+    """One finished trial with all its events, except passing ones."""
 
     type: Literal["trial"] = "trial"
     run_id: str
@@ -110,18 +110,18 @@ class TrialLine(_Line):
     finished_at: float
     schema_version: int = SCHEMA
     paid: frozenset[str] = Field(default=frozenset(), exclude=True)
-    """Ids of the calls whose records are reply lines of this journal: here they are written by their ids only.
+    """Ids of calls with a reply line in this journal; the trial line has only their ids.
 
-    Where the reply lines were not read (``read_lines`` from a place behind them) their records are empty.
+    If ``read_lines`` starts after these reply lines, the records of the calls are empty.
     """
 
 
 class ReplyLine(_Line):
-    """One call of a model, written as soon as its reply was there, or as it failed.
+    """One call of a model, written as soon as it succeeded or failed.
 
-    ``trial_id`` is where the call is listed: a trial, or a job that is about none. ``unit`` is the piece of work that
-    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.asking.memory``),
-    ``number`` how many times it had been asked in this unit before, and ``place`` how many calls the unit had made.
+    ``trial_id`` is the trial of the call, or its job. ``unit`` is the piece of work that made the call: if it is run
+    again, it gets the same replies. ``key`` identifies the request (``core.asking.memory``), ``number`` counts earlier
+    equal requests of the unit, and ``place`` counts earlier calls of the unit.
     """
 
     type: Literal["reply"] = "reply"
@@ -142,14 +142,14 @@ class GradesLine(_Line):
     trial_id: str
     grades: list[Graded]
     unit: str = ""
-    """The piece of work that this line ends: its replies are used up."""
+    """The piece of work that this line completes: its replies are used up."""
     schema_version: int = SCHEMA
 
 
 class DeletedLine(_Line):
-    """A trial of this journal that is no longer wanted: it is taken out of the database, and nothing else is.
+    """Deletes a trial of this journal from the database.
 
-    What it cost was paid: its calls stay where the spending is counted.
+    Its calls stay, because their cost was paid.
     """
 
     type: Literal["deleted"] = "deleted"
@@ -158,7 +158,7 @@ class DeletedLine(_Line):
 
 
 class RunDeletedLine(_Line):
-    """As ``DeletedLine``, of the whole run of this journal with all that hangs on its trials."""
+    """Deletes the run of this journal with all its trials from the database, except calls."""
 
     type: Literal["run_deleted"] = "run_deleted"
     run_id: str
@@ -177,20 +177,20 @@ RowTable = Literal[
 
 
 class RowLine(_Line):
-    """What a job came to beside trials and verdicts: a row of the ``table`` that keeps it.
+    """A result of a job other than a trial or verdict: a row of ``table``.
 
-    Such jobs have journals of their own, without a run's header.
+    Such jobs have separate journals without the header of a run.
     """
 
     type: Literal["row"] = "row"
     table: RowTable
     row: dict[str, Any]
     unit: str = ""
-    """The piece of work that this line ends: its replies are used up."""
+    """The piece of work that this line completes: its replies are used up."""
 
 
 class DoneLine(_Line):
-    """A piece of work that came to nothing: its replies are used up, and the next one to do it asks anew."""
+    """A piece of work without a result: its replies are used up, and another attempt makes new calls."""
 
     type: Literal["done"] = "done"
     run_id: str
@@ -198,11 +198,11 @@ class DoneLine(_Line):
 
 
 class WrittenLine(_Line):
-    """What a person wrote: a row of the database and, for kinds that have them, its parts (a review and its items).
+    """A row that a person wrote, with its parts for some kinds (a review and its items).
 
-    ``kind`` names the tables that keep it (``core.store.written``), ``what`` is the row by its columns. ``by`` is the
-    name of the writer, empty for whoever was at this machine; ``at`` is in seconds since 1970 (UTC). A line is never
-    changed: a newer line replaces it, and a ``WithdrawnLine`` takes it back.
+    ``kind`` determines the tables (``core.store.written``), ``what`` is column → value. ``by`` is the name of the
+    author, empty without a login; ``at`` is in seconds since 1970 (UTC). A line never changes: a newer line replaces
+    it, and a ``WithdrawnLine`` withdraws it.
     """
 
     type: Literal["written"] = "written"
@@ -214,7 +214,7 @@ class WrittenLine(_Line):
 
 
 class WithdrawnLine(_Line):
-    """Takes back what a person wrote, or deletes rows of a job that people can edit; ``lines`` are the ids of both."""
+    """Withdraws lines of people, or deletes rows of jobs that people can edit; ``lines`` are their ids."""
 
     type: Literal["withdrawn"] = "withdrawn"
     line_id: str
@@ -250,18 +250,18 @@ def seed_of(seed: int, case_key: str, number: int) -> int:
 
 
 def journal_path(run_id: str, folder: Path | None = None) -> Path:
-    """Return where the journal of a run or job lies, by default under the folder of all journals."""
+    """Return the path of the journal of a run or job, by default in the folder of all journals."""
     return (folder or paths.journals_folder()) / run_id / "journal.jsonl"
 
 
-_SET_ASIDE = 4_000_000
-"""Bytes that a job keeps free beside its journal for the replies in the air when the disk becomes full."""
+_RESERVED = 4_000_000
+"""Bytes that a job reserves next to its journal for replies that are in flight when the disk becomes full."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the system says where a disk is full, or as full as one may make it."""
+"""Error numbers of a full disk or an exceeded quota."""
 
 
 def no_room(error: OSError, place: Path) -> str:
-    """Return why nothing more can be written at a place, and how much is free on its disk."""
+    """Return why nothing more can be written at a path, and the free space of its disk."""
     while not place.exists() and place != place.parent:
         place = place.parent
     with suppress(OSError):
@@ -271,7 +271,7 @@ def no_room(error: OSError, place: Path) -> str:
 
 @contextmanager
 def writable(place: Path) -> Iterator[None]:
-    """Raise ``AnamnesisError`` where the block meets a file system or folder that lets nothing be written."""
+    """Raise ``AnamnesisError`` if the block fails because a disk is full or a folder is read-only."""
     try:
         yield
     except OSError as error:
@@ -282,15 +282,15 @@ def writable(place: Path) -> Iterator[None]:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
         raise AnamnesisError(
-            f"{place} cannot be written ({error.strerror}): what is here can be read, and nothing run, graded or "
-            "changed. Set ANAMNESIS_DB to a file in a folder of yours to work there."
+            f"{place} cannot be written ({error.strerror}): existing data can be read, but nothing "
+            "can be run, graded or changed. Set ANAMNESIS_DB to a file in a folder of yours to work there."
         ) from error
 
 
 class JournalWriter(AbstractContextManager["JournalWriter"]):
     """Appends lines; each is on disk when ``append`` returns.
 
-    ``then`` says in errors what to do once the journal can be written again.
+    ``then`` is the advice in error messages for the time when the journal can be written again.
     """
 
     def __init__(self, path: Path, then: str = "resume the run") -> None:
@@ -301,14 +301,14 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
             self._file = path.open("a+b", buffering=0)
 
     def append(self, line: Line) -> None:
-        """Write one line whole and sync it; what could not be written whole is taken back."""
+        """Write and sync one line; an incomplete line is removed."""
         self.append_all([line])
 
     def append_all(self, lines: Sequence[Line]) -> str:
-        """Write lines and sync them together; what could not be written whole is taken back, all of it, and raised.
+        """Write lines and sync them together; if that fails, all of them are removed and the error is raised.
 
-        Return why no more ought to come though these are there, else nothing: the room that was set aside had to be
-        used, or somebody took the journal away, which was put back from the file that is open.
+        Returns a reason to stop although the lines are written, else an empty string: the reserved space had to be
+        used, or the journal was deleted and has been restored from the open file.
         """
         data = b"".join(_written(line) for line in lines)
         try:
@@ -316,45 +316,44 @@ class JournalWriter(AbstractContextManager["JournalWriter"]):
         except OSError as error:
             full = error.errno in NO_ROOM
             reason = no_room(error, self._path) if full else error.strerror
-            what_to_do = "make room" if full else f"see that {self._path.parent} can be written"
-            why = f"The journal {self._path} cannot be written ({reason}): {what_to_do}, then {self._then}."
-            aside = self._path.with_name("room")
-            if error.errno not in NO_ROOM or not aside.exists():
-                raise AnamnesisError(why) from error
-            aside.unlink()
+            advice = "make room" if full else f"see that {self._path.parent} can be written"
+            message = f"The journal {self._path} cannot be written ({reason}): {advice}, then {self._then}."
+            reserved = self._path.with_name("room")
+            if error.errno not in NO_ROOM or not reserved.exists():
+                raise AnamnesisError(message) from error
+            reserved.unlink()
             try:
                 self._append(data)
             except OSError:
-                raise AnamnesisError(why) from error
-            return why
+                raise AnamnesisError(message) from error
+            return message
         if os.fstat(self._file.fileno()).st_nlink:
             return ""
-        gone = self._file
-        gone.seek(0)
-        why = f"The journal {self._path} was deleted while the run went on"
+        deleted = self._file
+        deleted.seek(0)
+        message = f"The journal {self._path} was deleted while the run went on"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with gone, self._path.open("xb") as back:
-                shutil.copyfileobj(gone, back)
-                os.fsync(back.fileno())
+            with deleted, self._path.open("xb") as restored:
+                shutil.copyfileobj(deleted, restored)
+                os.fsync(restored.fileno())
             self._file = self._path.open("a+b", buffering=0)
         except OSError as error:
-            raise AnamnesisError(f"{why}, and cannot be put back ({error.strerror}): restore a backup.") from error
-        return f"{why}. It is back, with all that was paid for: see that its folder stays, then resume the run."
+            raise AnamnesisError(f"{message}, and cannot be restored ({error.strerror}): use a backup.") from error
+        return f"{message}. It is restored completely: see that its folder stays, then resume the run."
 
     def _append(self, data: bytes) -> None:
-        end, left = self._file.seek(0, os.SEEK_END), memoryview(data)
+        end, remaining = self._file.seek(0, os.SEEK_END), memoryview(data)
         try:
-            while left:  # a full disk takes the beginning of a line before it complains
-                left = left[self._file.write(left) :]
+            while remaining:  # a full disk writes the beginning of a line before it raises
+                remaining = remaining[self._file.write(remaining) :]
             os.fsync(self._file.fileno())
         except OSError:
-            with suppress(OSError):  # else the beginning is dropped at the next start
+            with suppress(OSError):  # otherwise the next start drops the incomplete line
                 self._file.truncate(end)
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def __exit__(self, *_: object) -> None:
@@ -374,11 +373,11 @@ _Waiting = tuple[Sequence[Line], "asyncio.Future[None]"]
 
 
 class Journal:
-    """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
+    """A journal for many tasks of one event loop; lines that wait for the disk share a sync.
 
-    Nothing is made on disk before the first line; a journal that is new begins with ``header``. ``shared``: others
-    write to it now and then, of this process or another (``append_shared``). ``broken`` is told why where no more lines
-    ought to come, for nothing more to be paid for; room for what is in the air then is set aside meanwhile.
+    The file is created with the first line; a new journal begins with ``header``. ``shared``: other writers, also of
+    other processes, append to it occasionally (``append_shared``). ``broken`` is called with the reason if writing
+    should stop, so that no further calls are paid for; space for replies in flight is reserved.
     """
 
     def __init__(
@@ -394,13 +393,13 @@ class Journal:
         self._thread: threading.Thread | None = None
 
     async def append(self, *lines: Line) -> None:
-        """Write lines; they are on disk when this returns, and written also where whoever waits is cancelled.
+        """Write lines; they are on disk when this returns, and are written even if the caller is cancelled.
 
-        Raises ``AnamnesisError`` where they cannot be written.
+        Raises ``AnamnesisError`` if they cannot be written.
         """
         loop = asyncio.get_running_loop()
         written = loop.create_future()
-        if self._thread is None:  # a thread of its own: it writes while rules that never wait hold the loop
+        if self._thread is None:  # a thread writes even while rule-based agents block the event loop
             self._thread = threading.Thread(target=self._write, args=(loop,), name="journal", daemon=True)
             self._thread.start()
         self._waiting.put((lines, written))
@@ -412,7 +411,7 @@ class Journal:
             raise
 
     async def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write the waiting lines and close the file."""
         if self._thread is not None:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -422,7 +421,7 @@ class Journal:
     async def __aenter__(self) -> Journal:
         if self._broken is not None and self._path.parent.exists() and hasattr(os, "posix_fallocate"):
             with writable(self._path.parent), self._path.with_name("room").open("wb") as room:
-                os.posix_fallocate(room.fileno(), 0, _SET_ASIDE)
+                os.posix_fallocate(room.fileno(), 0, _RESERVED)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -430,15 +429,15 @@ class Journal:
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         writer: JournalWriter | None = None
-        over = False
-        while not over:
+        closing = False
+        while not closing:
             batch = [self._waiting.get()]
             while not self._waiting.empty():
                 batch.append(self._waiting.get())
-            over = None in batch
-            found = [one for one in batch if one is not None]
+            closing = None in batch
+            entries = [entry for entry in batch if entry is not None]
             error: Exception | None = None
-            lines = [line for new, _ in found for line in new]
+            lines = [line for new, _ in entries for line in new]
             try:
                 if self._shared and lines:
                     append_shared(self._path, lines)
@@ -446,17 +445,17 @@ class Journal:
                     writer = JournalWriter(self._path)
                     if self._header is not None and self._path.stat().st_size == 0:
                         lines = [self._header, *lines]
-                if writer is not None and lines and (why := writer.append_all(lines)) and self._broken is not None:
-                    loop.call_soon_threadsafe(self._broken, why)
+                if writer is not None and lines and (reason := writer.append_all(lines)) and self._broken is not None:
+                    loop.call_soon_threadsafe(self._broken, reason)
             except Exception as problem:
                 error = problem
-            loop.call_soon_threadsafe(_tell, [written for _, written in found], error)
-            del batch, found, lines  # else they would be held until the next ones come
+            loop.call_soon_threadsafe(_resolve, [written for _, written in entries], error)
+            del batch, entries, lines  # otherwise they stay in memory until the next lines
         if writer is not None:
             writer.close()
 
 
-def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
+def _resolve(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
     for written in waiting:
         if written.done():
             continue
@@ -464,11 +463,11 @@ def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> N
             written.set_result(None)
         else:
             written.set_exception(error)
-            written.exception()  # whoever was cancelled does not ask
+            written.exception()  # marks it as retrieved: the caller may have been cancelled
 
 
 def append_shared(path: Path, lines: Sequence[Line], then: str = "resume the run") -> None:
-    """Write lines to a journal that several processes write to now and then, one after the other."""
+    """Append lines to a journal that several processes write to occasionally, under a lock."""
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / "running.lock"), JournalWriter(path, then) as journal:
@@ -476,7 +475,7 @@ def append_shared(path: Path, lines: Sequence[Line], then: str = "resume the run
 
 
 def in_use(path: Path) -> bool:
-    """Say whether some process holds the lock of the run or job whose journal this is."""
+    """Return whether a process has the lock of the run or job of this journal."""
     lock = FileLock(path.parent / "running.lock")
     if not Path(lock.lock_file).exists():
         return False
@@ -485,12 +484,12 @@ def in_use(path: Path) -> bool:
             return False
     except Timeout:
         return True
-    except OSError:  # where nothing can be written, nothing runs
+    except OSError:  # in a read-only folder nothing runs
         return False
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Cut what follows the last line break: the beginning of a line that a crash cut off."""
+    """Remove an incomplete last line, which a crash has cut off."""
     if not path.exists():
         return
     with path.open("r+b") as file:
@@ -509,21 +508,21 @@ def _drop_torn_line(path: Path) -> None:
 
 
 def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
-    """Yield (offset after the line, line) for every whole line from byte ``start`` on; only those with words ``about``.
+    """Yield (offset after the line, line) for every complete line from byte ``start``.
 
-    A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place, and so does
-    a line as versions before 0.4 wrote them. A trial is given the calls that it names from the reply lines before it,
-    as far as they lie behind ``start``.
+    ``about`` selects lines that contain one of these texts. An incomplete last line is ignored; a damaged line, or one
+    of a version before 0.4, raises ``AnamnesisError`` with its position. A trial gets its calls from the reply lines
+    before it, if they are after ``start``.
     """
     paid: dict[str, Any] = {}
-    wanted, offset = [words.encode() for words in about], start
+    patterns, offset = [text.encode() for text in about], start
     with path.open("rb") as file:
         file.seek(start)
         for raw in file:
             if not raw.endswith(b"\n"):
                 return
             offset += len(raw)
-            if wanted and not any(words in raw for words in wanted):
+            if patterns and not any(pattern in raw for pattern in patterns):
                 continue
             try:
                 fields = orjson.loads(raw)
@@ -533,7 +532,7 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                         "take it into a database with version 0.5, then open that database with this version."
                     )
                 if isinstance(fields, dict) and fields.get("type") in ("run", "trial", "grades"):
-                    fields = _up_to_date(fields)
+                    fields = _migrated(fields)
                 if isinstance(fields, dict) and fields.get("type") == "trial":
                     fields = _with_calls(fields, paid)
                 line = _LINE.validate_python(fields)
@@ -542,18 +541,18 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
                     f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
                     f"or take this line out and resume the run ({str(error).splitlines()[0]})."
                 ) from error
-            if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
+            if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # other calls are not referred to by trials
                 paid[line.call.call_id] = line.call
             yield offset, line
 
 
-def _up_to_date(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a line as the present schema has them."""
+def _migrated(line: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line in the current schema."""
     if line.get("schema_version", 1) >= SCHEMA:
         return line
 
-    def renamed(held: dict[str, Any]) -> dict[str, Any]:
-        return {**held, "question_type": "mcq_answers"} if held.get("question_type") == "mcq_many" else held
+    def renamed(item: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "question_type": "mcq_answers"} if item.get("question_type") == "mcq_many" else item
 
     line = {**line, "schema_version": SCHEMA}
     if "arms" in line:
@@ -562,11 +561,11 @@ def _up_to_date(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_calls(trial: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a trial's line with the calls that it names by their ids, which no other line names."""
-    named = [event["call_id"] for event in trial["events"] if event["kind"] == "called" and "call" not in event]
+    """Return the fields of a trial line with its calls instead of their ids; no other line refers to these calls."""
+    ids = [event["call_id"] for event in trial["events"] if event["kind"] == "called" and "call" not in event]
     calls = {
-        one: paid.pop(one, None) or CallRecord(call_id=one, role="doctor", purpose="dialogue", model="")
-        for one in named
+        call_id: paid.pop(call_id, None) or CallRecord(call_id=call_id, role="doctor", purpose="dialogue", model="")
+        for call_id in ids
     }
     events = [
         {"kind": "called", "call": calls[event["call_id"]]}
@@ -574,11 +573,11 @@ def _with_calls(trial: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:
         else event
         for event in trial["events"]
     ]
-    return {**trial, "events": events, "paid": frozenset(named)}
+    return {**trial, "events": events, "paid": frozenset(ids)}
 
 
 def read_header(path: Path) -> RunHeader:
-    """Return the first line of a journal; raise ``NotAllowedError`` where it is somebody else's."""
+    """Return the first line of a journal; raises ``NotAllowedError`` if the run belongs to another person."""
     _, line = next(read_lines(path), (0, None))
     if not isinstance(line, RunHeader):
         raise AnamnesisError(f"{path} does not begin with the description of a run.")
@@ -587,5 +586,5 @@ def read_header(path: Path) -> RunHeader:
 
 
 def done_trials(path: Path) -> set[str]:
-    """Return the ids of the trials that the journal holds."""
+    """Return the ids of the trials in a journal."""
     return {line.trial_id for _, line in read_lines(path) if isinstance(line, TrialLine)}

@@ -1,4 +1,4 @@
-"""Where things lie: the project's own data, and the user's local folder (``ANAMNESIS_DB`` moves the database)."""
+"""Paths of the project's data and of the user's local folder (``ANAMNESIS_DB`` moves the database)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def database_path() -> Path:
 
 
 def local_folder() -> Path:
-    """Return the folder beside the database that holds journals and imported case files."""
+    """Return the folder of the database, with journals and imported cases."""
     return database_path().parent
 
 
@@ -29,10 +29,9 @@ def journals_folder() -> Path:
 
 
 def journals_of(database: Path) -> Path:
-    """Return the folder of the journals that belong to a database."""
     return database.parent / f"{database.stem}.journals"
 
 
 def extensions() -> list[Path]:
-    """Return the folders named in ``ANAMNESIS_EXTENSIONS`` that hold frameworks, measures, formats and prompts."""
+    """Return the folders in ``ANAMNESIS_EXTENSIONS``, with frameworks, measures, formats and prompts."""
     return [Path(p) for p in os.environ.get("ANAMNESIS_EXTENSIONS", "").split(os.pathsep) if p]

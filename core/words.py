@@ -1,4 +1,4 @@
-"""The words for formats, question types, verdicts, endings, tags, money and time: everywhere the same."""
+"""The words for formats, question types, verdicts, endings, money and time, the same everywhere."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ VERDICT: dict[Verdict, str] = {
 }
 END: dict[EndReason, str] = {
     "final_diagnosis": "the doctor gave a final diagnosis",
-    "no_question": "the doctor’s message held no question",
+    "no_question": "the doctor’s message had no question",
     "turn_cap": "the cap was reached",
     "end_tag": "the doctor closed it",
     "no_tag": "the doctor’s message could not be passed on",
     "refusal": "the provider refused",
     "error": "the provider failed",
 }
-"""Why a conversation ended, to follow "because"; a protocol caps messages or questions."""
+"""Reason of the end in words, to follow "because"; a protocol caps messages or questions."""
 
 
 class _Roles(dict[RoleName, str]):
-    """Words for roles; one that only its framework knows is called by its own name."""
+    """Words for roles; a role of a framework that is not listed has its own name."""
 
     def __missing__(self, role: RoleName) -> str:
         return role.replace("_", " ").capitalize()
@@ -92,40 +92,38 @@ ROLE = _Roles(
 
 
 def how_it_ended(reason: EndReason, doctor_turns: int) -> str:
-    """Return why a conversation ended and how often the doctor spoke, to follow "because".
+    """Return why a conversation ended and the doctor's number of messages, to follow "because".
 
-    The opening message is the doctor's greeting, or the patient's request.
+    The opening message is the doctor's greeting or the patient's request.
     """
     if reason == "no_question" and not doctor_turns:
         return "there was no doctor to ask anything"
     return f"{END[reason]}; the doctor spoke {times(doctor_turns)} after the opening message"
 
 
-def fault_of(error: Exception, whole: str) -> str:
-    """Return in a line what makes a text unreadable; a fault of all of it, and of no field, is one of the ``whole``."""
+def fault_of(error: Exception, subject: str) -> str:
+    """Return an error message in one line, starting with the invalid field, or ``subject`` if there is none."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
+        return f"{'.'.join(map(str, first['loc'])) or subject}: {first['msg']}"
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def times(count: int) -> str:
-    """Return how often in words."""
     return "once" if count == 1 else f"{count} times"
 
 
 def arm(format_: Format, question_type: QuestionType) -> str:
-    """Return an arm in words."""
     return f"{FORMAT[format_]} · {QUESTION_TYPE[question_type]}"
 
 
 def arm_explained(format_: Format, question_type: QuestionType) -> str:
-    """Return an arm in words, with what is answered from and with."""
+    """Return an arm in words, with the sources and the form of its answer."""
     return f"{arm(format_, question_type)}: from {_ANSWERED_FROM[format_]}, with {_ANSWERED_WITH[question_type]}"
 
 
 def money(usd: float) -> str:
-    """Return US dollars, to a hundredth of a cent where it is little."""
+    """Return US dollars as text; amounts below one dollar with four decimals."""
     return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
 
 

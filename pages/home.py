@@ -212,7 +212,7 @@ def draw_result(run: RunProgress) -> None:
 def counting() -> Job[dict[str, int]]:
     """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
     store = Store()
-    key = ("missing", str(store.path), access.sees(), store.version)
+    key = ("missing", str(store.path), access.visible_owner(), store.version)
 
     def count(tell: Progress, stop: Stop) -> dict[str, int]:
         return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}

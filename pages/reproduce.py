@@ -21,7 +21,7 @@ from core.frameworks.consultation.measures.published import (
 )
 from core.frameworks.consultation.measures.summary import measure_rows, read_doctors
 from core.measures.base import Result, Row
-from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, beside
+from core.measures.counterparts import COUNTERPARTS, PUBLICATIONS, counterparts
 from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
@@ -166,7 +166,7 @@ def draw_beside() -> None:
 def _histories(selection: Selection, dataset: HistorySet) -> Result:
     table = read_doctors(Store(), selection)
     own = measure_rows(table, MEASURES) if len(table) else []
-    rows = beside(printed_histories(dataset), own)
+    rows = counterparts(printed_histories(dataset), own)
     names = names_on(selection)
     shown = {row["ours"]: names[row["ours"]] for row in rows if row["ours"]}
     notes = notes_on(basis(selection), shown, published=True, compared=False)

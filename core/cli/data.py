@@ -16,7 +16,7 @@ from core.datasets.readers import FORMATS
 from core.datasets.reading import Remark, Unit
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
-from core.images import kept
+from core.images import local_images
 from core.store.sample import add_sample, remove_sample
 
 SHOWN = 10
@@ -33,7 +33,7 @@ def list_datasets() -> int:
         cases, about = cases_of(name), imported.info(name) if name != "library" else None
         when = _when(about.imported_at) if about else "-"
         licence = about.licence if about else (cases[0].licence if cases else "")
-        title, pictured = about.title if about else "-", sum(bool(kept(case.images)) for case in cases)
+        title, pictured = about.title if about else "-", sum(bool(local_images(case.images)) for case in cases)
         print(f"{name:<24} {len(cases):>7,} {pictured:>9,}  {title:<20} {when:<16} {licence or '-'}")
     return 0
 
@@ -97,8 +97,8 @@ def tell_specialties(cases: Sequence[Case]) -> None:
 
 def tell_pictures(cases: Sequence[Case]) -> None:
     """Print how many cases have pictures, and of how many only an address is known; nothing where there are none."""
-    local = sum(bool(kept(case.images)) for case in cases)
-    addresses = sum(bool(case.images) and not kept(case.images) for case in cases)
+    local = sum(bool(local_images(case.images)) for case in cases)
+    addresses = sum(bool(case.images) and not local_images(case.images) for case in cases)
     if local:
         print(f"  with a picture: {local:,}")
     if addresses:

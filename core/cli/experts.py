@@ -59,16 +59,16 @@ def import_annotations(
     path = Path(source).expanduser()
     if path.suffix.lower() == ".xlsx" and path.is_file() and is_vignette_workbook(path.read_bytes()):
         returned = take_vignette_workbook(store, path.read_bytes())
-        print(f"{returned.answers:,} answers to vignettes came in; {returned.known:,} were here already.")
+        print(f"{returned.answers:,} answers to vignettes came in; {returned.unchanged:,} were here already.")
         _print_rejected(returned.rejected)
-        if returned.rejected and not returned.answers + returned.known:
+        if returned.rejected and not returned.answers + returned.unchanged:
             raise AnamnesisError("No row could be used: nothing was taken in.")
         return 0
     if source == "release" and not Path(source).exists():
         found = import_release_annotations(store)
     else:
         found = import_file(store, path, annotator)
-    known = f"; {found.known:,} were here already" if found.known else ""
+    known = f"; {found.unchanged:,} were here already" if found.unchanged else ""
     print(f"{found.added:,} annotations of {found.items:,} items came in{known}.")
     print(f"{found.matched:,} of the items are stored here; the others were held elsewhere.")
     _print_rejected(found.rejected)

@@ -29,7 +29,7 @@ from core.cli.options import (
 )
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.base import Asked, Filter, Metric, Result
+from core.measures.base import Filter, Metric, MetricRequest, Result
 from core.measures.notes import result_of
 from core.measures.registry import metrics
 from core.store.database import Store
@@ -86,7 +86,7 @@ def _command(metric: Metric) -> Any:
     def command(**given: Any) -> int:
         store = folded_store()
         filters = {name: given[name] for name in taken}
-        asked = Asked(store, _selection(store, filters), counting, short=given["format_"] == "table")
+        asked = MetricRequest(store, _selection(store, filters), counting, short=given["format_"] == "table")
         out, figure = given["out"], given["figure"]
         undrawn: AnamnesisError | None = None
         with new_file(figure) if figure else nullcontext() as drawn:

@@ -27,7 +27,7 @@ from core.cli.options import (
     run_id_of,
     with_options,
 )
-from core.datasets.select import SAMPLE_SEED, choices_of, choose, whole_of
+from core.datasets.select import SAMPLE_SEED, choices_of, choose, full_data_set
 from core.errors import UsageError
 from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, framework, frameworks, read_settings
@@ -93,7 +93,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         players = _players(given["engine"], given["ray_address"])
         registry = load_registry(programs=True, batch=given["batch"])
         cases, concurrency, budget_usd = given["cases"], given["concurrency"], given["budget_usd"]
-        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), whole_of(cases)
+        chosen, whole = choose(cases, given["limit"], given["sample"], given["seed"]), full_data_set(cases)
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
         # the cases as the framework plays them, and say which are left out
         prepared = prepared_cases(chosen.cases, known)

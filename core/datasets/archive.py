@@ -1,7 +1,7 @@
-"""Lends the folder behind a path: the folder itself, or a temporary one with what is wanted of a .zip or .tar archive.
+"""Yields the folder behind a path: the folder itself, or a temporary one with members of a .zip or .tar archive.
 
-An archive is judged by its contents, not its name. Nothing of it is written outside the temporary folder: paths that
-lead out of it, links, and more bytes than allowed end the whole in one sentence before anything is used.
+The contents decide whether a file is an archive, not its name. Nothing is written outside the temporary folder: paths
+that lead out of it, links, and more bytes than allowed raise an error before any member is used.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOF
 
 
 _ALONE: Mapping[bytes, ModuleType] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
-"""How a file that is packed alone begins, and what unpacks it."""
+"""First bytes of a single compressed file → the module that unpacks it."""
 _TAR_BLOCK, _TAR_MAGIC = 512, 257
 
 
 class Readable(Protocol):
-    """What can be read piece by piece."""
+    """A file-like object that can be read in blocks."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes, none at the end."""
@@ -44,23 +44,23 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may hold at most, unpacked: bytes in all, times its own size, and members.
+    """Limits of an unpacked archive: total bytes, ratio to its packed size, and number of members.
 
-    ``way_out`` says what to do with more.
+    ``way_out`` is the advice if a limit is exceeded.
     """
 
     total_bytes: int = 4 * GIGABYTE
     members: int = 200_000
     ratio: int = 500
-    """Above ``_SMALL`` bytes: no list of cases packs as well, and what does is there to fill the disk."""
+    """Applies above ``_SMALL`` bytes: no list of cases compresses better, but archives made to fill a disk do."""
     way_out: str = "If you trust it, allow more with --max-gb."
 
 
 @contextmanager
-def opened(path: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits | None = None) -> Iterator[Path]:
-    """Lend a folder with the contents of ``path``; of an archive only the members that are ``wanted``.
+def opened(path: Path, include: Callable[[PurePosixPath], bool], limits: Limits | None = None) -> Iterator[Path]:
+    """Yield a folder with the contents of ``path``; from an archive only the members that ``include`` accepts.
 
-    Raises ``UsageError`` where nothing is there, ``AnamnesisError`` where it is neither a folder nor an archive, is
+    Raises ``UsageError`` if the path does not exist, ``AnamnesisError`` if it is neither a folder nor an archive, or is
     damaged, too large, or not safe to unpack.
     """
     if path.is_dir():
@@ -69,12 +69,12 @@ def opened(path: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits |
     if not path.is_file():
         raise UsageError(f"There is no file or folder {path}.")
     with tempfile.TemporaryDirectory(prefix="anamnesis-") as folder:
-        _unpack(path, Path(folder), wanted, limits or Limits())
+        _unpack(path, Path(folder), include, limits or Limits())
         yield Path(folder)
 
 
 def safe_name(name: str, archive: str) -> PurePosixPath:
-    """Return a member's path; raise ``AnamnesisError`` where it would lead out of the folder it is unpacked into."""
+    """Return a member's path; raises ``AnamnesisError`` if it leads out of the target folder."""
     pure = PurePosixPath(name)
     drive = len(name) > 1 and name[1] == ":"
     if pure.is_absolute() or ".." in pure.parts or "\\" in name or "\0" in name or drive:
@@ -85,29 +85,29 @@ def safe_name(name: str, archive: str) -> PurePosixPath:
 
 
 def is_archive(path: Path) -> bool:
-    """Say whether a file is a .zip or a .tar, packed or not."""
+    """Return whether a file is a .zip or a (compressed) .tar archive."""
     return zipfile.is_zipfile(path) or _is_tar(path)
 
 
 def packed_alone(path: Path) -> ModuleType | None:
-    """Return what unpacks a file that is packed with nothing else (gzip, bzip2, xz); ``None`` for all others."""
+    """Return the module that unpacks a single compressed file (gzip, bzip2, xz); ``None`` for other files."""
     with path.open("rb") as file:
-        begins = file.read(6)
-    found = next((module for sign, module in _ALONE.items() if begins.startswith(sign)), None)
-    if found is None:
+        beginning = file.read(6)
+    module = next((module for sign, module in _ALONE.items() if beginning.startswith(sign)), None)
+    if module is None:
         return None
     try:
-        with found.open(path) as file:
+        with module.open(path) as file:
             first = file.read(_TAR_BLOCK)
     except _BROKEN:
-        return found  # unpacking it says what is wrong
-    return None if first[_TAR_MAGIC:].startswith(b"ustar") else found
+        return module  # unpacking it will raise the error
+    return None if first[_TAR_MAGIC:].startswith(b"ustar") else module
 
 
 def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> None:
-    """Unpack such a file; raise ``AnamnesisError`` if it is damaged or unpacks to more than ``most`` bytes.
+    """Unpack a single compressed file; raises ``AnamnesisError`` if it is damaged or larger than ``most`` bytes.
 
-    It is refused as soon as what was unpacked is far larger than any list of cases packs to.
+    Stops as soon as the ratio to the packed size exceeds ``Limits.ratio``.
     """
     written, most_packed = 0, max(_SMALL, Limits.ratio * path.stat().st_size)
     try:
@@ -128,7 +128,7 @@ def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> Non
         ) from error
 
 
-def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+def _unpack(path: Path, folder: Path, include: Callable[[PurePosixPath], bool], limits: Limits) -> None:
     if zipfile.is_zipfile(path):
         unpack = _unpack_zip
     elif _is_tar(path):
@@ -136,7 +136,7 @@ def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], l
     else:
         raise AnamnesisError(f"{path.name} is neither a folder nor a .zip or .tar archive.")
     try:
-        unpack(path, _Folder(folder, path, wanted, limits))
+        unpack(path, _Folder(folder, path, include, limits))
     except _BROKEN as error:
         raise AnamnesisError(
             f"{path.name} cannot be unpacked ({_reason(error)}): it may be damaged or not whole. Nothing was imported."
@@ -144,15 +144,15 @@ def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], l
 
 
 class _Folder:
-    """Where members go, and the account of what was declared so far."""
+    """The target folder, with the number of declared bytes and members so far."""
 
-    def __init__(self, root: Path, archive: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
-        self._root, self._archive, self._wanted, self._limits = root, archive.name, wanted, limits
+    def __init__(self, root: Path, archive: Path, include: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+        self._root, self._archive, self._include, self._limits = root, archive.name, include, limits
         self._most_packed = max(_SMALL, limits.ratio * archive.stat().st_size)
         self._bytes = self._members = 0
 
     def admit(self, name: str, size: int, *, link: bool) -> PurePosixPath | None:
-        """Check a member by what its header declares; return its path if it is a wanted one."""
+        """Check a member by its header; return its path if it is to be unpacked."""
         pure = safe_name(name, self._archive)
         if link:
             raise AnamnesisError(
@@ -171,10 +171,10 @@ class _Folder:
                 f"{self._archive} unpacks to more than {self._limits.ratio} times its size: nothing was imported. If "
                 "you trust it, unpack it yourself and import what is in it."
             )
-        return pure if self._wanted(pure) else None
+        return pure if self._include(pure) else None
 
     def read_to_end(self, source: Readable | None) -> None:
-        """Read what follows the last member: the checksum of a compressed archive is only compared at its end."""
+        """Read to the end of the archive, where the checksum of a compressed archive is compared."""
         padding = 0
         while source is not None and (block := source.read(_BLOCK)):
             padding += len(block)
@@ -182,16 +182,16 @@ class _Folder:
                 raise EOFError("endless padding")
 
     def write(self, pure: PurePosixPath, source: Readable, size: int) -> None:
-        """Write a member, never more than it declared."""
+        """Write a member, at most its declared size."""
         target = self._root.joinpath(*pure.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
-        left = size
+        remaining = size
         with target.open("wb") as file:
-            while left:
-                block = source.read(min(_BLOCK, left))
+            while remaining:
+                block = source.read(min(_BLOCK, remaining))
                 if not block:
                     raise EOFError(f"{pure} ends early")
-                left -= file.write(block)
+                remaining -= file.write(block)
 
 
 def _unpack_zip(path: Path, folder: _Folder) -> None:
@@ -209,7 +209,7 @@ def _unpack_zip(path: Path, folder: _Folder) -> None:
 
 
 class PlainMember(tarfile.TarInfo):
-    """A member of a tar archive whose extended header, which is read as a whole, is short."""
+    """A member of a tar archive that rejects long extended headers, because they are read into memory."""
 
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         self._check_header()
@@ -236,15 +236,15 @@ def _unpack_tar(path: Path, folder: _Folder) -> None:
 
 
 def _is_tar(path: Path) -> bool:
-    """Say whether a file begins as a tar archive does, compressed or not; a damaged one may still do so."""
+    """Return whether a file begins like a (compressed) tar archive, even if it is damaged."""
     try:
         with tarfile.open(path, "r|*", tarinfo=PlainMember) as archive:
             return archive.next() is not None
     except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error):
-        # whether what cannot be read at all was at least meant as a tar archive
+        # a compressed file that cannot be read: treated as a damaged archive
         with path.open("rb") as file:
-            begins = file.read(6)
-        return begins.startswith(tuple(_ALONE))
+            beginning = file.read(6)
+        return beginning.startswith(tuple(_ALONE))
 
 
 def _reason(error: Exception) -> str:

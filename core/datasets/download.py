@@ -1,4 +1,4 @@
-"""Downloads one file over HTTP: never more than allowed, and whole or not at all."""
+"""Downloads one file over HTTP, with a size limit, completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _TIMEOUT_S = 60.0
 _REPOSITORY = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 
 OnBytes = Callable[[int, int | None], None]
-"""Is told (bytes so far, bytes in all where the server says so)."""
+"""Called with (bytes so far, total bytes if the server sends them)."""
 
 
 def is_url(text: str) -> bool:
-    """Say whether ``text`` is an address rather than a path."""
+    """Return whether ``text`` is a URL rather than a path."""
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", text) is not None
 
 
 def archive_url(url: str) -> str:
-    """Return the address of the archive of a repository's newest state where ``url`` is its page on GitHub."""
-    found = _REPOSITORY.fullmatch(url)
-    return f"https://github.com/{found[1]}/{found[2]}/archive/HEAD.zip" if found else url
+    """Return the URL of the archive of a repository's newest state if ``url`` is its page on GitHub, else ``url``."""
+    match = _REPOSITORY.fullmatch(url)
+    return f"https://github.com/{match[1]}/{match[2]}/archive/HEAD.zip" if match else url
 
 
 @contextmanager
 def downloaded(url: str, limit: int, on_bytes: OnBytes = lambda done, total: None) -> Iterator[Path]:
-    """Lend a temporary file with what ``url`` holds, at most ``limit`` bytes.
+    """Yield a temporary file with the contents of ``url``, at most ``limit`` bytes.
 
-    Raises ``UsageError`` for an address that is not http(s), ``AnamnesisError`` where the server cannot be reached,
-    refuses, sends too much, or breaks off.
+    Raises ``UsageError`` if the URL is not http(s), ``AnamnesisError`` if the server cannot be reached, refuses, sends
+    too much, or closes the connection early.
     """
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
         raise UsageError(f"{url} is no address to download from: it must begin with https:// or http://.")

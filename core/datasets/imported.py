@@ -1,7 +1,7 @@
-"""Cases that the user has imported: one JSONL file a data set, beside the database and never in the repository.
+"""Imported cases of the user: one JSONL file per data set, next to the database and never in the repository.
 
-Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import. Pictures of cases are kept by
-``core.images``, each once for all data sets that name it, and go with the last of them; stored runs do not count.
+``NAME.info.json`` next to ``NAME.jsonl`` has the record of the import. ``core.images`` stores each picture once for all
+data sets; it is deleted with the last data set that refers to it, even if stored runs do.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from core.case import Case
 from core.datasets.reading import Remark, Unit
 from core.errors import AnamnesisError, UsageError
 
-KEPT_REASONS = 1000
-"""Rows whose reasons are kept with a data set; the others are only counted."""
-_LONGEST_NAME = 41
+MAX_STORED_REASONS = 1000
+"""Rows with a stored reason per data set; further rows are only counted."""
+_MAX_NAME_LENGTH = 41
 _NO_PICTURES: Mapping[str, Path] = MappingProxyType({})
 _HASH = re.compile(rb'"sha256":"([0-9a-f]{64})"')
-_NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{_LONGEST_NAME - 1}}}")
+_NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{_MAX_NAME_LENGTH - 1}}}")
 
 
 class Deleted(NamedTuple):
-    """How many cases a deleted data set had, and how many pictures went with it."""
+    """Numbers of cases and pictures that were deleted with a data set."""
 
     cases: int
     pictures: int
@@ -41,10 +41,10 @@ class Deleted(NamedTuple):
 class DatasetInfo(BaseModel):
     """The record of an import.
 
-    ``format`` is the format's name, ``title`` what it is called; ``imported_at`` seconds since 1970. ``rejected`` are
-    (line or record, reason) of the first rows that could not be used, ``rejected_count`` counts all; ``left_out`` is
-    reason → number of sound rows that the format leaves out by its nature; ``remarks`` say what was decided about rows
-    that were read (position 0: the whole file). ``findings`` counts what the linter said on import.
+    ``format`` is the name of the format, ``title`` its title; ``imported_at`` is in seconds since 1970. ``rejected``
+    has (line or record, reason) of the first rows that could not be used, ``rejected_count`` is the number of all;
+    ``left_out`` is reason → number of valid rows that the format leaves out by design; ``remarks`` are decisions about
+    rows that were read (position 0: the complete file). ``findings`` is the number of the linter's findings on import.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -68,66 +68,67 @@ class DatasetInfo(BaseModel):
 
     @property
     def left_out_count(self) -> int:
-        """Number of sound rows that were left out."""
+        """Number of valid rows that were left out."""
         return sum(self.left_out.values())
 
 
 def folder() -> Path:
-    """Return where imported case files lie."""
+    """Return the folder of imported case files."""
     return paths.local_folder() / "cases"
 
 
 def check_name(name: str) -> None:
-    """Raise ``UsageError`` where a data set cannot have this name."""
+    """Raise ``UsageError`` if the name is invalid for a data set."""
     if name == "library":
         raise UsageError("A data set cannot be called 'library', as this project's own cases are: choose another name.")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"A data set cannot be called {name[:60]!r}: use lower-case letters, digits, - and _, {_LONGEST_NAME} at "
-            "most."
+            f"A data set cannot be called {name[:60]!r}: use lower-case letters, digits, - and _, at most "
+            f"{_MAX_NAME_LENGTH}."
         )
 
 
 def save(
     name: str, cases: list[Case], info: DatasetInfo | None = None, pictures: Mapping[str, Path] = _NO_PICTURES
 ) -> Path:
-    """Write a data set in one go: either the whole of it is there afterwards or what was there before.
+    """Write a data set atomically: an error leaves the earlier data set in place.
 
-    Without ``info`` the record of an earlier import is taken away, for it would speak of other cases. ``pictures`` are
-    the files of the cases' pictures by their hash, where they are not kept yet.
+    Without ``info`` the record of an earlier import is deleted, because it is about other cases. ``pictures`` is hash →
+    file of the pictures of cases that are not stored yet.
     """
     access.require("edit", f"data set {name}")
     check_name(name)
     path = folder() / f"{name}.jsonl"
     try:
-        with _alone(), _kept_pictures(path, cases, pictures):
-            about = _info_path(path.stem)
+        with _locked(), _stored_pictures(path, cases, pictures):
+            info_path = _info_path(path.stem)
             _write_half(path, (orjson.dumps(case.model_dump(mode="json")) + b"\n" for case in cases))
-            about.unlink(missing_ok=True)
+            info_path.unlink(missing_ok=True)
             os.replace(_half(path), path)
             if info is not None:
-                _write_half(about, [info.model_dump_json(indent=1).encode()])
-                os.replace(_half(about), about)
+                _write_half(info_path, [info.model_dump_json(indent=1).encode()])
+                os.replace(_half(info_path), info_path)
     except OSError as error:
-        raise AnamnesisError(f"The data set {name} cannot be kept in {folder()}: {error.strerror or error}.") from error
+        raise AnamnesisError(
+            f"The data set {name} cannot be saved in {folder()}: {error.strerror or error}."
+        ) from error
     return path
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Keep other processes and threads from writing or deleting data sets meanwhile."""
+def _locked() -> Iterator[None]:
+    """Prevent other processes and threads from writing or deleting data sets."""
     folder().mkdir(parents=True, exist_ok=True)
     with FileLock(folder().parent / "cases.lock"):
         yield
 
 
 def names() -> list[str]:
-    """Return the names of the imported data sets."""
     return sorted(path.stem for path in folder().glob("*.jsonl")) if folder().is_dir() else []
 
 
 def load(name: str) -> list[Case]:
-    """Read an imported data set; a damaged line is named."""
+    """Read an imported data set; raises ``AnamnesisError`` with the number of a damaged line."""
     path = folder() / f"{name}.jsonl"
     cases = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
@@ -139,7 +140,7 @@ def load(name: str) -> list[Case]:
 
 
 def info(name: str) -> DatasetInfo | None:
-    """Return the record of an import, ``None`` where a data set has none (it came with a release)."""
+    """Return the record of an import, ``None`` if there is none (a data set of a release)."""
     path = _info_path(name)
     if not path.is_file():
         return None
@@ -150,9 +151,9 @@ def info(name: str) -> DatasetInfo | None:
 
 
 def delete(name: str) -> Deleted:
-    """Delete an imported data set with the pictures that no other names; stored runs keep their cases without them.
+    """Delete an imported data set and the pictures that no other data set uses; stored runs keep their cases.
 
-    Raises ``UsageError`` for the library and for a name that is none.
+    Raises ``UsageError`` for the library and for an unknown name.
     """
     access.require("manage", f"delete data set {name}")
     if name == "library":
@@ -161,13 +162,13 @@ def delete(name: str) -> Deleted:
         raise UsageError(f"There is no imported data set {name!r}: `python -m core data list` shows them.")
     path = folder() / f"{name}.jsonl"
     try:
-        with _alone():
+        with _locked():
             with path.open("rb") as file:
                 count = sum(1 for line in file if line.strip())
-            held = _hashes_in(path)
+            hashes = _hashes_in(path)
             path.unlink()
             _info_path(name).unlink(missing_ok=True)
-            pictures = _sweep(folder(), held)
+            pictures = _delete_unused(folder(), hashes)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be deleted: {error.strerror or error}.") from error
     return Deleted(count, pictures)
@@ -182,7 +183,7 @@ def _half(path: Path) -> Path:
 
 
 def _write_half(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write what is to take a file's place; where that fails, nothing of it stays."""
+    """Write the replacement of a file; if that fails, delete it."""
     try:
         with _half(path).open("wb") as file:
             file.writelines(pieces)
@@ -192,35 +193,35 @@ def _write_half(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _kept_pictures(file: Path, cases: Iterable[Case], pictures: Mapping[str, Path]) -> Iterator[None]:
-    """Keep the pictures of the cases that are to stand in ``file``; afterwards drop what no data set names.
+def _stored_pictures(file: Path, cases: Iterable[Case], pictures: Mapping[str, Path]) -> Iterator[None]:
+    """Store the pictures of the cases of ``file``; at the end delete pictures that no data set uses.
 
-    ``pictures`` are their files by hash. Raises ``AnamnesisError`` where one is no longer what was read.
+    ``pictures`` is hash → file. Raises ``AnamnesisError`` if a file has changed since it was read.
     """
-    wanted = {image.sha256 for case in cases for image in case.images if image.sha256 in pictures}
+    hashes = {image.sha256 for case in cases for image in case.images if image.sha256 in pictures}
     before = _hashes_in(file)
     try:
-        for sha256 in sorted(wanted):
+        for sha256 in sorted(hashes):
             if images.keep(pictures[sha256]).sha256 != sha256:
                 raise AnamnesisError(f"The picture {pictures[sha256].name} changed while it was imported: try again.")
         yield
     finally:
-        _sweep(file.parent, before | wanted)
+        _delete_unused(file.parent, before | hashes)
 
 
 def _hashes_in(file: Path) -> set[str]:
-    """Return the hashes of the pictures that a data set names; none where there is no such file."""
+    """Return the hashes of the pictures of a data set; empty if the file does not exist."""
     if not file.is_file():
         return set()
-    return {found.decode() for found in _HASH.findall(file.read_bytes())}
+    return {sha256.decode() for sha256 in _HASH.findall(file.read_bytes())}
 
 
-def _sweep(folder: Path, candidates: set[str]) -> int:
-    """Delete those of some pictures that no data set in ``folder`` names, and return how many there were."""
+def _delete_unused(folder: Path, candidates: set[str]) -> int:
+    """Delete the pictures among ``candidates`` that no data set in ``folder`` uses; return the number of files."""
     if not candidates:
         return 0
-    unnamed = candidates.difference(*map(_hashes_in, folder.glob("*.jsonl")))
-    gone = [file for sha256 in unnamed for file in images.folder().glob(f"{sha256}.*")]
-    for file in gone:
+    unused = candidates.difference(*map(_hashes_in, folder.glob("*.jsonl")))
+    files = [file for sha256 in unused for file in images.folder().glob(f"{sha256}.*")]
+    for file in files:
         file.unlink(missing_ok=True)
-    return len(gone)
+    return len(files)

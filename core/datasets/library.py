@@ -1,4 +1,4 @@
-"""The project's own cases (data/cases/*.jsonl), written for it."""
+"""The library: cases written for this project (data/cases/*.jsonl)."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ LICENCE = "MIT"
 
 
 def read_library(folder: Path) -> list[Case]:
-    """Read every case of a folder; a fault names file and line."""
+    """Read every case of a folder; errors name the file and line."""
     cases: list[Case] = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             if not line.strip():
                 continue
-            where = f"{path.name}, line {number}"
+            place = f"{path.name}, line {number}"
             try:
                 fields = orjson.loads(line)
                 fields["case_key"] = f"{DATASET}/{fields.pop('id')}"
                 cases.append(Case(dataset=DATASET, source="written for Anamnesis", licence=LICENCE, **fields))
             except orjson.JSONDecodeError as error:
-                raise AnamnesisError(f"{where}: this is not JSON ({error}).") from error
+                raise AnamnesisError(f"{place}: this is not JSON ({error}).") from error
             except KeyError as error:
-                raise AnamnesisError(f"{where}: a case needs {error}.") from error
+                raise AnamnesisError(f"{place}: a case needs {error}.") from error
             except (ValidationError, TypeError) as error:
-                raise AnamnesisError(f"{where}: {fault_of(error, 'case')}.") from error
+                raise AnamnesisError(f"{place}: {fault_of(error, 'case')}.") from error
     return cases
 
 
 @functools.cache
 def demonstration() -> dict[str, str]:
-    """Return case key → why the case is a good one to show, without giving it away; in the order of the file."""
-    listed = tomllib.loads((paths.CASES / "demonstration.toml").read_text(encoding="utf-8"))
-    return {f"{DATASET}/{name}": why for name, why in listed.items()}
+    """Return case key → why the case is a good example, without its diagnosis; in the order of the file."""
+    reasons = tomllib.loads((paths.CASES / "demonstration.toml").read_text(encoding="utf-8"))
+    return {f"{DATASET}/{name}": reason for name, reason in reasons.items()}
 
 
 UNKNOWN = "unknown"
-"""The table of ``lay_answers`` that answers topics which a case has no answer for."""
+"""The key in ``lay_answers`` of the answers to topics that a case does not have."""
 
 
 @functools.cache
 def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return case key → topic → what the patient says of it, in lay words; ``UNKNOWN`` is one of the keys."""
+    """Return case key → topic → the patient's answers in lay words; ``UNKNOWN`` is one of the keys."""
     tables = tomllib.loads((paths.CASES / "lay_answers.toml").read_text(encoding="utf-8"))
     return {
         name if name == UNKNOWN else f"{DATASET}/{name}": {
-            topic: (said,) if isinstance(said, str) else tuple(said) for topic, said in topics.items()
+            topic: (answers,) if isinstance(answers, str) else tuple(answers) for topic, answers in topics.items()
         }
         for name, topics in tables.items()
     }
@@ -64,5 +64,4 @@ def lay_answers() -> dict[str, dict[str, tuple[str, ...]]]:
 
 @functools.cache
 def library() -> tuple[Case, ...]:
-    """Return the library, read once."""
     return tuple(read_library(paths.CASES))

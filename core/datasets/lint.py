@@ -1,4 +1,4 @@
-"""Finds what is wrong with cases before they are run: leaks, missing parts, near duplicates, unknown diseases."""
+"""Finds faults of cases before they are run: leaks, missing parts, near duplicates, unknown diseases."""
 
 from __future__ import annotations
 
@@ -13,60 +13,61 @@ import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
 from core.case import Case
-from core.images import Image, kept
+from core.images import Image, local_images
 from core.knowledge.base import Knowledge, words_of_name
 from core.text.missing_pictures import picture_missing
 
 _ROWS = 256
-"""Texts whose letters are counted against those of the others at a time."""
+"""Texts whose letter counts are compared with the others in one step."""
 _LETTERS = 64
-"""Buckets in which the letters of a text are counted."""
+"""Buckets of letter counts."""
 _ROUNDING = 1e-9
 _MOST_PAIRS = 5_000_000
-"""Pairs of vignettes that an import compares: about ten seconds."""
+"""Most pairs of vignettes that an import compares: about ten seconds."""
 _BY_LETTERS = 80
-"""So many pairs have their letters counted in the time in which one is compared letter by letter."""
+"""Pairs whose letter counts are compared in the time of one comparison letter by letter."""
 
 
 class TooManyAlike(Exception):
-    """So many texts have about the same length or letters that they cannot all be compared in a reasonable time."""
+    """Too many texts have similar lengths or letters to compare all of them in a reasonable time."""
 
 
 def nearest_earlier(texts: Sequence[str], similar: float, most: float = math.inf) -> list[tuple[int, int]]:
-    """Return (index, index of the nearest earlier text) of each text with an earlier one that is nearly the same.
+    """Return (index, index of the nearest earlier text) of each text with an earlier, nearly equal text.
 
-    Compared are the different words of a text in alphabetical order, by rapidfuzz's ``ratio``; ``similar`` is its least
-    value, 0–100, most 99. Raises ``TooManyAlike`` where that would compare more than ``most`` pairs.
+    The distinct words of texts in alphabetical order are compared by rapidfuzz's ``ratio``; ``similar`` is its smallest
+    value (0 to 99). Raises ``TooManyAlike`` if more than ``most`` pairs would have to be compared.
     """
     pairs = 0
     plain = [" ".join(sorted(set(text.lower().split()))) for text in texts]
     score, nearest = np.zeros(len(plain)), np.full(len(plain), -1)
-    for one, others in _candidates(plain, 1 - similar / 100, most * _BY_LETTERS):
+    for index, others in _candidates(plain, 1 - similar / 100, most * _BY_LETTERS):
         if (pairs := pairs + len(others)) > most:
             raise TooManyAlike
-        found = process.cdist(
-            [plain[one]], [plain[i] for i in others], scorer=fuzz.ratio, score_cutoff=similar, dtype=np.float64
+        ratios = process.cdist(
+            [plain[index]], [plain[i] for i in others], scorer=fuzz.ratio, score_cutoff=similar, dtype=np.float64
         )[0]
-        alike = found > 0
-        for other, ratio in zip(others[alike].tolist(), found[alike].tolist(), strict=True):
-            later, earlier = max(one, other), min(one, other)
+        similar_texts = ratios > 0
+        for other, ratio in zip(others[similar_texts].tolist(), ratios[similar_texts].tolist(), strict=True):
+            later, earlier = max(index, other), min(index, other)
             if (ratio, -earlier) > (score[later], -nearest[later]):
                 score[later], nearest[later] = ratio, earlier
     return [(int(later), int(nearest[later])) for later in np.flatnonzero(nearest >= 0)]
 
 
 def _candidates(texts: Sequence[str], changed: float, most: float) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-    """Yield each text with those whose lengths and letters allow that at most the share ``changed`` differs.
+    """Yield each text with the texts that may differ from it by at most the share ``changed``.
 
-    That share of both lengths together is the number of letters put in or taken out, and the counts of letters differ
-    by no more than that. So no pair is missed, each comes once, and few are left to be compared letter by letter.
+    The share, times the sum of both lengths, is the largest number of inserted and deleted letters; letter counts
+    cannot differ by more. No pair is missed, each pair occurs once, and few pairs remain to be compared letter by
+    letter.
     """
     from scipy.spatial.distance import cdist  # type: ignore[import-untyped]  # slow to load
 
     lengths = np.array([len(text) for text in texts], dtype=float)
     order = np.argsort(lengths, kind="stable")
     codes = (np.frombuffer(texts[i].encode("utf-32-le"), dtype=np.uint32) % _LETTERS for i in order)
-    counts = np.array([np.bincount(one, minlength=_LETTERS).astype(float) for one in codes])
+    counts = np.array([np.bincount(code, minlength=_LETTERS).astype(float) for code in codes])
     counts = counts.reshape(len(texts), _LETTERS)
     sizes = lengths[order]
     longest = np.searchsorted(sizes, sizes * (1 + changed) / (1 - changed) + _ROUNDING, side="right")
@@ -75,9 +76,9 @@ def _candidates(texts: Sequence[str], changed: float, most: float) -> Iterator[t
     for start in range(0, len(texts), _ROWS):
         stop = min(start + _ROWS, len(texts))
         end = int(longest[stop - 1])
-        apart = cdist(counts[start:stop], counts[start:end], "cityblock")
+        distances = cdist(counts[start:stop], counts[start:end], "cityblock")
         allowed = changed * (sizes[start:stop, None] + sizes[None, start:end]) + _ROUNDING
-        near = apart <= allowed
+        near = distances <= allowed
         for row in range(stop - start):
             columns = np.flatnonzero(near[row, row + 1 :]) + row + 1
             if len(columns):
@@ -96,7 +97,7 @@ Fault = Literal[
     "missing_picture",
 ]
 _NEAR_DUPLICATE = 95.0
-"""Similarity in per cent (ratio of insertions and deletions, words sorted) from which two vignettes count as one."""
+"""Similarity in per cent (ratio of insertions and deletions, words sorted) from which vignettes are duplicates."""
 
 
 @dataclass(frozen=True)
@@ -110,40 +111,42 @@ class Finding:
 
 
 def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[Finding]:
-    """Return all faults of a set of cases; with ``knowledge``, choices it does not know are named too."""
-    listed = list(cases)
-    return [*(finding for case in listed for finding in _faults(case, knowledge)), *_duplicates(listed)]
+    """Return all faults of a set of cases; with ``knowledge`` also choices that it does not know."""
+    all_cases = list(cases)
+    return [*(finding for case in all_cases for finding in _faults(case, knowledge)), *_duplicates(all_cases)]
 
 
 def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
-    """Yield what is wrong with a case by itself."""
+    """Yield the faults of a single case."""
     key, profile = case.case_key, case.profile
     lowered = [choice.lower() for choice in case.choices]
     if case.choices and case.answer.lower() not in lowered:
         yield Finding(key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice")
     if len(set(lowered)) < len(lowered):
-        yield Finding(key, "repeated_choice", "a choice stands there twice")
+        yield Finding(key, "repeated_choice", "a choice occurs twice")
     answer = case.answer.lower()
     if answer in lowered:
         for choice in case.choices:
             if answer in choice.lower() and answer != choice.lower():
-                both = f"the answer {case.answer!r} is part of the choice {choice!r}"
-                yield Finding(key, "answer_in_other_choice", f"{both}: by the substring rule that is right, too", False)
+                overlap = f"the answer {case.answer!r} is part of the choice {choice!r}"
+                yield Finding(
+                    key, "answer_in_other_choice", f"{overlap}: by the substring rule that is right, too", False
+                )
     if not case.choices:
         yield Finding(key, "missing_field", "there are no choices: mcq cannot be asked", False)
     if case.vignette == case.question:
         yield Finding(key, "bare_question", "it is a bare question: there is no patient to ask", False)
     elif "?" in case.vignette:
-        yield Finding(key, "missing_field", "the vignette still holds a question", False)
+        yield Finding(key, "missing_field", "the vignette contains a question", False)
     if profile is not None and not (profile.demographics and profile.basic):
         yield Finding(key, "missing_field", "the profile lacks demographics or basic facts")
     if profile is not None and (case.age is None or case.sex is None):
         yield Finding(key, "missing_field", "age or sex is missing")
-    # nobody can solve the case without a picture, and its file was not brought along
-    if not kept(case.images) and picture_missing(case):
-        shown = "the picture that it speaks of is only an address"
-        yield Finding(key, "missing_picture", shown if case.images else "it speaks of a picture and has none", False)
-    # the answer, or a synonym, stands in what the patient holds
+    # the case cannot be solved without its picture, and the file was not imported
+    if not local_images(case.images) and picture_missing(case):
+        url_only = "the picture that it mentions is only a URL"
+        yield Finding(key, "missing_picture", url_only if case.images else "it mentions a picture but has none", False)
+    # the patient knows the answer or a synonym
     facts = profile.facts if profile is not None else ()
     texts = [("vignette", case.vignette), *((f"fact {fact.key!r}", f"{fact.value}. {fact.lay}") for fact in facts)]
     for name in (case.answer, *case.synonyms):
@@ -160,17 +163,17 @@ def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
 
 
 def _duplicates(cases: list[Case]) -> list[Finding]:
-    """Name each later case whose key, or nearly whose vignette with the same pictures, stands earlier in the list."""
-    found: list[Finding] = []
+    """Return findings of cases with the key of an earlier case, or with nearly its vignette and the same pictures."""
+    findings: list[Finding] = []
     keys: set[str] = set()
     for case in cases:
         if case.case_key in keys:
-            found.append(Finding(case.case_key, "duplicate", "the case key stands there twice"))
+            findings.append(Finding(case.case_key, "duplicate", "the case key occurs twice"))
         keys.add(case.case_key)
-    alike: dict[tuple[Image, ...], list[Case]] = {}  # the same words with another picture are another case
+    by_images: dict[tuple[Image, ...], list[Case]] = {}  # equal words with different pictures are different cases
     for case in cases:
-        alike.setdefault(case.images, []).append(case)
-    for group in alike.values():
+        by_images.setdefault(case.images, []).append(case)
+    for group in by_images.values():
         texts = [case.vignette for case in group]
         nearly = "nearly "
         try:
@@ -178,11 +181,11 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
         except TooManyAlike:
             first: dict[str, int] = {}
             pairs = [(n, first[text]) for n, text in enumerate(texts) if first.setdefault(text, n) != n]
-            many = f"so many of the {len(group):,} vignettes are alike in length or letters"
-            words = f"{many} that only equal ones were looked for"
-            found.append(Finding(group[0].case_key, "duplicate", words, severe=False))
+            reason = f"too many of the {len(group):,} vignettes have similar lengths or letters"
+            message = f"{reason}: only equal ones were searched"
+            findings.append(Finding(group[0].case_key, "duplicate", message, severe=False))
             nearly = ""
         for later, earlier in pairs:
             if (other := group[earlier].case_key) != (key := group[later].case_key):
-                found.append(Finding(key, "duplicate", f"{nearly}the same vignette as {other}"))
-    return found
+                findings.append(Finding(key, "duplicate", f"{nearly}the same vignette as {other}"))
+    return findings

@@ -1,6 +1,6 @@
-"""The papers' printed figures, tidy: tables cell by cell, leaderboards, and rows of other kinds.
+"""The printed figures of papers: tables cell by cell, leaderboards, and other rows.
 
-A framework brings its own as files of data/published: ``NAME_accuracy.csv``, ``NAME_pvalues.csv``,
+A framework has its figures in files of data/published: ``NAME_accuracy.csv``, ``NAME_pvalues.csv``,
 ``NAME_leaderboard.csv``, about the data set NAME, and ``NAME.csv``. Labels of models, formats and groups are those of
 that folder (its README explains them); numbers are as printed.
 """
@@ -20,15 +20,15 @@ from core.events import Format, QuestionType
 FOLDER = paths.DATA / "published"
 
 SPECIALTY_NAMES = {name.lower().replace(" ", "_"): name for name in SPECIALTIES}
-"""Label of a specialty → our name of it."""
+"""Label of a specialty → its name in cases."""
 RELEASE_DATASETS = {
     "medqa_usmle": "MedQA_USMLE",
     "derm_public": "dermatology_public",
     "derm_private": "dermatology_private",
 }
-"""Label of a data set → how the authors' case file spells it. In the tables by data set it means dermatology only."""
+"""Label of a data set → its spelling in the authors' case file. In the tables by data set: dermatology only."""
 PART_OF_CASES = {(22, "frq"): "some 840 to 940 of the cases", (23, "frq"): "some 840 to 940 of the cases"}
-"""(table, question type) → on how many of the cases it rests, where the paper names no such part."""
+"""(table, question type) → the number of cases behind it, if the paper does not say that it is only a part."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AccuracyFigure:
     """One bar of a paper: mean accuracy and the bounds of its 95 % interval, between 0 and 1, to three decimals.
 
     ``scope``: overall, specialty, dataset, dataset_single_dx, multimodal or monitoring. ``specialty`` and ``dataset``
-    are labels, ``None`` where the table is not split by them. Source: supplementary table ``table``.
+    are labels, ``None`` if the table is not split by them. Source: supplementary table ``table``.
     """
 
     table: int
@@ -52,17 +52,17 @@ class AccuracyFigure:
 
     @property
     def specialty_name(self) -> str | None:
-        """Our name of the specialty."""
+        """The name of the specialty in cases."""
         return SPECIALTY_NAMES[self.specialty] if self.specialty else None
 
     @property
     def part(self) -> str:
-        """On which part of the cases it rests, in words; empty for all of them."""
+        """The part of the cases behind the figure, in words; empty for all cases."""
         return PART_OF_CASES.get((self.table, self.question_type), "")
 
     @property
     def source(self) -> str:
-        """The table in words, with the part of the cases that it rests on."""
+        """The table in words, with the part of the cases behind it."""
         return f"table {self.table}{f', on {self.part}' if self.part else ''}"
 
 
@@ -70,8 +70,8 @@ class AccuracyFigure:
 class PublishedTest:
     """One test of a paper: two arms, the p-value and the adjusted one, to four decimals.
 
-    ``p_text`` is what is printed (``<0.0001`` in table 18, where ``p_value`` is ``None``). ``model`` is ``None`` where
-    the arms are models, ``question_type`` where they are question types.
+    ``p_text`` is the printed text (``<0.0001`` in table 18, for which ``p_value`` is ``None``). ``model`` is ``None``
+    if the arms are models, ``question_type`` if they are question types.
     """
 
     table: int
@@ -122,10 +122,10 @@ Printed = tuple[AccuracyFigure, ...]
 
 
 def figures_by_cell(paper: str, scopes: tuple[str, ...]) -> tuple[Printed, ...]:
-    """Return what is printed of each cell: model, format, question type, specialty and data set.
+    """Return the printed figures of each cell (model, format, question type, specialty and data set).
 
-    Two tables may print one cell with different numbers. The first figure is the one to show wherever the cell is
-    shown: on all cases before on part of them, then in printed order.
+    Two tables may print one cell with different numbers. The first figure is the one to display: figures of all cases
+    come first, then the printed order decides.
     """
     cells: dict[tuple[str | None, ...], list[AccuracyFigure]] = {}
     for figure in accuracy_figures(paper):
@@ -176,7 +176,7 @@ def leaderboard(paper: str = "") -> tuple[LeaderboardRow, ...]:
 def inferred_single_diagnosis() -> dict[str, bool]:
     """Return case id → whether one diagnosis is the most likely, for the MedQA dermatology cases.
 
-    Nobody has published these labels: they are the only ones that fit the means and intervals of tables 14 and 16.
+    These labels are not published: they are the only ones that fit the means and intervals of tables 14 and 16.
     """
     rows = _read("derived_usmle_dermatology_single_dx")
     return {row["case_id"]: row["single_most_likely_diagnosis_inferred"] == "1" for row in rows}
@@ -184,7 +184,7 @@ def inferred_single_diagnosis() -> dict[str, bool]:
 
 @lru_cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
-    """Return another file of data/published as it stands: column → text, empty where nothing applies."""
+    """Return the rows of another file of data/published: column → text, which may be empty."""
     return tuple(_read(name))
 
 

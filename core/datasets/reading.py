@@ -1,4 +1,4 @@
-"""What reading a file of cases gave: the cases, and every row that did not become one, with the reason."""
+"""The result of reading a file of cases: the cases, and the other rows with the reason."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 from core.case import Case
 
 Unit = Literal["line", "record", "row"]
-"""What positions count from 1: lines of a text file, records (JSON array, Parquet), or rows of a sheet."""
+"""The unit of positions, which count from 1: lines of a text file, records (JSON, Parquet), or rows of a sheet."""
 Remark = tuple[int, str]
-"""(position, sentence without its full stop); position 0 speaks of the whole file."""
+"""(position, sentence without full stop); position 0 is the complete file."""
 
 
 @dataclass
 class Reading:
     """Cases that could be read, and (position, reason) of the rows that could not.
 
-    ``left_out`` are sound rows that the format leaves out by its nature (several right answers, another subject than
-    medicine); ``remarks`` say what was decided about rows that were read. ``pictures`` are the files of
-    the cases' pictures by their hash, not yet kept. ``format`` is the name of the format.
+    ``left_out`` are valid rows that the format leaves out by design (several right answers, a subject other than
+    medicine); ``remarks`` are decisions about rows that were read. ``pictures`` is hash → file of the pictures, which
+    are not stored yet. ``format`` is the name of the format.
     """
 
     cases: list[Case] = field(default_factory=list)
@@ -33,6 +33,6 @@ class Reading:
 
 
 def clipped(text: str, most: int = 60) -> str:
-    """Return a text from a file as a message may show it: no more than ``most`` characters, no control characters."""
+    """Return a text from a file for a message: at most ``most`` characters, without control characters."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

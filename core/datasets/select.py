@@ -1,7 +1,7 @@
-"""Chooses cases by DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER; all, a sample, the first N.
+"""Selects cases by DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER: all, a sample, or the first N.
 
-``test@FOLDER`` (or ``train@``) are the cases of one side of a training set: so a model is tested on what it has not
-learnt from.
+``test@FOLDER`` (or ``train@``) are the cases of one side of a training set, to test a model on cases that it was not
+trained on.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.datasets.library import library
 from core.errors import UsageError
 
 SAMPLE_SEED = 20
-"""The seed of a random sample unless another is given."""
+"""Default seed of a random sample."""
 _SIDE = re.compile(r"(?P<side>train|test)@(?P<folder>.+)")
 
 
 def datasets() -> list[str]:
-    """Return the names of all data sets at hand, our library first."""
+    """Return the names of all data sets, the library first."""
     return ["library", *imported.names()]
 
 
@@ -38,27 +38,27 @@ def cases_of(dataset: str) -> list[Case]:
         return list(library())
     if dataset in imported.names():
         return imported.load(dataset)
-    known = ", ".join(datasets())
+    names = ", ".join(datasets())
     raise UsageError(
-        f"There is no data set {dataset!r}: choose one of {known}, "
+        f"There is no data set {dataset!r}: choose one of {names}, "
         "or import it with `python -m core import cases PATH`."
     )
 
 
 def choices_of(selection: str) -> tuple[str, ...]:
-    """Return every choice of every question of the data set that a selection is made from: those of ``mcq_many``."""
+    """Return the distinct choices of all questions of a selection's data set, as ``mcq_many`` uses them."""
     return distinct_choices(cases_of(selection.partition(":")[0]))
 
 
 class CaseSet(NamedTuple):
-    """Cases chosen from a data set, under a name that says which part of it they are."""
+    """Cases selected from a data set, with a name that says which part of it they are."""
 
     name: str
     cases: tuple[Case, ...]
 
 
 class DataSet(NamedTuple):
-    """A whole data set as it is now: a hash that does not depend on the order of its cases, and their number."""
+    """The current state of a data set: a hash that does not depend on the order of its cases, and their number."""
 
     hash: str
     cases: int
@@ -66,27 +66,27 @@ class DataSet(NamedTuple):
 
 def choose(selection: str, limit: int | None = None, sample: int | None = None, seed: int = SAMPLE_SEED) -> CaseSet:
     """Return the cases of a selection, or a part of them, with the name of that part (see ``select``)."""
-    named = _named(selection)
-    cases, name = _part(named, limit, sample, seed), selection
-    if sample is not None and sample < len(named):
+    selected = _selected(selection)
+    cases, name = _part(selected, limit, sample, seed), selection
+    if sample is not None and sample < len(selected):
         name = f"{selection} (sample of {sample}, seed {seed})"
-    elif limit is not None and limit < len(named):
+    elif limit is not None and limit < len(selected):
         name = f"{selection} (first {limit})"
     return CaseSet(name, tuple(cases))
 
 
-def whole_of(case_set: str) -> DataSet:
-    """Return the data set of which a case set is all or a part; raise ``UsageError`` for one that is not at hand."""
+def full_data_set(case_set: str) -> DataSet:
+    """Return the full data set of a case set; raises ``UsageError`` if it is not installed."""
     cases = cases_of(data_set_of(case_set))
     return DataSet(case_set_hash(cases), len(cases))
 
 
 def sampled(cases: Sequence[Case], size: int, seed: int) -> list[Case]:
-    """Return a random sample stratified by specialty, the same for the same cases and seed in whatever order they come.
+    """Return a random sample stratified by specialty; it does not depend on the order of ``cases``.
 
-    Every specialty has its share, rounded by the largest remainder; equal remainders are ordered by the seed. Cases
-    come in random order, so that a run that is stopped has asked a random part of its sample. A larger sample with the
-    same seed holds nearly all cases of a smaller one.
+    Every specialty has its share, rounded by the largest remainder; equal remainders are ordered by the seed. The
+    sample is in random order, so that a stopped run has a random part of it. A larger sample with the same seed
+    contains nearly all cases of a smaller one.
     """
     strata: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
@@ -105,30 +105,29 @@ def sampled(cases: Sequence[Case], size: int, seed: int) -> list[Case]:
 
 
 def _draw(seed: int, name: str) -> str:
-    """Return where a case or specialty stands in a random order: by a hash, which does not depend on the others."""
+    """Return the sort key of a case or specialty in a random order: a hash, which does not depend on the others."""
     return hashlib.sha256(f"sample\n{seed}\n{name}".encode()).hexdigest()
 
 
 def select(selection: str, limit: int | None = None, sample: int | None = None, seed: int = SAMPLE_SEED) -> list[Case]:
-    """Return the cases that a selection names, in the order of the data set: all, or the first ``limit`` of them.
+    """Return the cases of a selection, in the order of the data set: all, or the first ``limit``.
 
-    Or a random ``sample`` of so many, in random order (``sampled``); all of them if there are no more.
+    With ``sample``, a random sample of this size in random order (``sampled``), or all if there are no more.
     """
-    return _part(_named(selection), limit, sample, seed)
+    return _part(_selected(selection), limit, sample, seed)
 
 
-def _named(selection: str) -> list[Case]:
-    """Return all cases that a selection names."""
+def _selected(selection: str) -> list[Case]:
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
-    if found := _SIDE.fullmatch(part.strip()):
-        held_out = _side(found["side"], access.allowed_path(found["folder"]))
-        cases = [case for case in cases if case.case_key in held_out]
+    if match := _SIDE.fullmatch(part.strip()):
+        keys = _side(match["side"], access.allowed_path(match["folder"]))
+        cases = [case for case in cases if case.case_key in keys]
         if not cases:
-            raise UsageError(f"The training set {found['folder']} has no case of {dataset} for {found['side']}.")
+            raise UsageError(f"The training set {match['folder']} has no case of {dataset} for {match['side']}.")
     elif part:
-        held = dict.fromkeys([*SPECIALTIES, *(case.specialty for case in cases)])
-        specialty = next((s for s in held if s.lower() == part.strip().lower()), None)
+        specialties = dict.fromkeys([*SPECIALTIES, *(case.specialty for case in cases)])
+        specialty = next((s for s in specialties if s.lower() == part.strip().lower()), None)
         if specialty is not None:
             chosen = [case for case in cases if case.specialty == specialty]
             if not chosen:
@@ -136,14 +135,14 @@ def _named(selection: str) -> list[Case]:
             cases = chosen
         else:
             by_id = {case.case_key.partition("/")[2]: case for case in cases}
-            wanted = [name.strip() for name in part.split(",") if name.strip()]
-            unknown = [name for name in wanted if name not in by_id]
+            ids = [name.strip() for name in part.split(",") if name.strip()]
+            unknown = [name for name in ids if name not in by_id]
             if unknown:
-                spelt = {name.lower(): name for name in (*held, *by_id)}
+                spelt = {name.lower(): name for name in (*specialties, *by_id)}
                 near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]
                 hint = f" Did you mean {' or '.join(near)}?" if near else ""
                 raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")
-            cases = [by_id[name] for name in wanted]
+            cases = [by_id[name] for name in ids]
     return cases
 
 
@@ -163,5 +162,5 @@ def _side(side: str, folder: Path) -> set[str]:
         return {orjson.loads(line)["case_key"] for line in lines}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{folder} is no training set: name a folder that `python -m core export training` has written."
+            f"{folder} is no training set: give a folder that `python -m core export training` has written."
         ) from error

@@ -1,4 +1,4 @@
-"""The frameworks: in which order agents speak. Each is one folder, here or in an extension, that yields events."""
+"""The frameworks: the order in which agents speak. Each is one folder, here or in an extension, that yields events."""
 
 from core import paths
 

@@ -1,6 +1,7 @@
-"""The answers of a trial: what is shown in each format, asked in each arm, answered and graded; shared by frameworks.
+"""The answers of a trial: material of each format, question of each arm, answer and grade; shared by all frameworks.
 
-What a provider breaks is excluded by name and never counted as wrong (Johri et al. 2025, Methods).
+An answer that a provider fails to give is excluded with the reason and never counts as wrong (Johri et al. 2025,
+Methods).
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ from core.text.questions import question_kind
 from core.text.sections import examination_of
 
 Answer = Callable[[Material, Question], AsyncIterator[Saying]]
-"""Who answers, given what is shown and asked."""
+"""The answering player as a function of material and question."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
-_NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
+_UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
 _CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _CUT_SUMMARY = "cut: the summary was stopped at the limit of its length"
 _BLANK: tuple[FailureKind, ...] = ("blank", "unspoken")
-"""Failures that are the model's own reply: it ended normally and said nothing."""
+"""Failures that are replies of the model: it ended normally and said nothing."""
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
 
 async def answered(
     trial: Trial, talk: Talk, answer: Answer, grader: Grader, summariser: Summariser | None = None
 ) -> AsyncIterator[Event]:
-    """Prepare what is shown in each format of the trial's arms, then ask every question type on it.
+    """Prepare the material of each format of the trial's arms, then ask every question type on it.
 
-    One arm follows another; in a job that has them asked side by side, all events of an arm come once it is done, so
-    that arms come in any order (``by_arm``).
+    Arms are asked one after another. A job may ask them concurrently: then all events of an arm come when the arm is
+    finished, and arms come in any order (``by_arm`` sorts them).
     """
     tasks: list[asyncio.Task[list[Event]]] = []
     try:
@@ -67,7 +68,7 @@ async def answered(
                     async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
                         if isinstance(item, Said):
                             yield Summarised(text=item.text, call_id=item.call_id)
-                            if item.cut:  # it leaves out what the patient said last
+                            if item.cut:  # it lacks the patient's last messages
                                 invalid = ("cut", _CUT_SUMMARY)
                             else:
                                 material = Material(format_, text=item.text)
@@ -85,51 +86,51 @@ async def answered(
                 if invalid is not None or material is None:
                     yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
                 elif side_by_side():
-                    tasks.append(asyncio.create_task(_whole(_ask(trial, arm, material, answer, grader))))
+                    tasks.append(asyncio.create_task(_collect(_ask(trial, arm, material, answer, grader))))
                 else:
                     async for event in _ask(trial, arm, material, answer, grader):
                         yield event
-        broken: Exception | None = None
-        for done in asyncio.as_completed(tasks):
+        first_error: Exception | None = None
+        for task in asyncio.as_completed(tasks):
             try:
-                events = await done
-            except Exception as error:  # the others' calls are in the air and paid for: they are waited for first
-                broken = broken or error
+                events = await task
+            except Exception as error:  # the calls of other arms are in flight and paid for: wait for them first
+                first_error = first_error or error
                 continue
             for event in events:
                 yield event
-        if broken is not None:
-            raise broken
+        if first_error is not None:
+            raise first_error
     finally:
-        for task in tasks:
-            task.cancel()
+        for unfinished in tasks:
+            unfinished.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
-    """Return the events of a trial with its arms in their order, in whichever they came."""
+    """Return the events of a trial with those of its arms in the order of ``arms``."""
     talk: list[Event] = []
     summary: list[Event] = []
-    found: dict[Arm, list[Event]] = {}
-    asked: list[Event] = []
-    about: list[Event] | None = None
+    events_of: dict[Arm, list[Event]] = {}
+    answer_calls: list[Event] = []  # calls whose answer has not come yet
+    current: list[Event] | None = None
     for event in events:
         if isinstance(event, Called) and event.call.purpose == "answer":
-            asked.append(event)
+            answer_calls.append(event)
         elif isinstance(event, Answered):
-            about = found[event.format, event.question_type] = [*asked, event]
-            asked = []
+            current = events_of[event.format, event.question_type] = [*answer_calls, event]
+            answer_calls = []
         elif _is_of_summary(event):
             summary.append(event)
         elif not isinstance(event, Finished):
-            (talk if about is None else about).append(event)
+            (talk if current is None else current).append(event)
     ordered = talk
     for arm in arms:
         if arm[0] == "summarized":
             ordered += summary
             summary = []
-        ordered += found.get(arm, ())
-    return [*ordered, *asked, *(event for event in events if isinstance(event, Finished))]
+        ordered += events_of.get(arm, ())
+    return [*ordered, *answer_calls, *(event for event in events if isinstance(event, Finished))]
 
 
 def _is_of_summary(event: Event) -> bool:
@@ -137,25 +138,27 @@ def _is_of_summary(event: Event) -> bool:
     return called or isinstance(event, Summarised) or (isinstance(event, Failed) and event.where == "summariser")
 
 
-async def _whole(events: AsyncIterator[Event]) -> list[Event]:
+async def _collect(events: AsyncIterator[Event]) -> list[Event]:
     return [event async for event in events if not isinstance(event, PASSING)]
 
 
 def shown(format_: Format, case: Case, dialogue: Dialogue) -> Material:
-    """Return what the doctor is shown in a format (not for ``summarized``, which needs the summariser).
+    """Return the material of a format for the doctor (not for ``summarized``, which needs the summariser).
 
-    ``multi_turn`` drops the last message, the one with the diagnosis; ``single_turn`` keeps the greeting and the
-    patient's first reply only.
+    ``multi_turn`` omits the last message, which has the diagnosis; ``single_turn`` has only the greeting and the
+    patient's first reply.
     """
     if format_ == "vignette":
         return Material(format_, text=case.vignette)
     if format_ == "exam_only":
-        known = [part for part in (age_and_sex(case), examination_of(case)) if part]
-        return Material(format_, text=". ".join(known))
+        parts = [part for part in (age_and_sex(case), examination_of(case)) if part]
+        return Material(format_, text=". ".join(parts))
     if format_ == "single_turn":
         return Material(format_, dialogue=dialogue[:2])
-    kept = dialogue[:-1] if dialogue and dialogue[-1].role == "doctor" else dialogue
-    return Material(format_, dialogue=kept, examination=examination_of(case) if format_ == "multi_turn_exam" else None)
+    if dialogue and dialogue[-1].role == "doctor":
+        dialogue = dialogue[:-1]
+    examination = examination_of(case) if format_ == "multi_turn_exam" else None
+    return Material(format_, dialogue=dialogue, examination=examination)
 
 
 def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[str]) -> Question:
@@ -171,17 +174,17 @@ def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[
 async def grade_answer(
     case: Case, grader: Grader, arm: Arm, response: str, many_choices: Sequence[str]
 ) -> AsyncIterator[Event]:
-    """Yield the grader's calls and one ``Graded`` a rule that fits the question type; also for re-grading.
+    """Yield the grader's calls and one ``Graded`` for each rule of the question type; also used for regrading.
 
-    Multiple choice is graded by both rules and needs no grader; one that can read is asked only where the strict rule
-    finds no choice, whether that is a refusal. Of many choices several are names of one disease, so that the grader
-    judges them as free responses, and beside it the substring rule. Where the grader's provider fails, the verdict is
-    ``provider_error``: excluded until the answer is graded again; that of a rule stays as it is.
+    Both rules grade multiple choice; only if the strict rule finds no choice, a grader that can read decides whether
+    the answer is a refusal. Many choices have several names of one disease, so the grader judges them as free
+    responses, in addition to the substring rule. If the grader's provider fails, the verdict is ``provider_error``,
+    which is excluded until the answer is graded again; verdicts of rules are not affected.
     """
     format_, question_type = arm
     if question_type in ("mcq", "mcq_answers"):
         lettered = question_type == "mcq"
-        choices = case.choices if lettered else many_choices  # so many are shown without letters
+        choices = case.choices if lettered else many_choices  # many choices are shown without letters
         strict = judge_strict(response, case.answer, choices, lettered=lettered)
         if strict.verdict == "no_diagnosis":
             try:
@@ -198,7 +201,7 @@ async def grade_answer(
             yield _graded(arm, "rule", judgement)
         return
     rule = grader_rule(question_type)
-    assert rule is not None, "what no rule judges a grader does"
+    assert rule is not None, "a grader judges question types without rules"
     if question_type == "mcq_many":
         yield _graded(arm, "rule", judge_loose(response, case.answer))
     grading = grader.grade_top3(case, response) if question_type == "frq_top3" else grader.grade(case, response)
@@ -217,39 +220,40 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     if arm[1] in ("mcq", "mcq_many") and not case.choices:
         yield _invalid(arm, "not_applicable", "the case has no choices")
         return
-    said: Said | None = None
+    reply: Said | None = None
     try:
         async for item in answer(material, question_of(case, arm[1], trial.many_choices)):
             if isinstance(item, Said):
-                said = item
+                reply = item
             else:
                 yield item
     except CallFailed as failure:
         yield failure.called
         yield _invalid(arm, reason_of(failure.error.kind), str(failure.error), failure.called.call.call_id)
         return
-    response = said.text if said else ""
+    response, call_id = (reply.text, reply.call_id) if reply else ("", None)
     if not response.strip():
-        yield _invalid(arm, "empty", "the reply was blank", said.call_id if said else None)
+        yield _invalid(arm, "empty", "the reply was blank", call_id)
         return
-    given = Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
+    given_answer = Answered(format=arm[0], question_type=arm[1], response=response, call_id=call_id)
     grading = grade_answer(case, grader, arm, response, trial.many_choices)
-    if said is None or not said.cut:
-        yield given
+    if reply is None or not reply.cut:
+        yield given_answer
         async for event in grading:
             yield event
         return
+    # a reply that was cut off counts only if a diagnosis can be read in it
     graded = [event async for event in grading]
     unlisted = arm[1] == "frq_top3" and not NUMBERED.search(response)
-    if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
+    if unlisted or any(isinstance(event, Graded) and event.verdict in _UNDECIDED for event in graded):
         graded = [event for event in graded if not isinstance(event, Graded)]
-        given = _invalid(arm, "cut", _CUT, said.call_id)
-    for event in (given, *graded):
+        given_answer = _invalid(arm, "cut", _CUT, call_id)
+    for event in (given_answer, *graded):
         yield event
 
 
 def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | None:
-    """Return why an arm cannot be asked: the conversation broke, or the case has no examination."""
+    """Return why arms of a format cannot be asked: the conversation broke off, or the case has no examination."""
     if format_ in ("exam_only", "multi_turn_exam") and examination_of(case) is None:
         return "not_applicable", "the case has no physical examination"
     broken = talk.broken
@@ -259,10 +263,10 @@ def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | 
 
 
 def reason_of(kind: str, *, answering: bool = True) -> Verdict:
-    """Return the verdict where a call failed with a ``FailureKind``.
+    """Return the verdict if a call failed with a ``FailureKind``.
 
-    A doctor or solver that ends its answer normally and says nothing has answered with nothing, which is no fault of
-    its provider; of anybody who is not ``answering`` it is a failure like any other.
+    A blank reply that ended normally is an empty answer of the doctor or solver, not an error of the provider; for a
+    role that is not ``answering`` it is an error.
     """
     if kind == "refused":
         return "refused"
@@ -295,7 +299,7 @@ def _graded(arm: Arm, grader: str, judgement: Judgement) -> Graded:
 
 
 def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
-    """Return about how many tokens a text of the cases has on average."""
+    """Return the approximate mean number of tokens of a text of the cases."""
     return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
 
 
@@ -309,11 +313,11 @@ def profile_words(case: Case, *parts: str) -> str:
 
 TOKENS_A_WORD = 4 / 3
 GRADING_TOKENS = 220
-"""Assumed prompt tokens of a call of the grader, which is called twice for a free response."""
+"""Assumed prompt tokens of a grader's call; a free response takes two calls."""
 
 
 def graded(campaign: Campaign) -> tuple[int, float, float]:
-    """Return calls and tokens of the grader: two calls a free response or one of many choices, three for three."""
+    """Return calls and tokens of the grader: two calls for a free response or many choices, three for ``frq_top3``."""
     trials = len(campaign.cases) * campaign.trials
     free = sum(question_type in ("frq", "mcq_many") for _, question_type in campaign.arms)
     three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)

@@ -1,7 +1,7 @@
-"""What a framework is: the contract by which everything else plays, stores, forks, estimates and shows it.
+"""The contract of a framework, by which all other code plays, stores, forks, estimates and shows it.
 
-A framework is one folder of this package, found by itself, with an instance ``FRAMEWORK`` of a class made of
-``Framework``. Nobody else names it: commands, forms, live page, debugger and store ask the contract.
+A framework is one folder of this package, discovered automatically, with an instance ``FRAMEWORK`` of a subclass of
+``Framework``. No other code names it: commands, forms, live page, debugger and store use the contract.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Arm = tuple[Format, QuestionType]
 ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in ASKED_TYPES)
 McqRule = Literal["mcq_loose", "mcq_strict"]
 WITHOUT_CONVERSATION: frozenset[Format] = frozenset({"vignette", "exam_only"})
-"""Formats that ask about a text instead of holding a conversation."""
+"""Formats that ask about a text, without a conversation."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One repetition of a case: ``number`` counts from 0, ``seed`` drives everything random in it.
+    """One repetition of a case: ``number`` counts from 0; all randomness comes from ``seed``.
 
-    ``arms`` are what is asked in it; ``many_choices`` those of ``mcq_many``: every choice of the data set.
+    ``arms`` are the questions of the trial; ``many_choices`` are the choices of ``mcq_many``: all of the data set.
     """
 
     trial_id: str
@@ -56,7 +56,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Branch:
-    """Where a trial takes up another conversation: the messages it keeps, and where they come from."""
+    """The start of a trial that continues another conversation: its first messages, and the trial they are from."""
 
     dialogue: Dialogue
     parent: Parent
@@ -64,9 +64,9 @@ class Branch:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A whole campaign as asked for: cast × cases × trials × arms.
+    """A whole campaign: cast × cases × trials × arms.
 
-    ``many_choices`` are the choices of ``mcq_many``, all those of the whole data set; empty for those of ``cases``.
+    ``many_choices`` are the choices of ``mcq_many``, from the whole data set; if empty, from ``cases``.
     """
 
     names: CastNames
@@ -76,61 +76,63 @@ class Campaign:
     many_choices: tuple[str, ...] = ()
     data_set_hash: str = ""
     data_set_cases: int = 0
-    """The whole data set of which ``cases`` are all or a part, and how many cases that has, if known."""
+    """Hash and number of cases of the whole data set that ``cases`` are from, if known."""
     trials: int = 5
     seed: int = 20
     prompts: str = ""
-    """A prompt pack by name or folder; the framework's own where it is left empty."""
+    """A prompt pack by name or folder; if empty, that of the framework."""
     protocol: str = ""
-    """The framework's name; the first one's where it is left empty."""
+    """The framework's name; if empty, the first framework."""
     settings: Any = None
-    """The framework's own, an instance of its ``settings``; its defaults where nothing is given."""
+    """An instance of the framework's ``settings``; by default its defaults."""
     keys: Mapping[str, SecretStr] = field(default_factory=dict, compare=False, repr=False)
-    """Seat → the key that was given for it alone; never stored."""
+    """Seat → the key for this seat only; never stored."""
     placed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """Seats of which it is decided where their models are reached."""
+    """Seats whose model addresses are decided."""
 
     def __post_init__(self) -> None:
-        known = framework(self.protocol)
-        given = self.settings
-        if not isinstance(given, known.settings):
-            given = read_settings(known, given.model_dump(exclude_unset=True) if given is not None else {})
-        for name, value in (("protocol", known.name), ("prompts", self.prompts or known.name), ("settings", given)):
-            object.__setattr__(self, name, value)
+        framework_ = framework(self.protocol)
+        settings = self.settings
+        if not isinstance(settings, framework_.settings):
+            values = settings.model_dump(exclude_unset=True) if settings is not None else {}
+            settings = read_settings(framework_, values)
+        object.__setattr__(self, "protocol", framework_.name)
+        object.__setattr__(self, "prompts", self.prompts or framework_.name)
+        object.__setattr__(self, "settings", settings)
 
     @property
     def framework(self) -> Framework:
-        """The framework that plays it."""
         return framework(self.protocol)
 
     @property
     def pack(self) -> PromptPack:
-        """Its prompts."""
         return pack_of(self.framework, self.prompts)
 
     @property
     def tested(self) -> str:
-        """Who is under test."""
+        """Name of the player in the tested seat."""
         return self.names[tested_seat(self.framework).role]
 
     @property
     def reach(self) -> dict[str, Reach]:
-        """Seat → how its model is reached, where that was said for it alone."""
+        """Seat → address and key of its model, if the seat has its own."""
         addresses = self.settings.seat_addresses
         return {seat: Reach(addresses.get(seat), self.keys.get(seat)) for seat in {**addresses, **self.keys}}
 
     def reached(self, reach: Mapping[str, Reach]) -> Campaign:
-        """Return the campaign with some seats' models reached as is said; raise ``UsageError`` for no address."""
-        given = {seat: checked_address(f"the {seat}", how.address) for seat, how in reach.items() if how.address}
-        kept = {**self.settings.seat_addresses, **given}
+        """Return the campaign with other addresses and keys of some seats; raise ``UsageError`` for a bad address."""
+        addresses = dict(self.settings.seat_addresses)
+        for seat, seat_reach in reach.items():
+            if seat_reach.address:
+                addresses[seat] = checked_address(f"the {seat}", seat_reach.address)
         return replace(
             self,
-            settings=self.settings.but(addresses=" ".join(f"{seat}={kept[seat]}" for seat in sorted(kept))),
-            keys={**self.keys, **{seat: how.key for seat, how in reach.items() if how.key}},
+            settings=self.settings.but(addresses=" ".join(f"{seat}={addresses[seat]}" for seat in sorted(addresses))),
+            keys={**self.keys, **{seat: seat_reach.key for seat, seat_reach in reach.items() if seat_reach.key}},
         )
 
     def choices_of_many(self) -> list[str]:
-        """Return the choices of ``mcq_many``, or none where no arm asks it."""
+        """Return the choices of ``mcq_many``; empty if no arm asks it."""
         if not {"mcq_many", "mcq_answers"} & {question_type for _, question_type in self.arms}:
             return []
         return sorted(self.many_choices or distinct_choices(self.cases), key=str.lower)
@@ -138,71 +140,71 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Size:
-    """What a campaign asks of models, as if every seat were one: conversations, and seat → calls and tokens.
+    """Number of conversations, calls and tokens of a campaign, as if a model played every seat.
 
-    What the model under test is asked beside the dialogue may stand under ``probe``.
+    Calls to the tested model outside the dialogue may be listed as ``probe``.
     """
 
     conversations: int
     seats: Mapping[str, tuple[int, float, float]]
-    """Calls, prompt tokens and completion tokens of all trials."""
+    """Seat → calls, prompt tokens and completion tokens of all trials."""
 
 
 class Usual(NamedTuple):
-    """What holds of a framework unless something else is asked for."""
+    """Defaults of a framework."""
 
     arms: Literal["all", "paper"] = "paper"
-    """All that it can ask, or what its publication asked."""
+    """All arms, or those of its publication."""
     mcq_rule: McqRule = "mcq_loose"
-    """The rule by which it counts answers with choices."""
+    """The rule by which answers with choices count."""
     report: str = "accuracy"
-    """The report that is made for it."""
+    """The report of its runs."""
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What is published of a framework; without ``arms`` it asked all that the framework can ask."""
+    """The publication of a framework; without ``arms`` it used all arms of the framework."""
 
     source: str
-    """Who published it, where."""
+    """Authors and place of publication."""
     arms: tuple[Arm, ...] = ()
     measures: tuple[str, ...] = ()
-    """Of which it has figures, kept under the framework's name in ``data/published``."""
+    """Measures with published figures, which are stored under the framework's name in ``data/published``."""
     release: Release | None = None
-    """What reads the cases and results that its authors released, if they did."""
+    """Reader of the cases and results that the authors released, if they did."""
 
 
 class Framework(ABC):
-    """In which order agents speak; see the module. Everything from ``version`` on but ``play`` has a default."""
+    """The order in which agents speak; see the module. Members from ``version`` on, except ``play``, have defaults."""
 
     name: ClassVar[str]
-    """As it stands in databases, links and on the command line."""
+    """Name in databases, links and on the command line."""
     title: ClassVar[str]
     about: ClassVar[str]
-    """What happens in it, in a sentence or two, for who chooses it."""
+    """One or two sentences about the framework for users who choose one."""
     publication: ClassVar[Publication]
     seats: ClassVar[tuple[Seat, ...]]
-    """The one under test first."""
+    """The seats, the tested one first."""
     version: ClassVar[int] = 1
-    """Goes up when the same replies would lead to other events."""
+    """Increases when the same replies would lead to different events."""
     rank: ClassVar[int] = 100
-    """Its place among the others; the lowest is what is run unless another is named."""
+    """Position among the frameworks; the lowest is the default."""
     settings: ClassVar[type[FrameworkSettings]] = FrameworkSettings
     arms: ClassVar[tuple[Arm, ...]] = (("multi_turn", "mcq"),)
-    """All that it can ask."""
+    """All possible arms."""
     usual: ClassVar[Usual] = Usual()
     prompts: ClassVar[tuple[str, ...]] = ()
-    """The prompts that its pack must have; the pack bears the framework's name. With ``grader_judge`` it grades under
-    its own, else under the first framework's."""
+    """The prompts that its pack must have; the pack has the framework's name. If ``grader_judge`` is among them,
+    answers are graded with this pack, else with the pack of the first framework."""
     cases: ClassVar[Preparation] = Preparation()
-    """What it needs of a case."""
+    """Requirements on cases."""
     speech: ClassVar[Speech] = Speech()
-    """How what is said in it is read and put in words."""
+    """How messages are read and displayed."""
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Any:
-        """Return the players of a cast (full names), as ``play`` takes them; raise ``UsageError`` where a key lacks.
+        """Return the players of a cast (full names) for ``play``; raise ``UsageError`` if a key is missing.
 
-        By default a dictionary of ``core.agents.player.Player`` by seat, and under ``grader`` a grader.
+        By default a dictionary of ``core.agents.player.Player`` by seat, with a grader as ``grader``.
         """
         players: dict[str, Any] = {"grader": casting.grader(names.grader or GRADER.rules[0])}
         for seat in self.seats:
@@ -212,40 +214,40 @@ class Framework(ABC):
 
     @abstractmethod
     def play(self, trial: Trial, cast: Any, settings: Any, branch: Branch | None = None) -> AsyncIterator[Event]:
-        """Yield everything that happens in one trial, from ``Started`` to ``Finished``.
+        """Yield the events of one trial, from ``Started`` to ``Finished``.
 
-        A pure function of what the players say: no clock, and no chance but from the trial's seed. A ``branch`` begins
-        with the messages that it keeps, and talks on from there whatever the arms.
+        A pure function of the replies: no clock, and no randomness except from the trial's seed. A ``branch`` begins
+        with its messages and continues the conversation from there, whatever the arms.
         """
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
-        """Return the settings as a campaign with this cast (full names) runs under them."""
+        """Return the settings with which a campaign with this cast (full names) runs."""
         return settings
 
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
-        """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
+        """Raise ``UsageError`` if the prompts do not support the settings, such as pictures."""
         if settings.images:
             check_picture_prompt(pack)
 
     def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
-        """Say whether anybody talks: not where only written cases are asked about."""
+        """Return whether there is a conversation: not if all arms ask about written cases."""
         return not {format_ for format_, _ in arms} <= WITHOUT_CONVERSATION
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
-        """Return what a full campaign asks of models; ``picture_tokens`` come with every call of the one under test."""
+        """Return the size of a full campaign; ``picture_tokens`` are added to every call of the tested model."""
         trials = len(campaign.cases) * campaign.trials
         talks = trials if self.talks(campaign.tested, campaign.arms) else 0
         return Size(talks, {})
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
-        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
+        """Return the rules of a trial as requests that a model would get, and as players of edited requests.
 
-        Without it, steps played by rule are shown with what was said before them and cannot be edited.
+        If it is ``None``, steps played by rule are shown with the messages before them and cannot be edited.
         """
         return None
 
     def __init_subclass__(cls) -> None:
-        """Refuse a folder that was written for an older contract: what it says there would be passed over."""
+        # members of an older contract would be ignored silently
         for old, new in _MOVED.items():
             if old in vars(cls):
                 raise UsageError(f"{cls.__module__}: {old!r} of {cls.__name__} is now {new}.")
@@ -254,9 +256,8 @@ class Framework(ABC):
 _MOVED = {
     "source": "Publication.source", "paper_arms": "Publication.arms", "publishes": "Publication.measures",
     "release": "Publication.release", "usual_arms": "Usual.arms", "mcq_rule": "Usual.mcq_rule",
-    "measure": "Usual.report", "rules": "Seat.players", "grades_itself": "told by its prompts",
-    "cannot_fork": "not asked any more: play is given the branch",
-    "needs_profile": "Preparation.plays_profiles",
+    "measure": "Usual.report", "rules": "Seat.players", "grades_itself": "read from its prompts",
+    "cannot_fork": "unused: play gets the branch", "needs_profile": "Preparation.plays_profiles",
     **{name: f"Preparation.{name}" for name in (
         "plays_items", "patient_opens", "prepare", "uses_items", "edited", "profile_remarks",
     )},
@@ -265,177 +266,179 @@ _MOVED = {
         "invitation", "written", "in_words", "cap",
     )},
 }  # fmt: skip
-"""Members of the contract up to version 0.5 → where they are."""
+"""Members of the contract up to version 0.5 → their present place."""
 
 
-def tested_seat(known: Framework) -> Seat:
-    """Return the seat of the model under test."""
-    return next(seat for seat in known.seats if seat.tested)
+def tested_seat(framework_: Framework) -> Seat:
+    return next(seat for seat in framework_.seats if seat.tested)
 
 
-def other_seats(known: Framework) -> tuple[Seat, ...]:
-    """Return the seats next to the tested one."""
-    return tuple(seat for seat in known.seats if not seat.tested)
+def other_seats(framework_: Framework) -> tuple[Seat, ...]:
+    return tuple(seat for seat in framework_.seats if not seat.tested)
 
 
-def talking_roles(known: Framework) -> tuple[str, ...]:
-    """Return the roles next to the tested one that take part in the conversation."""
-    return tuple(seat.role for seat in other_seats(known) if seat.role not in ("grader", "summariser", "solver"))
+def talking_roles(framework_: Framework) -> tuple[str, ...]:
+    """Return the roles other than the tested one that take part in the conversation."""
+    return tuple(seat.role for seat in other_seats(framework_) if seat.role not in ("grader", "summariser", "solver"))
 
 
-def seat_of(known: Framework, role: str) -> Seat | None:
-    """Return a seat by its role, or ``None``."""
-    return next((seat for seat in known.seats if seat.role == role), None)
+def seat_of(framework_: Framework, role: str) -> Seat | None:
+    return next((seat for seat in framework_.seats if seat.role == role), None)
 
 
-def role_title(known: Framework, role: str) -> str:
-    """Return a role in words."""
-    seat = seat_of(known, role)
+def role_title(framework_: Framework, role: str) -> str:
+    seat = seat_of(framework_, role)
     return (seat.title if seat else role.replace("_", " ")).capitalize()
 
 
-def seats_at_work(known: Framework, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the roles that have anything to do next to who is under test in these arms."""
-    asked = set(arms)
-    idle = set() if known.talks(tested, asked) else set(talking_roles(known))
-    idle |= set() if any(format_ == "summarized" for format_, _ in asked) else {"summariser"}
-    idle |= set() if {question_type for _, question_type in asked} & set(GRADED_TYPES) else {"grader"}
-    return tuple(seat.role for seat in other_seats(known) if seat.role not in idle)
+def seats_at_work(framework_: Framework, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the roles other than the tested one that do something in these arms."""
+    arms = set(arms)
+    idle = set() if framework_.talks(tested, arms) else set(talking_roles(framework_))
+    idle |= set() if any(format_ == "summarized" for format_, _ in arms) else {"summariser"}
+    idle |= set() if {question_type for _, question_type in arms} & set(GRADED_TYPES) else {"grader"}
+    return tuple(seat.role for seat in other_seats(framework_) if seat.role not in idle)
 
 
-def paper_arms(known: Framework) -> tuple[Arm, ...]:
-    """Return the arms of a framework's publication."""
-    return known.publication.arms or known.arms
+def paper_arms(framework_: Framework) -> tuple[Arm, ...]:
+    return framework_.publication.arms or framework_.arms
 
 
-def usual_arms(known: Framework) -> tuple[Arm, ...]:
-    """Return what is asked unless other arms are named."""
-    return known.arms if known.usual.arms == "all" else paper_arms(known)
+def usual_arms(framework_: Framework) -> tuple[Arm, ...]:
+    """Return the default arms."""
+    return framework_.arms if framework_.usual.arms == "all" else paper_arms(framework_)
 
 
-def pack_of(known: Framework, name_or_folder: str = "") -> PromptPack:
-    """Load a prompt pack that has all that a framework needs; by default its own."""
-    return load_pack(name_or_folder or known.name, known.prompts)
+def pack_of(framework_: Framework, name_or_folder: str = "") -> PromptPack:
+    """Load a prompt pack with all prompts of a framework; by default the framework's pack."""
+    return load_pack(name_or_folder or framework_.name, framework_.prompts)
 
 
-def grades_itself(known: Framework) -> bool:
-    """Say whether a framework's own pack holds the grader's prompts; else the first framework's do."""
-    return "grader_judge" in known.prompts
+def grades_itself(framework_: Framework) -> bool:
+    """Return whether a framework's pack has the grader's prompts; else the first framework's pack is used."""
+    return "grader_judge" in framework_.prompts
 
 
-def full_names(known: Framework, names: CastNames, registry: Registry, study: StudyCast | None = None) -> CastNames:
-    """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there.
+def full_names(
+    framework_: Framework, names: CastNames, registry: Registry, study: StudyCast | None = None
+) -> CastNames:
+    """Return a cast with aliases resolved and all seats filled; raise ``UsageError`` for an impossible player.
 
-    ``study`` is the cast of the study so far, which takes the seats next to a model that nobody named.
+    ``study`` is the cast of the study so far, which fills the seats that the user did not name.
     """
-    foreign = [seat for seat in names.extra if seat_of(known, seat) is None]
+    foreign = [seat for seat in names.extra if seat_of(framework_, seat) is None]
     if foreign:
-        *first, last = (seat.role for seat in known.seats)
+        *first, last = (seat.role for seat in framework_.seats)
         seats = f"{', '.join(first)} and {last}" if first else last
-        raise UsageError(f"--{foreign[0]} does not belong to {known.name}, whose seats are {seats}.")
-    full = {role: name for role, (name, _) in seating(known, names, registry, study or {}).items()}
-    tested = tested_seat(known)
+        raise UsageError(f"--{foreign[0]} does not belong to {framework_.name}, whose seats are {seats}.")
+    full = {role: name for role, (name, _) in seating(framework_, names, registry, study or {}).items()}
+    tested = tested_seat(framework_)
     full[tested.role] = full_name(tested.title, names[tested.role], registry, tested.rules)
-    for seat in known.seats:
+    for seat in framework_.seats:
         if full[seat.role] == "human" and seat.no_human:
             raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
     return CastNames(**{**{role: names[role] for role in names}, **full})
 
 
-def options_for(known: Framework, tested: str) -> dict[str, FieldInfo]:
-    """Return the options that mean anything where this one (a full name) is under test."""
-    options, usual = options_of(known.settings), known.settings()
-    wanted = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
-    full = known.complete(wanted, CastNames(**{tested_seat(known).role: tested}))
-    idle = set() if is_model(tested) else set(FrameworkSettings.model_fields)
-    idle |= {name for name in options if getattr(full, name) != getattr(wanted, name)}
-    if not known.talks(tested, known.arms):
-        idle |= {name for name, info in options.items() if flag_of(name, info) == "--cap"}
-    return {name: info for name, info in options.items() if name not in idle}
+def options_for(framework_: Framework, tested: str) -> dict[str, FieldInfo]:
+    """Return the options that have an effect if this player (a full name) is tested."""
+    options, usual = options_of(framework_.settings), framework_.settings()
+    all_on = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
+    completed = framework_.complete(all_on, CastNames(**{tested_seat(framework_).role: tested}))
+    without_effect = set() if is_model(tested) else set(FrameworkSettings.model_fields)
+    without_effect |= {name for name in options if getattr(completed, name) != getattr(all_on, name)}
+    if not framework_.talks(tested, framework_.arms):
+        without_effect |= {name for name, info in options.items() if flag_of(name, info) == "--cap"}
+    return {name: info for name, info in options.items() if name not in without_effect}
 
 
-def read_settings(known: Framework, values: Mapping[str, object]) -> FrameworkSettings:
-    """Return settings as somebody asks for them; raise ``UsageError`` with one sentence for what cannot be."""
-    fields = known.settings.model_fields
+def read_settings(framework_: Framework, values: Mapping[str, object]) -> FrameworkSettings:
+    """Return validated settings; raise ``UsageError`` with one sentence if a value is invalid."""
+    fields = framework_.settings.model_fields
     for name in values:
         if name not in fields:
-            owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
+            owners = [other.name for other in frameworks().values() if name in other.settings.model_fields]
             choose = f", or choose {' or '.join(owners)}" if owners else ""
-            raise UsageError(f"{flag_of(name)} does not belong to {known.name}: leave it out{choose}.")
+            raise UsageError(f"{flag_of(name)} does not belong to {framework_.name}: leave it out{choose}.")
     try:
-        return known.settings(**values)
+        return framework_.settings(**values)
     except ValidationError as error:
         raise UsageError(in_words(error, fields)) from error
 
 
-def stored_settings(known: Framework, values: Mapping[str, object]) -> FrameworkSettings:
-    """Return the settings of a stored run, as they were; what is no setting of it any more is left out."""
-    kept: dict[str, Any] = {name: value for name, value in values.items() if name in known.settings.model_fields}
-    return known.settings.model_construct(**kept)
+def stored_settings(framework_: Framework, values: Mapping[str, object]) -> FrameworkSettings:
+    """Return the settings of a stored run without validation; former settings are left out."""
+    fields = framework_.settings.model_fields
+    present: dict[str, Any] = {name: value for name, value in values.items() if name in fields}
+    return framework_.settings.model_construct(**present)
 
 
-def seating(known: Framework, names: CastNames, registry: Registry, study: StudyCast) -> dict[str, tuple[str, Why]]:
-    """Return the role of each seat next to the tested one → the full name of who takes it, and why."""
-    seat = tested_seat(known)
+def seating(
+    framework_: Framework, names: CastNames, registry: Registry, study: StudyCast
+) -> dict[str, tuple[str, Why]]:
+    """Return role → full name of the player and the reason, for all seats except the tested one."""
+    seat = tested_seat(framework_)
     tested = full_name(seat.title, names[seat.role], registry, seat.rules)
     return {
         seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry, study.get(seat.role))
-        for seat in other_seats(known)
+        for seat in other_seats(framework_)
     }
 
 
 @functools.cache
 def frameworks() -> dict[str, Framework]:
-    """Return every framework by name, in their order: the folders of this package and of extensions."""
+    """Return the frameworks by name, sorted by rank: the folders of this package and of extensions."""
     package = importlib.import_module("core.frameworks")
-    found: list[Framework] = []
+    unsorted: list[Framework] = []
     for module in pkgutil.iter_modules(package.__path__):
         if module.ispkg:
-            found.append(importlib.import_module(f"core.frameworks.{module.name}").FRAMEWORK)
-    return {one.name: one for one in sorted(found, key=lambda one: (one.rank, one.name))}
+            unsorted.append(importlib.import_module(f"core.frameworks.{module.name}").FRAMEWORK)
+    return {framework_.name: framework_ for framework_ in sorted(unsorted, key=lambda f: (f.rank, f.name))}
 
 
 def framework(name: str = "") -> Framework:
-    """Return a framework by its name, by default the first; raise ``UsageError`` where there is none."""
-    known = frameworks()
+    """Return a framework by name, by default the first; raise ``UsageError`` if there is none."""
+    by_name = frameworks()
     if not name:
-        return next(iter(known.values()))
-    if name not in known:
-        raise UsageError(f"There is no protocol {name!r}: choose {' or '.join(known)}.")
-    return known[name]
+        return next(iter(by_name.values()))
+    if name not in by_name:
+        raise UsageError(f"There is no protocol {name!r}: choose {' or '.join(by_name)}.")
+    return by_name[name]
 
 
 def title_of(name: str) -> str:
-    """Return a framework's title, also of one that is not here any more."""
+    """Return the title of a framework, or the name if the framework is not installed."""
     return frameworks()[name].title if name in frameworks() else name
 
 
 def framework_of(events: Sequence[Event], name: str = "") -> Framework | None:
-    """Return the framework of a conversation by the name of its run, else by what happened in it; ``None``: unknown."""
-    known = frameworks()
-    begun = next((event.framework for event in events if isinstance(event, Started)), "")
-    return known.get(name or begun) or next((one for one in known.values() if one.speech.recognises(events)), None)
+    """Return the framework of a conversation by name, by its ``Started`` event or by its content; ``None``: unknown."""
+    by_name = frameworks()
+    name = name or next((event.framework for event in events if isinstance(event, Started)), "")
+    if name in by_name:
+        return by_name[name]
+    return next((framework_ for framework_ in by_name.values() if framework_.speech.recognises(events)), None)
 
 
 def publisher(measure: str) -> Framework:
-    """Return the framework whose publication has figures of a measure; raise ``UsageError`` where there is none."""
-    for one in frameworks().values():
-        if measure in one.publication.measures:
-            return one
+    """Return the framework whose publication has figures of a measure; raise ``UsageError`` if there is none."""
+    for framework_ in frameworks().values():
+        if measure in framework_.publication.measures:
+            return framework_
     raise UsageError(f"No framework has published figures of {measure}.")
 
 
 def released(measure: str) -> Release:
-    """Return the results behind the published figures of a measure; raise ``UsageError`` where none were released."""
-    found = publisher(measure).publication.release
-    if found is None:
-        raise UsageError(f"The authors whose figures of {measure} are published have released no results.")
-    return found
+    """Return the release behind the published figures of a measure; raise ``UsageError`` if there is none."""
+    release = publisher(measure).publication.release
+    if release is None:
+        raise UsageError(f"The authors of the published figures of {measure} have not released results.")
+    return release
 
 
 def default_pack(name_or_folder: str = "") -> PromptPack:
-    """Return a pack as the first framework needs it, by default its own.
+    """Load a pack with all prompts of the first framework, by default its pack.
 
-    Under that answers are graded wherever a framework's pack has no prompts for it.
+    It grades answers if the pack of a run's framework has no prompts for grading.
     """
     return pack_of(framework(), name_or_folder)

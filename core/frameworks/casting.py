@@ -1,4 +1,4 @@
-"""Who sits where, by name: a language model, ``reference/…`` (rules), or ``human``; and how such players are opened."""
+"""Players of seats by name: a language model, ``reference/…`` (rules), or ``human``; and how players are opened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 STORED_SEATS = ("doctor", "patient", "grader", "summariser")
-"""The seats that every stored run has a column for; who sits elsewhere is kept with the run's settings."""
+"""The seats with a column in the table of runs; players of other seats are stored with the run's settings."""
 
 
 REFERENCE = {
@@ -35,16 +35,16 @@ REFERENCE = {
     "grader": ReferenceGrader.name,
     "summariser": ReferenceSummariser.name,
 }
-"""The reference kind of each stored seat: rules and the project's own knowledge, no model."""
+"""The reference kind of each stored seat: rules and the project's knowledge files, no model."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """A role of a framework. ``rules`` are its reference kinds, the usual one first; empty: only models sit there.
+    """A role of a framework. ``rules`` are its reference kinds, the default first; if empty, only models can play.
 
-    ``tested`` is the seat of the model under test, ``no_human`` why a person cannot sit there (empty: one can).
-    ``players`` are reference kind → what it says, for a framework that ``open`` opens by itself; they are ``rules``
-    too.
+    ``tested`` is the seat of the model under test; ``no_human`` is why a person cannot play it (empty: a person can).
+    ``players`` is reference kind → rule that speaks, for frameworks that do not override ``open``; its kinds are
+    ``rules`` too.
     """
 
     role: str
@@ -62,9 +62,9 @@ GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade o
 
 
 class CastNames(Mapping[str, str]):
-    """Seat → name of who sits there, full or alias; a seat that nobody named is empty (``full_names`` fills it).
+    """Seat → name of its player, full or alias; an empty name is filled by ``full_names``.
 
-    The seats are also attributes. Two casts are equal where the same seats are taken by the same players.
+    The seats are also attributes. Two casts are equal if they have the same players in the same seats.
     """
 
     __slots__ = ("_seats",)
@@ -72,8 +72,8 @@ class CastNames(Mapping[str, str]):
     def __init__(
         self, doctor: str = "", patient: str = "", grader: str = "", summariser: str = "", **more: str
     ) -> None:
-        named = {"doctor": doctor, "patient": patient, "grader": grader, "summariser": summariser, **more}
-        self._seats = {seat: name for seat, name in named.items() if name or seat in STORED_SEATS}
+        names = {"doctor": doctor, "patient": patient, "grader": grader, "summariser": summariser, **more}
+        self._seats = {seat: name for seat, name in names.items() if name or seat in STORED_SEATS}
 
     def __getitem__(self, seat: str) -> str:
         return self._seats.get(seat, "")
@@ -99,21 +99,20 @@ class CastNames(Mapping[str, str]):
         return f"CastNames({', '.join(f'{seat}={name!r}' for seat, name in self._seats.items() if name)})"
 
     def but(self, **changes: str) -> CastNames:
-        """Return the cast with other players in some seats."""
         return CastNames(**{**self._seats, **changes})
 
     @property
     def extra(self) -> dict[str, str]:
-        """Those who sit where a stored run has no column of its own."""
+        """The players of seats outside ``STORED_SEATS``."""
         return {seat: name for seat, name in self._seats.items() if seat not in STORED_SEATS}
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How the model of one seat is reached, where that is said for this seat alone.
+    """Address and key of the model of one seat, if they differ from the model's.
 
-    Without an address it is the model's own. At an address that is given here no other key is sent than the one given
-    here. The key is nowhere stored: a run keeps addresses only.
+    Without an address the model's address is used. Only the key given here is sent to an address given here. Keys are
+    never stored: a run stores addresses only.
     """
 
     address: str | None = None
@@ -122,7 +121,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class MissingKey:
-    """A model that cannot be asked from ``seats`` until ``variable`` is set; as text it is a sentence that says so."""
+    """A model of ``seats`` that cannot be called until ``variable`` is set; ``str`` returns the error message."""
 
     seats: tuple[str, ...]
     model: str
@@ -136,24 +135,23 @@ class MissingKey:
 
 
 def is_model(name: str) -> bool:
-    """Say whether a name stands for a language model (and not for the reference cast or a human)."""
+    """Return whether a name is that of a language model, and not of a rule or a human."""
     return name != "human" and not is_rule(name)
 
 
 def is_rule(name: str) -> bool:
-    """Say whether a name stands for a player by rule."""
     return name.partition("/")[0] == "reference"
 
 
 Why = Literal["named", "default", "study", "own", "usual"]
-"""Why somebody sits in a seat: named, ``[defaults]``, the cast of the study, the doctor's own model, the usual rule."""
+"""The source of a seat's player: user, ``[defaults]``, cast of the study, the tested model itself, or default rule."""
 
 
 @dataclass(frozen=True)
 class StudySeat:
-    """Who sat in a seat of an earlier run of the same study: the full name, and where its model was reached.
+    """The player of a seat in an earlier run of the same study: full name and address.
 
-    ``doctor`` is who was tested in that run. ``problem`` says why the model cannot be asked now; empty if it can.
+    ``doctor`` is the tested model of that run. ``problem`` is why the model cannot be called now; empty if it can.
     """
 
     name: str
@@ -164,41 +162,39 @@ class StudySeat:
 
 
 StudyCast = Mapping[str, StudySeat]
-"""Seat → who sat there in the study so far."""
+"""Seat → its player in the study so far."""
 
 
 def seated(
     seat: str,
     title: str,
-    named: str,
+    name: str,
     tested: str,
     rules: Sequence[str],
     registry: Registry,
     study: StudySeat | None = None,
 ) -> tuple[str, Why]:
-    """Return the full name of who sits next to the one under test (a full name), and why.
+    """Return the full name of the player of a seat other than the tested one, and the source of the name.
 
-    A player by rule has the reference cast next to it. A model has the models files' ``[defaults]``, else the cast of
-    the ``study``, else itself. A human, who is nobody's model, and an application, which is a doctor only, have the
-    defaults too, else the reference cast. ``rules`` are the seat's reference kinds, the usual one first; without any, a
-    model must be named.
+    If the tested player (``tested``, a full name) is a rule, the other seats default to the reference cast. If it is a
+    model, they default to the ``[defaults]`` of the models files, else to the cast of the ``study``, else to the model
+    itself. If it is a human or an application (which can only be a doctor), they default to ``[defaults]``, else to the
+    reference cast. ``rules`` are the seat's reference kinds, the default first; without any, a model must be named.
     """
-    name: str = named
     why: Why = "named"
     if not name and not is_rule(tested):
         name, why = registry.default(seat) or "", "default"
         if not name and is_model(tested) and not registry.spec(tested).is_application:
-            taken = study is not None and not study.problem
-            name, why = (study.name, "study") if study is not None and taken else (tested, "own")
+            name, why = (study.name, "study") if study is not None and not study.problem else (tested, "own")
     if not name:
         name, why = rules[0] if rules else "", "usual"
     return full_name(title, name, registry, rules), why
 
 
 def full_name(title: str, name: str, registry: Registry, rules: Sequence[str]) -> str:
-    """Return the full name of who sits in a seat; raise ``UsageError`` for an unknown one."""
+    """Return the full name of a player; raise ``UsageError`` for an unknown name."""
     if not name:
-        raise UsageError(f"Nobody sits in the {title}'s seat: name a model.")
+        raise UsageError(f"The {title}'s seat is empty: name a model.")
     if is_model(name):
         return registry.spec(name).name
     if name == "human":
@@ -206,8 +202,8 @@ def full_name(title: str, name: str, registry: Registry, rules: Sequence[str]) -
     if name not in ("reference", *rules):
         if not rules:
             raise UsageError(f"There is no {name!r} for the {title}: it has no reference kind, so name a model.")
-        known = f"the reference kind is called {rules[0]}" if len(rules) == 1 else f"choose one of {', '.join(rules)}"
-        raise UsageError(f"There is no {name!r} for the {title}: {known}.")
+        hint = f"the reference kind is called {rules[0]}" if len(rules) == 1 else f"choose one of {', '.join(rules)}"
+        raise UsageError(f"There is no {name!r} for the {title}: {hint}.")
     return rules[0] if name == "reference" else name
 
 
@@ -218,19 +214,19 @@ class Casting:
     registry: Registry
     pack: PromptPack
     sampling: Sampling = field(default=Sampling())
-    """Of the one under test."""
+    """Sampling of the tested model."""
     base_url: str | None = None
     own_address: frozenset[str] = frozenset()
-    """Seats whose models are reached where the models files say, and not at ``base_url``."""
+    """Seats whose models are called at the address of the models files instead of ``base_url``."""
     reach: Mapping[str, Reach] = field(default_factory=dict)
-    """Seats of which it is said apart how their models are reached."""
+    """Seat → address and key, for seats that have their own."""
     listen: Listen | None = None
-    """Waits for what a person says; ``None`` where nobody is there."""
+    """Waits for the message of a person; ``None`` if no person can play."""
     grading: PromptPack | None = None
-    """The prompts of the grader, where they are not the pack's."""
+    """The prompts of the grader, if they are not in the pack."""
 
     def voice(self, seat: str, name: str, sampling: Sampling | None = None) -> Voice:
-        """Return a model as it speaks from a seat; raise ``UsageError`` where its key is missing."""
+        """Return the voice of a model in a seat; raise ``UsageError`` if its key is missing."""
         base_url, reach = None if seat in self.own_address else self.base_url, self.reach.get(seat, Reach())
         model = self.registry.open(
             name,
@@ -249,18 +245,18 @@ class Casting:
         rule: Callable[[], C],
         sampling: Sampling | None = None,
     ) -> A | B | C:
-        """Return who plays a seat by name: what is made of a model's voice or of a human, or who plays by rule.
+        """Return the player of a seat by name: ``model`` of the voice, ``person`` of the human, or ``rule``.
 
-        Raises ``UsageError`` for a human where nobody could answer.
+        Raises ``UsageError`` for a human if no person can play.
         """
         if name == "human":
             if self.listen is None:
-                raise UsageError("A human's seat needs the Live page: a campaign cannot wait for one.")
+                raise UsageError("A human can play only on the Live page: a campaign cannot wait for a person.")
             return person(Human(role, self.listen))
         return model(self.voice(role, name, sampling)) if is_model(name) else rule()
 
     def player(self, role: Speaker, name: str, rules: Mapping[str, Rule], tested: bool) -> Player:
-        """Return a player for any seat; ``rules`` are reference kind → rule, ``tested`` samples as was asked for."""
+        """Return a player for any seat; ``rules`` is reference kind → rule; ``tested`` uses the casting's sampling."""
         return self.filled(
             role,
             name,
@@ -271,11 +267,11 @@ class Casting:
         )
 
     def grader(self, name: str) -> Grader:
-        """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""
+        """Return a grader by name; the doctor's sampling does not apply to it."""
         return self.graders(name)()
 
     def graders(self, name: str) -> Callable[[], Grader]:
-        """Return what makes graders of one name that know nothing of each other's verdicts."""
+        """Return a function that makes graders of this name; each grader has a separate memory of verdicts."""
         if not is_model(name):
             return ReferenceGrader
         voice, pack = self.voice("grader", name, Sampling(temperature=0.0)), self.grading or self.pack

@@ -1,4 +1,4 @@
-"""A conversation as it grows: how it begins, what is said, by whom, and how it ends; shared by every framework."""
+"""A conversation in progress: its start, its messages and its end; shared by all frameworks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from core.case import Case
 from core.errors import ProviderError
 from core.events import FINAL_DIAGNOSIS, Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
 from core.frameworks.base import Branch, Framework, Trial
-from core.images import kept
+from core.images import local_images
 
 Belief = tuple[tuple[str, float], ...] | None
 
 
 @dataclass
 class Talk:
-    """The dialogue of one trial. ``turns`` counts, in a dialogue, what ``Ended.doctor_turns`` is to say."""
+    """The dialogue of one trial. ``turns`` computes ``Ended.doctor_turns`` from a dialogue."""
 
     dialogue: Dialogue
     turns: Callable[[Dialogue], int]
@@ -27,29 +27,31 @@ class Talk:
 
     @property
     def broken(self) -> Ended | None:
-        """How a provider ended it, if one did."""
+        """The ``Ended`` event, if a provider's failure or refusal ended the conversation."""
         return self.ended if self.ended is not None and self.ended.reason in ("error", "refusal") else None
 
     def repeated(self) -> list[Event]:
-        """Return the messages that it begins with."""
-        return [Utterance(turn=turn, role=said.role, text=said.text) for turn, said in enumerate(self.dialogue)]
+        """Return the present dialogue as events, to begin a branch."""
+        return [
+            Utterance(turn=turn, role=message.role, text=message.text) for turn, message in enumerate(self.dialogue)
+        ]
 
     def said_by(self, role: Speaker) -> int:
-        """Return how many messages a role has said."""
+        """Return the number of messages of a role."""
         return sum(turn.role == role for turn in self.dialogue)
 
     async def say(
         self, role: Speaker, title: str, speaking: AsyncIterator[Saying], *, strip: bool = False
     ) -> AsyncIterator[Event]:
-        """Yield what a speaker yields, and the message; where a provider fails, why, and ``Ended`` instead."""
-        said = Said("")
+        """Yield the events of a speaker, then the message; or, if a provider fails, ``Failed`` and ``Ended``."""
+        reply = Said("")
         try:
             async for item in speaking:
                 if isinstance(item, Said):
-                    said = item
+                    reply = item
                 else:
                     yield item
-            if not said.text.strip():
+            if not reply.text.strip():
                 raise ProviderError("empty", f"The {title} said nothing.")
         except (CallFailed, ProviderError) as failure:
             error = failure.error if isinstance(failure, CallFailed) else failure
@@ -58,19 +60,19 @@ class Talk:
             yield Failed(where="conversation", failure=error.kind, message=str(error))
             yield self.over("refusal" if error.kind == "refused" else "error", str(error))
             return
-        text = said.text.strip() if strip else said.text
-        yield Utterance(turn=len(self.dialogue), role=role, text=text, call_id=said.call_id)
+        text = reply.text.strip() if strip else reply.text
+        yield Utterance(turn=len(self.dialogue), role=role, text=text, call_id=reply.call_id)
         self.dialogue = (*self.dialogue, Turn(role, text))
 
     def over(self, reason: EndReason, detail: str = "") -> Ended:
-        """End the conversation; return the event that says so."""
+        """End the conversation and return its ``Ended`` event."""
         self.ended = Ended(reason=reason, doctor_turns=self.turns(self.dialogue), detail=detail)
         return self.ended
 
-    async def believe(self, scene: Scene, told: Belief, probe: Probe | None = None) -> AsyncIterator[Event]:
-        """Yield what the doctor believes by now: what it tells by itself, else what a probe gets to know."""
-        if told:
-            yield Probed(turn=len(self.dialogue) - 1, differential=told)
+    async def believe(self, scene: Scene, belief: Belief, probe: Probe | None = None) -> AsyncIterator[Event]:
+        """Yield the doctor's present belief: ``belief`` if the doctor states it, else the result of the probe."""
+        if belief:
+            yield Probed(turn=len(self.dialogue) - 1, differential=belief)
         elif probe is not None:
             async for event in probe.believe(scene, self.dialogue):
                 yield event
@@ -84,9 +86,10 @@ async def in_turns(
     over: Callable[[Dialogue], EndReason | None],
     probe: Probe | None = None,
 ) -> AsyncIterator[Event]:
-    """Yield a conversation in which doctor and patient take turns, from where it stands up to ``Ended``.
+    """Yield the rest of a conversation in which doctor and patient take turns, up to ``Ended``.
 
-    ``over`` says before each message why none is to follow the last; what the doctor believes is told after a reply.
+    Before each message ``over`` returns the reason to end the conversation, or ``None``. The doctor's belief follows
+    each reply of the patient.
     """
     while not talk.ended:
         if reason := over(talk.dialogue):
@@ -103,17 +106,17 @@ async def in_turns(
 
 
 def concluded(text: str) -> EndReason | None:
-    """Return why a doctor's message ends a conversation of question and answer, or ``None`` if it goes on.
+    """Return why a doctor's message ends a conversation of question and answer, or ``None`` if it continues.
 
-    It ends with a final diagnosis, or without a question mark, in this order (Johri et al. 2025, Methods).
+    A final diagnosis ends it, or else a message without a question mark (Johri et al. 2025, Methods).
     """
     if FINAL_DIAGNOSIS in text:
         return "final_diagnosis"
     return None if "?" in text else "no_question"
 
 
-def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Started:
-    """Return the event by which a trial of a framework begins."""
+def started(framework: Framework, trial: Trial, branch: Branch | None = None) -> Started:
+    """Return the first event of a trial."""
     parent = branch.parent if branch else None
     return Started(
         trial_id=trial.trial_id,
@@ -121,17 +124,17 @@ def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Starte
         trial=trial.number,
         seed=trial.seed,
         parent=parent,
-        framework=of.name,
-        framework_version=of.version,
+        framework=framework.name,
+        framework_version=framework.version,
     )
 
 
 def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = True, pictures: bool = False) -> Scene:
-    """Return the scene of a trial; a persona may say who speaks.
+    """Return the scene of a trial; a persona can replace the speaker of the case.
 
-    ``named`` tells the doctor the case's specialty (never for Other), ``pictures`` shows it those whose files were
-    brought along.
+    ``named`` tells the doctor the case's specialty (except Other); ``pictures`` includes the pictures that were
+    imported with the case.
     """
     specialty = case.specialty if named and case.specialty != "Other" else ""
     caregiver = (persona.speaker or case.speaker) == "caregiver"
-    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())
+    return Scene(specialty, seed, caregiver, persona, local_images(case.images) if pictures else ())

@@ -1,7 +1,7 @@
-"""What a framework's authors released, as its folder reads it: cases and results in records that an import stores.
+"""Readers of the cases and results that a framework's authors released; an import stores the records.
 
-Only the layout of the authors' files is the framework's own business. An import (``core.jobs.release``) asks the
-reader for what is there, stores it as runs of the source "release", and knows from then on nothing of the layout.
+Only the reader in the framework's folder knows the layout of the authors' files. An import (``core.jobs.release``)
+stores the records of the reader as runs of the source "release".
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from core.errors import UsageError
 from core.events import EndReason, Format, QuestionType, Verdict
 
 Fault = tuple[Verdict, str]
-"""Why there is nothing to grade: the verdict, and the reason in words."""
+"""Verdict and reason of an answer that cannot be graded."""
 McqVerdicts = tuple[Verdict, Verdict | None, str | None]
-"""Loose verdict, strict verdict (``None`` where the choices are not known), and the choice that strictly was read."""
+"""Loose verdict, strict verdict (``None`` if the choices are unknown), and the choice by the strict rule."""
 
 
 class BadFileError(Exception):
-    """A case file that cannot be used, with the reason in words."""
+    """A case file that cannot be used; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class ReleasedModel:
-    """What is known of a folder of results: the papers' label, and the settings that it was played under.
+    """The model of a folder of results: the papers' label, and the settings of its run.
 
-    ``own_cases`` says whether its files bring their cases themselves; ``None``: the files have to be looked at.
+    ``own_cases``: whether its files contain their cases; ``None`` if the files must be read to find out.
     """
 
     label: str
@@ -41,7 +41,7 @@ class ReleasedModel:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder of results, its files called ``CASE_ID.json``; ``run_id`` is the run it becomes, always the same."""
+    """A folder of results with files ``CASE_ID.json``; every import stores it as the run ``run_id``."""
 
     path: Path
     run_id: str
@@ -50,13 +50,12 @@ class ModelFolder:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
         return self.path.name
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a copy of a release holds of what is read; ``documents`` are files that are kept as they are."""
+    """The files of a copy of a release; ``documents`` are files that are stored unchanged."""
 
     release: Release
     root: Path
@@ -64,26 +63,26 @@ class Layout:
     documents: tuple[Path, ...] = ()
 
     def name_of(self, path: Path) -> str:
-        """Return where in the release a file lies."""
+        """Return the path of a file relative to the release."""
         return path.relative_to(self.root).as_posix()
 
     def chosen(self, names: Sequence[str] | None) -> list[ModelFolder]:
-        """Return the folders of the models named by label or folder, or all; raise ``UsageError`` for an unknown."""
-        known = {name: folder for folder in self.models for name in (folder.name, folder.model.label)}
+        """Return the folders of models by label or folder name, or all; raise ``UsageError`` for an unknown name."""
+        by_name = {name: folder for folder in self.models for name in (folder.name, folder.model.label)}
         for name in names or ():
-            if name not in known:
-                there = ", ".join(f"{folder.model.label} ({folder.name})" for folder in self.models)
-                raise UsageError(f"There is no model {name!r} in it: choose of {there}.")
-        return list(dict.fromkeys(known[name] for name in names)) if names else list(self.models)
+            if name not in by_name:
+                listed = ", ".join(f"{folder.model.label} ({folder.name})" for folder in self.models)
+                raise UsageError(f"There is no model {name!r} in it: choose from {listed}.")
+        return list(dict.fromkeys(by_name[name] for name in names)) if names else list(self.models)
 
 
 @dataclass(slots=True)
 class ReleasedTrial:
-    """One trial as a release holds it.
+    """One trial of a release.
 
-    ``responses`` and ``faults`` go by the arms of the release. ``mcq`` has the verdicts on the arms with choices,
-    ``frq`` (verdict, extracted diagnosis) of the free responses, ``None`` where there is nothing to judge. ``missing``
-    says in words that the file has no such trial, ``prompt`` is what the doctor was told.
+    ``responses`` and ``faults`` are in the order of the release's arms. ``mcq`` has the verdicts of the arms with
+    choices, ``frq`` (verdict, extracted diagnosis) of the free responses; ``None`` if there is nothing to judge.
+    ``missing`` is a sentence if the file lacks the trial; ``prompt`` is the doctor's prompt.
     """
 
     number: int
@@ -102,41 +101,41 @@ class ReleasedTrial:
 
 
 class OwnCase(NamedTuple):
-    """The case that a file of results brings itself, and its place among them.
+    """The case in a file of results, and its position among them.
 
-    ``shown`` says whether the doctor was shown a picture, ``faults`` what became of pictures that could not be kept.
+    ``with_picture``: whether the doctor saw a picture; ``faults``: sentences on pictures that could not be stored.
     """
 
     case: Case
     position: int
-    shown: bool
+    with_picture: bool
     faults: tuple[str, ...]
 
 
 class Release(ABC):
-    """A reader of one layout. It reads what it is pointed at and stores nothing but the pictures of cases."""
+    """A reader of one layout. It stores nothing but the pictures of cases."""
 
     name: ClassVar[str]
-    """The framework whose results they are, the data set that its cases become, and the command that imports it."""
+    """Name of the framework, of the data set of the cases, and of the command that imports the release."""
     own_cases: ClassVar[str] = ""
-    """The data set of the cases that results bring themselves."""
+    """The data set of cases that are contained in files of results."""
     about: ClassVar[str]
-    """Whose release it is, in words."""
+    """The authors of the release, in words."""
     version: ClassVar[int] = 1
-    """Goes up when files come to be read differently, so that they are read again."""
+    """Increases when files are read differently, so that they are read again."""
     arms: ClassVar[tuple[tuple[Format, QuestionType], ...]]
     trials: ClassVar[int]
-    """How many trials a case has."""
+    """Number of trials of a case."""
     cast: ClassVar[Mapping[str, str]]
-    """Who played beside the models: ``patient``, ``grader`` and ``summariser``, by the papers' labels."""
+    """Players of the other seats: ``patient``, ``grader`` and ``summariser``, by the papers' labels."""
 
     @abstractmethod
     def wanted(self, member: PurePosixPath) -> bool:
-        """Say whether a member of an archive is read, at any depth of folders around the release."""
+        """Return whether a member of an archive is read, at any depth of folders around the release."""
 
     @abstractmethod
     def find(self, folder: Path, name: str) -> Layout:
-        """Find the release in a folder that the user calls ``name``; raise ``AnamnesisError`` where it is not there."""
+        """Find the release in a folder; ``name`` is for the ``AnamnesisError`` if it is not there."""
 
     @abstractmethod
     def cases(self, layout: Layout) -> Reading:
@@ -144,19 +143,19 @@ class Release(ABC):
 
     @abstractmethod
     def read(self, data: bytes, case_id: str, case: Case | None, model: ReleasedModel) -> list[ReleasedTrial]:
-        """Return the trials of a case file; ``case`` is the case they are about, ``None`` where there is none.
+        """Return the trials of a case file; ``case`` is their case, ``None`` if it is not in the data set.
 
-        What is missing in a trial is invalid with its reason, never wrong. Raises ``BadFileError`` for what makes the
-        file itself unusable: nothing of it is taken then.
+        Missing parts of a trial are invalid with a reason, never wrong. Raises ``BadFileError`` if the whole file is
+        unusable.
         """
 
     def brings_own_cases(self, files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
-        """Say whether files (contents, case id, the data set's case of that id) bring cases of their own."""
+        """Return whether files (contents, case id, the data set's case of this id) contain their cases."""
         return False
 
     def own_case(self, data: bytes, case_id: str) -> OwnCase:
-        """Return the case that a file brings, its pictures kept; raise ``BadFileError`` where it lacks a part."""
-        raise BadFileError("it brings no case of its own")
+        """Return the case in a file, and store its pictures; raise ``BadFileError`` if a part is missing."""
+        raise BadFileError("it contains no case")
 
     def template_of(self, prompt: str) -> str:
         """Return a doctor's prompt with ``{specialty}`` in place of the case's specialty, if it names one."""

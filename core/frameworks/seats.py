@@ -1,4 +1,4 @@
-"""The seats of all frameworks in words, and what is to be known of who takes them."""
+"""The seats of all frameworks in words, and remarks on their players."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from core.frameworks.casting import is_model, is_rule
 
 
 def kinds_in_words() -> dict[str, str]:
-    """Return reference kind → who plays by it and how, of the seats of all frameworks."""
+    """Return reference kind → description, for the seats of all frameworks."""
     words: dict[str, str] = {}
-    for one in frameworks().values():
-        for seat in one.seats:
+    for framework in frameworks().values():
+        for seat in framework.seats:
             for kind in seat.rules:
-                words.setdefault(kind, one.speech.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
+                words.setdefault(kind, framework.speech.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
     return words
 
 
 def seat_titles() -> dict[str, str]:
-    """Return role → its title, of the seats of all frameworks."""
-    return {seat.role: seat.title.capitalize() for one in reversed(frameworks().values()) for seat in one.seats}
+    """Return role → title, for the seats of all frameworks."""
+    in_reverse = reversed(frameworks().values())  # the first framework's titles take precedence
+    return {seat.role: seat.title.capitalize() for framework in in_reverse for seat in framework.seats}
 
 
 def remarks(tested: str, others: Mapping[str, str]) -> tuple[str, ...]:
-    """Return in words what is to be known of a model's cast: that rules play beside it, that an answerer grades itself.
+    """Return remarks on a model's cast: that rules play other seats, or that an answering model grades itself.
 
-    ``others`` are the full names of those at work beside the one under test, by seat.
+    ``others`` is seat → full name of the other active players.
     """
     if not is_model(tested) or tested.startswith("human/"):
         return ()
     titles = seat_titles()
     ruled = [f"the {titles.get(role, role).lower()}" for role, name in others.items() if is_rule(name)]
     *first, last = ruled or [""]
-    found = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
+    sentences = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
     grader = others.get("grader")
     if grader and not is_rule(grader) and grader in (tested, others.get("solver")):
-        found.append(f"{grader} grades itself")
-    return tuple(found)
+        sentences.append(f"{grader} grades itself")
+    return tuple(sentences)

@@ -1,6 +1,6 @@
-"""How what is said and noted under a framework is read, shown and put in words.
+"""How messages, events and settings of a framework are read, shown and worded.
 
-A framework whose doctor speaks in a form of its own, such as tags, brings a ``Speech`` that knows it.
+A framework whose doctor's messages have a special form, such as tags, has a subclass of ``Speech``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from core.words import how_it_ended
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words.
+class ShownMessage:
+    """A message for display: its recipient in words (empty: everybody), and its text.
 
-    ``goes`` says the same to a program: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the message as it was
-    written, where it holds more than is shown.
+    ``goes`` is the recipient for programs: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the original message,
+    if it has more than ``text``.
     """
 
     to: str
@@ -28,49 +28,49 @@ class Shown:
 
 
 class Queries(NamedTuple):
-    """What a doctor's message asks, query by query, single spaces between words, and how many words it has in all."""
+    """The queries of a doctor's message, with single spaces between words, and the number of words of the message."""
 
     texts: tuple[str, ...]
     words: int
 
 
 class Speech:
-    """The usual one: a message is one query, and is shown as it was said."""
+    """The default: a message is one query, and is shown unchanged."""
 
     addresses: ClassVar[bool] = False
-    """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
+    """Whether the doctor addresses each message: then there is no opening, and queries that were passed on count."""
     tags: ClassVar[tuple[str, ...]] = ()
-    """The marks in which its doctor speaks: a search for words passes over them, in any case of letters."""
+    """Tags in the doctor's messages, which a text search ignores, in any case of letters."""
     one_query: ClassVar[str] = ""
-    """A message that is nothing but one query, as an RE2 pattern for the database, which reads such messages without
-    ``queries``: its groups are the opening mark, the words with single spaces between them, and the closing mark, which
-    is to be the same. Empty: ``queries`` reads all."""
+    """An RE2 pattern of messages that are exactly one query, which the database reads without ``queries``. Its groups
+    are the opening tag, the words with single spaces between them, and the closing tag, which must have the same name.
+    If empty, ``queries`` reads all messages."""
     kinds: ClassVar[Mapping[str, str]] = {}
-    """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
+    """Reference kind → description, if the seat's title is not enough: a name, and after a colon the details."""
 
-    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
-        """Return a message as a reader is shown it; by default to everybody, as it was said."""
-        return (Shown("", text),)
+    def shown(self, role: str, text: str) -> tuple[ShownMessage, ...]:
+        """Return the parts of a message for display; by default one part for everybody, unchanged."""
+        return (ShownMessage("", text),)
 
     def spoken(self, role: str, text: str) -> str:
-        """Return the words of a message alone, also of one that is still being said."""
+        """Return only the words of a message, which may be incomplete."""
         return text
 
     def written(self, role: str, text: str) -> str:
-        """Return what a person wrote in a seat's place as a message of the framework."""
+        """Return the text of a person in a seat as a message of the framework."""
         return text
 
     def queries(self, message: str) -> Queries:
-        """Return the queries of a doctor's message; by default it is one."""
+        """Return the queries of a doctor's message; by default one."""
         words = message.split()
         return Queries((" ".join(words),), len(words))
 
     def questions(self, events: Sequence[Event]) -> int:
-        """Return how many messages the doctor said after the opening one, whoever said that."""
+        """Return the number of the doctor's messages after the first message of the conversation."""
         return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
 
     def recognises(self, events: Iterable[Event]) -> bool:
-        """Say whether a conversation is the framework's, by what no other framework's has."""
+        """Return whether a conversation is of this framework, by features that no other framework has."""
         return False
 
     def ending(self, ended: Ended) -> str:
@@ -78,7 +78,7 @@ class Speech:
         return how_it_ended(ended.reason, ended.doctor_turns)
 
     def remark(self, assessment: Assessed) -> str:
-        """Return an assessment in words: a sentence on a message, or a heading of its own words on a conversation."""
+        """Return an assessment in words: a sentence about a message, or a heading for its text on a conversation."""
         words = assessment.name.replace("_", " ").capitalize()
         if assessment.values:
             words += f": {', '.join(assessment.values)}"
@@ -87,17 +87,16 @@ class Speech:
         return words + (f", by {assessment.by}" if assessment.by else "")
 
     def answering(self, events: Sequence[Event]) -> str:
-        """Say in a sentence who answers, and from what, where that is not simply the doctor; else nothing."""
+        """Return a sentence on who answers, and from what material, if this is not simply the doctor; else empty."""
         return ""
 
     def invitation(self, role: str, tested: str) -> str:
-        """Return what a person in a seat is invited to say; ``tested`` is the role under test."""
+        """Return the prompt for a person in a seat; ``tested`` is the role under test."""
         return "Ask the patient one question" if role == tested else "Answer the doctor"
 
     def in_words(self, name: str, value: object) -> str:
-        """Return the value of a setting in words."""
         return str(value)
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of a stored run's conversations in words; empty where there is none."""
+        """Return the cap of a stored run's conversations in words; empty if there is none."""
         return ""

@@ -405,7 +405,7 @@ class Driver:
         log.warning("A worker is lost: its trials are played again from their replies.")
         self._ray.kill(worker.actor, no_restart=False)  # it may only be out of reach, and go on asking
         self._run(self._start(worker.actor)).add_done_callback(_log_failure)
-        for request, _ in worker.requests.values():
+        for request, _ in list(worker.requests.values()):
             await request.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -415,9 +415,14 @@ class Driver:
         return task
 
     async def _take_requests(self) -> None:
-        while True:
-            for request in await self._mailbox.take.remote(_DRIVER):
-                self._run(self._respond(*request))
+        try:
+            while True:
+                for request in await self._mailbox.take.remote(_DRIVER):
+                    self._run(self._respond(*request))
+        except self._ray.exceptions.RayActorError as error:  # without it all workers would wait for ever
+            log.warning("The actor that passes the workers' requests on is lost: %s", error)
+            for actor in self._actors:
+                self._ray.kill(actor)
 
     async def _respond(self, sender: int, number: int, method: str, arguments: tuple[Any, ...]) -> None:
         worker = self._workers[sender]

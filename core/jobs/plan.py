@@ -53,7 +53,7 @@ from core.frameworks.casting import (
 )
 from core.frameworks.consultation.queries import newest_items, newest_openings
 from core.frameworks.seats import remarks
-from core.images import contents, kept
+from core.images import contents, local_images
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
@@ -344,7 +344,7 @@ def check_pictures(campaign: Campaign, registry: Registry) -> None:
     if why := refusal(registry.spec(campaign.tested)):
         raise UsageError(why)
     for case in campaign.cases:
-        for image in kept(case.images):
+        for image in local_images(case.images):
             try:
                 contents(image)
             except UsageError as error:
@@ -353,7 +353,7 @@ def check_pictures(campaign: Campaign, registry: Registry) -> None:
 
 def without_words(images: str, cases: Sequence[Case]) -> str:
     """Return how many cases have no picture to show in a run with pictures, in a sentence; empty where all have."""
-    bare = sum(not kept(case.images) for case in cases) if images else 0
+    bare = sum(not local_images(case.images) for case in cases) if images else 0
     if not bare:
         return ""
     return f"{bare} of the {len(cases)} cases {'has' if bare == 1 else 'have'} no picture in a file: played without."
@@ -363,7 +363,7 @@ def tokens_a_call(images: str, cases: Sequence[Case]) -> float:
     """Return the prompt tokens that a call of the doctor is taken to need for pictures, on average over the cases."""
     if not images:
         return 0.0
-    return sum(len(kept(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
+    return sum(len(local_images(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
@@ -373,7 +373,7 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
     campaign = in_full(campaign, registry)
-    if campaign.settings.images and not any(kept(case.images) for case in campaign.cases):
+    if campaign.settings.images and not any(local_images(case.images) for case in campaign.cases):
         known = sum(bool(case.images) for case in campaign.cases)
         addresses = f" ({known} with an address, which is never fetched)" if known else ""
         raise UsageError(

@@ -1,1 +1,1 @@
-"""Figures from what is stored: measures of trials, and metrics over many of them."""
+"""Figures from stored trials: measures of single trials, and metrics over many."""

@@ -1,8 +1,8 @@
 """Accuracy of an arm: the mean over a case's counted trials, then over cases (Johri et al. 2025, Methods).
 
-Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why. Scores,
-one row for each case in one arm of one model, are what every comparison and test is made of. Published figures are rows
-with a ``source``: they stand next to computed ones and are never mixed into one.
+Nothing is dropped silently: every row has its numbers of cases and trials, and the excluded answers by reason. Scores
+(one for each case in one arm of one model) are the input of every comparison and test. Published figures are rows with
+a ``source``: they are shown next to computed figures and never pooled with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from core.datasets.published import (
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format
 from core.frameworks.base import released
-from core.measures.base import MEAN, Asked, Columns, NameOf, Note, Row, metric
+from core.measures.base import MEAN, Columns, MetricRequest, NameOf, Note, Row, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.comparison import DifferenceInterval, corrected
 from core.measures.extent import on_shared_cases
@@ -52,7 +52,7 @@ from core.store.selection import McqRule, Selection
 from core.words import arm as arm_in_words
 
 Split = Literal["specialty", "dataset", "served", "dermatology", "single"]
-"""A group, or dermatology's cases alone by data set, all of them or those with one single diagnosis."""
+"""A group, or dermatology cases by data set: all of them, or those with one single diagnosis."""
 IntervalKind = Literal["smoothed", "bootstrap", "exact", "resampled", "normal"]
 
 
@@ -66,14 +66,14 @@ def accuracy(
 ) -> list[Row]:
     """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
 
-    Estimates lie between 0 and 1; estimate and bounds are ``None`` where no case counts, and the normal theory gives
-    one case no interval. ``excluded`` counts trials by verdict (``ungraded``: no grade yet), ``n_cases_excluded`` cases
-    without a counted trial. Of the ``n_trials`` counted ones, ``n_refused_in_words`` were refusals and ``n_blank`` were
-    blank. ``n_repeats`` trials were left out because their cases were played with the same seed before.
+    Estimates lie between 0 and 1; estimate and bounds are ``None`` if no case counts, and the normal theory has no
+    interval for one case. ``excluded`` counts trials by verdict (``ungraded``: no grade yet), ``n_cases_excluded``
+    cases without a counted trial. Of the ``n_trials`` counted trials, ``n_refused_in_words`` were refusals and
+    ``n_blank`` blank. ``n_repeats`` trials are left out because their cases were played with the same seed before.
 
-    ``interval``: ``smoothed`` (``core.stats.smoothed``) holds near 0 and 1 as well; ``bootstrap``, percentiles over
-    resampled cases, is exact if it can be, else by random numbers; ``exact`` refuses these, ``resampled`` always
-    takes them; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are 95 %.
+    ``interval``: ``smoothed`` (``core.stats.smoothed``) is valid near 0 and 1 too; ``bootstrap``, percentiles over
+    resampled cases, is exact if possible, else random; ``exact`` raises an error instead, ``resampled`` is always
+    random; ``normal`` is mean ± t · sd / √n. A case without a counted trial is left out. Levels are 95 %.
     """
     return accuracy_of(read_scores(store, selection, mcq_rule, by_served=by == "served"), by, interval=interval)
 
@@ -81,7 +81,7 @@ def accuracy(
 def accuracy_of(
     scores: Iterable[CaseScore], by: Group | None = None, *, interval: IntervalKind = "smoothed"
 ) -> list[Row]:
-    """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
+    """Return the rows of ``accuracy`` from scores; conditions in the order of the scores."""
     place: dict[str, int] = {}
     groups: dict[tuple[int, int, int, str], list[CaseScore]] = {}
     arms = {arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])) for arm in product(FORMATS, QUESTION_TYPES)}
@@ -92,13 +92,13 @@ def accuracy_of(
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
-    """Return the 95 % interval of a mean over cases; raises ``UsageError`` where ``exact`` is not possible."""
-    found = _INTERVALS[kind](values)
-    if found is None:
+    """Return the 95 % interval of a mean over cases; raises ``UsageError`` if ``exact`` is not possible."""
+    interval = _INTERVALS[kind](values)
+    if interval is None:
         raise UsageError(
             "The exact bootstrap needs scores that are fractions of a few trials: use --interval bootstrap."
         )
-    return found
+    return interval
 
 
 _INTERVALS: dict[IntervalKind, Callable[[Sequence[float]], Interval | None]] = {
@@ -149,22 +149,22 @@ _SCOPES: Mapping[Split | None, tuple[str, ...]] = {
     "dermatology": ("dataset",),
     "single": ("dataset_single_dx",),
 }
-"""What is published for each way of splitting the cases; by data set, only for dermatology."""
-_LESS_CASES = ("gpt_4v", "gpt_4v_without_image")
-"""Published on 74 cases with images, not on the 2,004: shown if they are named."""
+"""Scopes of published figures for each split of the cases; by data set, only for dermatology."""
+_FEWER_CASES = ("gpt_4v", "gpt_4v_without_image")
+"""Models whose published figures are on 74 cases with images, not on the 2,004: shown only if selected by name."""
 
 
 def group_of(split: Split | None) -> Group | None:
-    """Return by what a split groups the scores it leaves."""
+    """Return the group by which the rows of a split are divided."""
     return "dataset" if split in ("dermatology", "single") else split  # type: ignore[return-value]
 
 
 def scores_of(
     scores: Iterable[CaseScore], split: Split | None, single_diagnosis: Set[str] = frozenset()
 ) -> list[CaseScore]:
-    """Return the scores that a split is about.
+    """Return the scores of a split.
 
-    ``dermatology``: its cases only. ``single``: those of them with one single most likely diagnosis, by key.
+    ``dermatology``: only these cases. ``single``: only those of them whose key is in ``single_diagnosis``.
     """
     if split not in ("dermatology", "single"):
         return list(scores)
@@ -173,15 +173,15 @@ def scores_of(
 
 
 def published_rows(case_set: str, split: Split | None = None) -> list[Row]:
-    """Return what is published of a case set and a split, a figure once, whichever tables print it."""
+    """Return the published figures of a case set and a split, each once even if several tables print it."""
     rows = []
     for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
         figure = printed[0]
-        # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
+        # table 4 repeats the intervals of table 1 by mistake: an interval that does not contain its mean is not shown
         sound = figure.ci_low <= figure.mean <= figure.ci_high
         low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
         arm = {"model": figure.model, "format": figure.format, "question_type": figure.question_type}
-        others = (f"; {one.source}, prints {one.mean:.3f}" for one in _differing(printed))
+        others = (f"; {other.source}, prints {other.mean:.3f}" for other in _differing(printed))
         rows.append(
             Row(
                 {**arm, **({"group": _group_printed(figure)} if split else {}), "rule": ""},
@@ -197,20 +197,20 @@ def published_rows(case_set: str, split: Split | None = None) -> list[Row]:
 
 
 def printed_twice(rows: Iterable[Row], case_set: str, split: Split | None = None, name: NameOf = str) -> str:
-    """Return a sentence on the published rows of which two tables print different numbers; empty if there is none."""
-    shown = {_place(row) for row in rows if row.source}
+    """Return a sentence on published rows for which two tables print different numbers; empty if there are none."""
+    places = {_place(row) for row in rows if row.source}
     words = []
     for printed in figures_by_cell(case_set, _SCOPES.get(split, ())):
         figure, differing = printed[0], _differing(printed)
-        if differing and (figure.model, figure.format, figure.question_type, _group_printed(figure)) in shown:
-            numbers = ", ".join(f"{one.mean:.3f} in {one.source}" for one in (figure, *differing))
+        if differing and (figure.model, figure.format, figure.question_type, _group_printed(figure)) in places:
+            numbers = ", ".join(f"{version.mean:.3f} in {version.source}" for version in (figure, *differing))
             words.append(f"{name(figure.model)}, {arm_in_words(figure.format, figure.question_type)}: {numbers}")
     return f"Printed with two numbers, the first of which is shown: {'; '.join(words)}." if words else ""
 
 
 def _differing(printed: Printed) -> Printed:
-    """Return what other tables print of the same figure, if it is another number."""
-    return tuple(one for one in printed[1:] if one.mean != printed[0].mean)
+    """Return the figures of other tables that differ from the first."""
+    return tuple(figure for figure in printed[1:] if figure.mean != printed[0].mean)
 
 
 def _group_printed(figure: AccuracyFigure) -> str | None:
@@ -233,10 +233,10 @@ def _published_labels() -> dict[str, str]:
     return {full: alias for alias, full in load_registry().aliases.items() if alias in printed}
 
 
-def with_published(own: Sequence[Row], published: Sequence[Row]) -> list[Row]:
-    """Return the computed rows, then the published ones of arms that no model of that label covers."""
-    covered = {(published_label(row.label["model"]), *_place(row)[1:]) for row in own}
-    return [*own, *(row for row in published if _place(row) not in covered)]
+def with_published(computed: Sequence[Row], published: Sequence[Row]) -> list[Row]:
+    """Return the computed rows, then the published rows whose model and arm have no computed row."""
+    covered = {(published_label(row.label["model"]), *_place(row)[1:]) for row in computed}
+    return [*computed, *(row for row in published if _place(row) not in covered)]
 
 
 _COLUMNS = Columns(excluded="excluded_by_reason")
@@ -259,63 +259,64 @@ _COLUMNS = Columns(excluded="excluded_by_reason")
     page="accuracy",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     by: Annotated[
         Split | None,
-        "Split by specialty, dataset, or served: the name by which the provider called the model. dermatology and "
-        "single: its cases by data set, all or those with one single diagnosis.",
+        "Split by specialty, dataset, or served: the model name that the provider reported. dermatology and single: "
+        "dermatology cases by data set, all or those with one single diagnosis.",
     ] = None,
     interval: Annotated[IntervalKind, "Interval of the mean."] = "smoothed",
-    shared_cases: Annotated[bool, "Only cases that all conditions in the table were asked, arm by arm."] = False,
-    whole: Annotated[bool, "With a split: all cases together, too."] = False,
+    shared_cases: Annotated[bool, "Only cases that all conditions in the table have, arm by arm."] = False,
+    whole: Annotated[bool, "With a split: also all cases together."] = False,
     versus_vignette: Annotated[bool, "Compare each format with the same model's vignettes, paired by case."] = False,
-    published: Annotated[bool, "Add published figures of what no condition here covers."] = False,
+    published: Annotated[bool, "Add published figures that no condition here covers."] = False,
     correction: Annotated[Correction, "Correction of p over all comparisons in the table."] = "holm",
 ) -> Iterator[Row]:
-    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
+    """Mean over trials for each case, then over cases, with a 95 % interval and the excluded trials.
 
-    A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are rows apart, named
-    by what differs, the newest first.
+    A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are separate rows,
+    named by the difference, the newest first.
     """
-    wanted = asked.selection
-    formats = wanted.formats
+    selection = request.selection
+    formats = selection.formats
     if versus_vignette and formats is not None and BASELINE not in formats:
-        wanted = replace(wanted, formats=(*formats, BASELINE))
-    scores = scores_behind(replace(asked, selection=wanted), by, shared_cases=shared_cases)
+        selection = replace(selection, formats=(*formats, BASELINE))
+    scores = scores_behind(replace(request, selection=selection), by, shared_cases=shared_cases)
     groups = [None, group_of(by)] if whole and by else [group_of(by)]
     rows = []
     for group in groups:
-        found = accuracy_of(scores, group, interval=interval)
-        rows += _with_comparisons(found, scores, group, interval) if versus_vignette else found
+        computed = accuracy_of(scores, group, interval=interval)
+        rows += _with_comparisons(computed, scores, group, interval) if versus_vignette else computed
     if len(groups) > 1:
         rows = [replace(row, label=_in_groups(row.label), by=by or "") for row in rows]
     rows = [row for row in rows if formats is None or row.label["format"] in formats]
-    if shared_cases and not rows and scores_behind(asked, by):
-        raise AnamnesisError("No case was asked of all these conditions: leave --shared-cases out, or name --models.")
-    if not rows and not published and wanted.asks_for and accuracy(asked.store, None, replace(wanted, asks_for=None)):
-        raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
+    if shared_cases and not rows and scores_behind(request, by):
+        raise AnamnesisError("These conditions share no case: omit --shared-cases, or choose other --models.")
+    any_kind = replace(selection, asks_for=None)
+    if not rows and not published and selection.asks_for and accuracy(request.store, None, any_kind):
+        raise AnamnesisError("No answered case asks for this: omit --asks-for, or choose another kind.")
     if published:
-        rows = with_published([row for row in rows if row.estimate is not None], _published(wanted, formats, by))
-        _note_published(asked, rows, by)
+        rows = with_published([row for row in rows if row.estimate is not None], _published(selection, formats, by))
+        _note_published(request, rows, by)
     rows = corrected(rows, correction)
     yield from (_printed(row) for row in rows) if versus_vignette else rows
-    own = [row for row in rows if not row.source]
-    _note_rules(asked, own)
-    asked.notes += _notes_on_counts(own, asked.name)
+    computed = [row for row in rows if not row.source]
+    _note_rules(request, computed)
+    request.notes += _notes_on_counts(computed, request.name)
 
 
-def scores_behind(asked: Asked, split: Split | None = None, *, shared_cases: bool = False) -> list[CaseScore]:
+def scores_behind(request: MetricRequest, split: Split | None = None, *, shared_cases: bool = False) -> list[CaseScore]:
     """Return the scores that the rows of ``report`` are means of."""
-    selection = asked.selection
-    scores = asked.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
-    scores = scores_of(scores, split, _single_diagnosis(asked) if split == "single" else frozenset())
+    selection = request.selection
+    scores = request.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
+    scores = scores_of(scores, split, _single_diagnosis(request) if split == "single" else frozenset())
     return on_shared_cases(scores) if shared_cases else scores
 
 
-def _single_diagnosis(asked: Asked) -> frozenset[str]:
-    """Return the keys of cases with one single most likely diagnosis, as stored or as the publication's figures say."""
+def _single_diagnosis(request: MetricRequest) -> frozenset[str]:
+    """Return the keys of cases with one single most likely diagnosis, as stored or as inferred from the publication."""
     inferred = {f"{released('accuracy').name}/{case}" for case, single in inferred_single_diagnosis().items() if single}
-    return asked.read(_single_diagnosis_stored) | inferred
+    return request.read(_single_diagnosis_stored) | inferred
 
 
 def _single_diagnosis_stored(store: Store) -> frozenset[str]:
@@ -328,54 +329,54 @@ def _count_outdated(store: Store, selection: Selection) -> int:
         return count_read_before(cursor, STRICT_VERSION, selection)
 
 
-def _published(wanted: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
-    """Return the published rows of a selection; none if it leaves cases out that they are on."""
-    if wanted.asks_for or wanted.datasets or (wanted.specialties and split != "specialty"):
+def _published(selection: Selection, formats: Collection[str] | None, split: Split | None) -> list[Row]:
+    """Return the published rows of a selection; none if the selection excludes some of their cases."""
+    if selection.asks_for or selection.datasets or (selection.specialties and split != "specialty"):
         return []
-    sets = [name for name in printed_sets() if wanted.case_sets is None or name in wanted.case_sets]
+    case_sets = [name for name in printed_sets() if selection.case_sets is None or name in selection.case_sets]
     filters: dict[str, Collection[str] | None] = {
-        "model": wanted.models if wanted.conditions is None else wanted.conditions,
+        "model": selection.models if selection.conditions is None else selection.conditions,
         "format": formats,
-        "question_type": wanted.question_types,
+        "question_type": selection.question_types,
     }
     if split == "specialty":
-        filters["group"] = wanted.specialties
+        filters["group"] = selection.specialties
     return [
         row
-        for name in sets
+        for name in case_sets
         for row in published_rows(name, split)
         if all(chosen is None or row.label[part] in chosen for part, chosen in filters.items())
-        and (filters["model"] is not None or row.label["model"] not in _LESS_CASES)
+        and (filters["model"] is not None or row.label["model"] not in _FEWER_CASES)
     ]
 
 
-def _note_published(asked: Asked, rows: Sequence[Row], split: Split | None) -> None:
-    """Note where published rows are from, and what is special about them."""
-    tables = {int(found[1]) for row in rows if (found := re.search(r"table (\d+)", row.source))}
+def _note_published(request: MetricRequest, rows: Sequence[Row], split: Split | None) -> None:
+    """Note the source of published rows, and known errors and differences of the tables."""
+    tables = {int(match[1]) for row in rows if (match := re.search(r"table (\d+)", row.source))}
     if not tables:
         return
     listed = f"table{'s' * (len(tables) > 1)} {', '.join(map(str, sorted(tables)))}"
     sentences = [f"Published figures: Johri et al. 2025, supplementary {listed}."]
     sentences += [words for table, words in _ABOUT_TABLES.items() if table in tables]
-    sentences += [printed_twice(rows, name, split, asked.name) for name in printed_sets()]
-    asked.note(" ".join(filter(None, sentences)), kind="published", page="reproduce")
+    sentences += [printed_twice(rows, name, split, request.name) for name in printed_sets()]
+    request.note(" ".join(filter(None, sentences)), kind="published", page="reproduce")
 
 
 _ABOUT_TABLES = {
-    4: "Table 4 repeats table 1's intervals by mistake, so its figures have none.",
+    4: "Table 4 repeats table 1's intervals by mistake, so its figures have no interval.",
     22: "Table 22's free responses come from an unnamed part of the cases.",
-    19: "GPT-4V was asked 74 cases with images, not the 2,004.",
-    1: "The GPT models had an older doctor's prompt and no cap of messages; the open ones had a cap.",
+    19: "GPT-4V was tested on 74 cases with images, not the 2,004.",
+    1: "The GPT models had an older doctor's prompt and no cap of messages; the open models had a cap.",
 }
 
 
 def _in_groups(label: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a label with a group: all cases, where it has none."""
+    """Return a label with a group; a label without one gets ``All cases``."""
     *arm, rule = label.items()
-    return dict([*arm, *([] if "group" in label else [("group", _WHOLE)]), rule])
+    return dict([*arm, *([] if "group" in label else [("group", _ALL_CASES)]), rule])
 
 
-_WHOLE = "All cases"
+_ALL_CASES = "All cases"
 
 
 def _with_comparisons(
@@ -391,33 +392,33 @@ def _with_comparisons(
 
 def _printed(row: Row) -> Row:
     """Return a row with its comparison among the columns."""
-    against = row.comparison
-    shown = {
-        "difference": against and against.difference,
-        "difference_low": against and against.low,
-        "difference_high": against and against.high,
-        "p": against and against.p,
-        "p_adjusted": against and against.adjusted_p,
-        "n_pairs": against and against.n,
+    comparison = row.comparison
+    columns = {
+        "difference": comparison and comparison.difference,
+        "difference_low": comparison and comparison.low,
+        "difference_high": comparison and comparison.high,
+        "p": comparison and comparison.p,
+        "p_adjusted": comparison and comparison.adjusted_p,
+        "n_pairs": comparison and comparison.n,
     }
-    return replace(row, more={**row.more, **shown})
+    return replace(row, more={**row.more, **columns})
 
 
-def _note_rules(asked: Asked, rows: Sequence[Row]) -> None:
-    """Note where rules for choices are far apart, and which answers an earlier version of a rule read."""
-    wanted = asked.selection
+def _note_rules(request: MetricRequest, rows: Sequence[Row]) -> None:
+    """Note large gaps between the rules for choices, and answers that an earlier version of a rule read."""
+    selection = request.selection
     if any(row.label["question_type"].startswith("mcq") for row in rows):
-        shown = {_place(row)[:3] for row in rows}
+        places = {_place(row)[:3] for row in rows}
         gaps = [
-            g
-            for g in asked.read(rule_gaps, replace(wanted, mcq_rule="usual"))
-            if (g.model, g.format, g.question_type) in shown
+            gap
+            for gap in request.read(rule_gaps, replace(selection, mcq_rule="usual"))
+            if (gap.model, gap.format, gap.question_type) in places
         ]
-        for sentence in gaps_in_words(gaps, asked.name):
-            asked.note(sentence, "high", kind="choice_rules", page="accuracy")
+        for sentence in gaps_in_words(gaps, request.name):
+            request.note(sentence, "high", kind="choice_rules", page="accuracy")
     by_strict = any("mcq_strict" in row.label["rule"] for row in rows)
-    if by_strict and (outdated := asked.read(_count_outdated, wanted.of_conversations)):
-        asked.note(
+    if by_strict and (outdated := request.read(_count_outdated, selection.of_conversations)):
+        request.note(
             f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
             "`python -m core job reread` reads them again, at no cost.",
             kind="rule_version",
@@ -431,17 +432,18 @@ def _notes_on_counts(rows: Sequence[Row], name: NameOf) -> Iterator[Note]:
         by_model.setdefault(row.label["model"], []).append(row)
     if not by_model:
         return
-    yield excluded_note(
-        {model: sum((Counter(row.excluded) for row in of), Counter()) for model, of in by_model.items()}, name
-    )
+    excluded = {model: sum((Counter(row.excluded) for row in group), Counter()) for model, group in by_model.items()}
+    yield excluded_note(excluded, name)
     for column, kind in _COUNTED_AS_WRONG.items():
         words = [
-            f"{name(model)} {n:,} of {sum(row.more['n_trials'] for row in of):,} answers"
-            for model, of in by_model.items()
-            if (n := sum(row.more[column] for row in of))
+            f"{name(model)} {n:,} of {sum(row.more['n_trials'] for row in group):,} answers"
+            for model, group in by_model.items()
+            if (n := sum(row.more[column] for row in group))
         ]
         if words:
-            yield Note("counted_as_wrong", f"{kind}: {'; '.join(words)}. `report endings` has the accuracy without.")
+            yield Note(
+                "counted_as_wrong", f"{kind}: {'; '.join(words)}. `report endings` shows the accuracy without these."
+            )
 
 
 _COUNTED_AS_WRONG = {
@@ -461,17 +463,17 @@ _COUNTED_AS_WRONG = {
     page="accuracy",
 )
 def report_leaderboard(
-    asked: Asked, interval: Annotated[IntervalKind, "Interval of the mean of what was tested here."] = "smoothed"
+    request: MetricRequest, interval: Annotated[IntervalKind, "Interval of the means computed here."] = "smoothed"
 ) -> Iterator[Row]:
     """Show the authors' public leaderboard of 2 January 2025 (2,004 cases, no intervals) and the models tested here."""
-    wanted = replace(asked.selection, formats=LEADERBOARD_FORMATS)
-    scores = asked.read(read_scores, wanted, wanted.mcq_rule)
+    selection = replace(request.selection, formats=LEADERBOARD_FORMATS)
+    scores = request.read(read_scores, selection, selection.mcq_rule)
     for row in accuracy_of(scores, interval=interval):
         label = {part: row.label[part] for part in ("model", "format", "question_type")}
         if row.estimate is not None:
             yield replace(row, label=label, more=_ranked(None), columns=MEAN)
-    if scores and (asked.selection.asks_for or not set(asked.selection.case_sets or ()) & set(printed_sets())):
-        asked.note("What was tested here is on other cases than the leaderboard's.", "high", kind="cases", page="data")
+    if scores and (request.selection.asks_for or not set(request.selection.case_sets or ()) & set(printed_sets())):
+        request.note("The models tested here have other cases than the leaderboard.", "high", kind="cases", page="data")
     for entry in leaderboard():
         for format_, mean in entry.means.items():
             label = {"model": entry.model, "format": format_, "question_type": entry.question_type}

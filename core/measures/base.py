@@ -1,8 +1,8 @@
 """What a measure and a metric are.
 
-A *measure* reads the record of one trial and gives scores with their evidence; scores are kept under its name and
-version (``core.measures.missing`` computes what is not kept yet). A *metric* reduces what is kept to rows: an estimate
-with its interval, the number behind it, what was excluded and why. ``core.measures.registry`` finds both.
+A *measure* reads the record of one trial and returns scores with their evidence; scores are stored under its name and
+version (``core.measures.missing`` computes those that are missing). A *metric* reduces stored scores to rows: an
+estimate with its interval, the number behind it, what was excluded and why. ``core.measures.registry`` finds both.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from core.store.queries.scores import Lists, Part, Trials
 from core.store.queries.scores import Score as Score
 from core.store.selection import Selection
 
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 Filter = Literal[
     "run", "models", "cases", "formats", "questions", "datasets", "specialties", "asks_for", "mcq_rule", "pool"
 ]
-"""What of a ``Selection`` a metric lets one choose."""
+"""The parts of a ``Selection`` that a metric accepts as options."""
 
 
 class Positional(str):
-    """The help of an option that is given by its place instead of its name."""
+    """The help of an option that is passed by position instead of by name."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One trial as a measure reads it; the case brings its profile.
+    """One trial as a measure reads it; the case includes its profile.
 
-    ``answers`` hold format, question_type, response and ``verdicts`` by rule, ``calls`` what was asked of models, both
-    empty unless the measure ``needs`` them. ``against`` is the case's newest list as JSON, where the measure goes by
-    one and there is one.
+    ``answers`` have format, question_type, response and ``verdicts`` by rule; ``calls`` are the requests to models.
+    Both are empty unless the measure ``needs`` them. ``against`` is the case's newest list as JSON, if the measure is
+    ``against`` a kind of list and the case has one.
     """
 
     trial_id: str
@@ -59,10 +59,10 @@ class Record:
 
 
 class Measure(ABC):
-    """Reads records of trials. Subclasses give ``name``, ``version`` and ``scores``; their docstring is the help.
+    """Reads records of trials. Subclasses define ``name``, ``version`` and ``scores``; their docstring is the help.
 
-    Records are read in other processes, so that a measure holds no state. Another ``version``, another content of the
-    case and another list that it is measured ``against`` make scores missing.
+    A measure has no state, because worker processes read the records. Scores count as missing when the ``version``, the
+    content of the case or the list that it is measured ``against`` changes.
     """
 
     name: ClassVar[str]
@@ -71,33 +71,33 @@ class Measure(ABC):
     against: ClassVar[Lists | None] = None
     needs: ClassVar[tuple[Part, ...]] = ()
     parcel: ClassVar[int] = 200
-    """Trials that are read between two looks at whether to stop."""
+    """Trials that are read between two checks for a stop."""
     title: ClassVar[str] = ""
-    """What it measures, in a few words; its name where there is none."""
+    """What it measures, in a few words; if empty, the name is shown."""
     seconds_each: ClassVar[float] = 0.005
-    """Roughly what one trial takes on one core."""
+    """Approximate seconds for one trial on one core."""
 
     @abstractmethod
     def scores(self, record: Record) -> Iterable[Score]:
-        """Yield the scores of a trial; none where the measure has nothing to say of it."""
+        """Yield the scores of a trial; none if the measure does not apply to it."""
 
     def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
-        """Make what all trials need first, and say whether it is there."""
+        """Prepare what all trials need; return whether it is available."""
         return True
 
 
 NameOf = Callable[[str], str]
-"""How a condition, a model or a data set is called where rows and notes are read."""
+"""Returns the display name of a condition, a model or a data set."""
 Severity = Literal["high", "low"]
-"""How much a note matters: a ``high`` one is shown without a click wherever its figure is."""
+"""How much a note matters: a ``high`` note is shown without a click next to its figure."""
 
 
 @dataclass(frozen=True)
 class Note:
     """Why a reader should be careful with figures.
 
-    ``kind`` says what it is about in a word; ``page`` is the page that shows more. ``models`` are the conditions that
-    it is about, by name; a note without is about all rows.
+    ``kind`` is the subject in one word; ``page`` is the page that shows more. ``models`` are the names of the
+    conditions that the note is about; if empty, it is about all rows.
     """
 
     kind: str
@@ -108,7 +108,7 @@ class Note:
 
 
 class Columns(NamedTuple):
-    """Under which names a row's numbers are printed; ``None`` where they are not, or stand among the label's."""
+    """The column names of a row's numbers; ``None`` for a number that is not printed, or is part of the label."""
 
     estimate: str = "mean"
     low: str | None = "ci_low"
@@ -119,7 +119,7 @@ class Columns(NamedTuple):
 
 MEAN = Columns()
 DIFFERENCES = ("difference", "change")
-"""Names under which an estimate is itself a difference between two figures."""
+"""Column names of estimates that are differences between two figures."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +127,11 @@ class Comparison:
     """A second figure against a first one, on the ``n`` cases that count on both sides.
 
     ``difference`` is the second mean minus the first, in the unit of the scores, with its 95 % interval; ``p`` is
-    two-sided, ``adjusted_p`` the same corrected over all comparisons shown together. Means, bounds and p are NaN where
-    there are too few cases. ``spread`` is the standard deviation of the cases' changes. ``improved``, ``regressed``
-    and ``equal`` count cases by the sign of their change; ``counts`` are cases right on both sides, the first alone,
-    the second alone and on neither. ``first_alone`` and ``second_alone`` count on one side only and are left out.
-    ``rules`` are those by which answers count, one where both sides count by the same.
+    two-sided, ``adjusted_p`` is p corrected over all comparisons shown together. Means, bounds and p are NaN if there
+    are too few cases. ``spread`` is the standard deviation of the cases' changes. ``improved``, ``regressed`` and
+    ``equal`` count cases by the sign of their change; ``counts`` are cases right on both sides, on the first only, on
+    the second only and on neither. ``first_alone`` and ``second_alone`` are the numbers of cases that count on one side
+    only; these cases are left out. ``rules`` are the rules by which answers count: one if both sides use the same.
     """
 
     n: int
@@ -153,14 +153,15 @@ class Comparison:
 
     @property
     def mixed(self) -> bool:
-        """Whether the same kind of answer counts by another rule on each side, which may make the difference."""
+        """Whether the sides count multiple-choice answers by different rules, which can cause the difference."""
         return {"mcq_loose", "mcq_strict"} <= set(self.rules)
 
     @property
     def detectable(self) -> float | None:
-        """The smallest true difference that so many cases find with a power of 80 % at the 5 % level, if any is known.
+        """The smallest true difference that this number of cases detects with a power of 80 % at the 5 % level.
 
-        From the spread of the changes and the t-test's power; more than 1 for shares means that none is found.
+        From the spread of the changes and the power of the t-test; ``None`` without a spread. A value above 1 for
+        shares means that no difference can be detected.
         """
         if self.spread is None:
             return None
@@ -169,12 +170,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: what it is of, the estimate with its 95 % interval, and what it rests on.
+    """One figure: its label, the estimate with its 95 % interval, and the data behind it.
 
-    ``label`` begins with the condition where there is one. ``n`` counts ``unit``; ``excluded`` says why so many others
-    are not in it; ``more`` is what else belongs to the figure. ``comparison`` sets it against another row, such as the
-    same model's vignettes or the version before. ``source`` names the table of a publication that prints the figure;
-    without one it is computed here.
+    ``label`` begins with the condition, if the row has one. ``n`` counts ``unit``; ``excluded`` is reason → number of
+    excluded units; ``more`` holds further columns. ``comparison`` compares the row with another one, such as the same
+    model's vignettes or the previous version. ``source`` names the table of a publication that prints the figure;
+    it is empty for figures computed here.
     """
 
     label: Mapping[str, Any]
@@ -191,29 +192,29 @@ class Row:
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Let bounds that do not exist be ``None``, however the statistics say so."""
+        # some statistics return NaN for a bound that does not exist
         for name in ("low", "high"):
             if (bound := getattr(self, name)) is not None and math.isnan(bound):
                 object.__setattr__(self, name, None)
 
     def __getitem__(self, name: str) -> Any:
-        """Return what stands in a column; ``KeyError`` where the row has none of that name."""
+        """Return the value of a column; raises ``KeyError`` if the row has no such column."""
         return self.cells(plain=True)[name]
 
     def cells(self, *, plain: bool = False) -> dict[str, Any]:
         """Return the row as columns → values, in the order in which they are printed.
 
-        ``plain`` is for programs: counts by reason are a mapping, not words, and the label's ``group`` is called so
-        whatever it was split ``by``.
+        ``plain`` is for programs: counts by reason stay a mapping, and the label's ``group`` keeps this name whatever
+        the rows were split ``by``.
         """
         names = self.columns
         label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
         numbers = ((names.estimate, self.estimate), (names.low, self.low), (names.high, self.high), (names.n, self.n))
-        found = {**label, **{name: number for name, number in numbers if name is not None}}
-        found |= self.more if plain else {name: _in_words(value) for name, value in self.more.items()}
+        columns = {**label, **{name: number for name, number in numbers if name is not None}}
+        columns |= self.more if plain else {name: _in_words(value) for name, value in self.more.items()}
         if names.excluded is not None:
-            found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
-        return found
+            columns[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
+        return columns
 
 
 def _in_words(value: Any) -> Any:
@@ -221,22 +222,22 @@ def _in_words(value: Any) -> Any:
 
 
 def bounded(name: str, value: float | None, interval: Interval, stem: str = "") -> dict[str, float | None]:
-    """Return a second estimate of a row with its bounds as columns: the name, ``stem`` (or name) _low and _high."""
+    """Return a second estimate of a row with its bounds as columns: ``name``, and ``stem`` (or name) _low and _high."""
     return {name: value, f"{stem or name}_low": interval.low, f"{stem or name}_high": interval.high}
 
 
 def counts_in_words(counts: Mapping[Any, int]) -> str:
-    """Return counts as "reason=n other=m", those of 0 left out."""
+    """Return counts as "reason=n other=m", without counts of 0."""
     return " ".join(f"{name}={n}" for name, n in counts.items() if n)
 
 
 Listed = Row | Mapping[str, Any]
-"""A figure, or one line of a list (a hit, an answer) that is none."""
+"""A figure, or one line of a list, such as a hit or an answer."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a metric says: its rows, and the notes that belong next to them wherever they are shown."""
+    """The rows of a metric, and the notes that are shown next to them everywhere."""
 
     title: str
     rows: tuple[Listed, ...]
@@ -244,16 +245,16 @@ class Result:
 
     @property
     def figures(self) -> list[Row]:
-        """The rows that are figures."""
+        """The rows that are figures, without lines of lists."""
         return [row for row in self.rows if isinstance(row, Row)]
 
     @property
     def warnings(self) -> tuple[Note, ...]:
-        """The notes that are shown without a click."""
+        """The notes of severity ``high``, which are shown without a click."""
         return tuple(note for note in self.notes if note.severity == "high")
 
     def cells(self, *, plain: bool = False) -> list[dict[str, Any]]:
-        """Return the rows as columns → values; if there are severe notes, each row's in a last column ``notes``.
+        """Return the rows as columns → values; if there are severe notes, a last column ``notes`` has those of the row.
 
         ``plain``: see ``Row.cells``.
         """
@@ -263,55 +264,55 @@ class Result:
         return [{**cells, "notes": " ".join(self._notes_on(cells))} for cells in listed]
 
     def _notes_on(self, cells: Mapping[str, Any]) -> list[str]:
-        named = {value for value in cells.values() if isinstance(value, str)}
-        return [note.text for note in self.warnings if not note.models or named.intersection(note.models)]
+        texts = {value for value in cells.values() if isinstance(value, str)}
+        return [note.text for note in self.warnings if not note.models or texts.intersection(note.models)]
 
 
-def _unwatched(what: str) -> AbstractContextManager[Progress]:
+def _no_progress(what: str) -> AbstractContextManager[Progress]:
     return nullcontext(lambda done, planned: None)
 
 
 @dataclass
-class Asked:
-    """What a metric is asked for: of which trials, where to show progress; ``notes`` collects what it says of its rows.
+class MetricRequest:
+    """The request that a metric gets: of which trials, and where to show progress; the metric adds its ``notes``.
 
-    ``basis`` is the selection that the conditions in its rows were found in, if that is not ``selection`` itself;
-    ``shown`` are the names of these conditions, if the rows' labels do not say them. ``name`` is how a condition is
-    called in notes.
+    ``basis`` is the selection in which the conditions of its rows were found, if not ``selection`` itself;
+    ``conditions`` are the names of these conditions, if the labels of the rows do not contain them. ``name`` returns
+    the display name of a condition in notes.
     """
 
     store: Store
     selection: Selection = field(default_factory=Selection)
-    progress: Callable[[str], AbstractContextManager[Progress]] = _unwatched
+    progress: Callable[[str], AbstractContextManager[Progress]] = _no_progress
     notes: list[Note] = field(default_factory=list)
     short: bool = False
-    """Whether long words may be cut, as a table needs it."""
+    """Whether long texts may be cut to fit a table."""
     basis: Selection | None = None
-    shown: Iterable[str] | None = None
+    conditions: Iterable[str] | None = None
     name: NameOf = str
     query: Callable[..., Any] | None = None
-    """How ``read`` calls a query, where something else than the query itself answers, such as a cache."""
+    """What ``read`` calls instead of the query itself, such as a cache."""
 
     def read(
-        self, query: Callable[Concatenate[Store, _Given], _Answer], *args: _Given.args, **kw: _Given.kwargs
+        self, query: Callable[Concatenate[Store, _Arguments], _Answer], *args: _Arguments.args, **kw: _Arguments.kwargs
     ) -> _Answer:
-        """Return what a query of the store answers."""
+        """Return the result of a query of the store."""
         return query(self.store, *args, **kw) if self.query is None else self.query(query, *args, **kw)
 
     def note(self, text: str, severity: Severity = "low", *, kind: str = "metric", page: str = "") -> None:
-        """Add a note that only the metric knows."""
+        """Add a note that only the metric can know."""
         self.notes.append(Note(kind, text, severity, page))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Reduces what is stored to rows.
+    """Reduces stored scores to rows.
 
-    ``rows`` is called with what is ``Asked`` and has its options as further parameters, ``Annotated[type, "help"]``
-    with a default. ``empty`` is said where there are no rows. ``compared``: whether its rows set conditions next to one
-    another, so that differences between these matter. ``page`` shows it; without one it is on the page More measures.
-    ``noted``: whether its rows are figures of conditions, with the notes on these.
-    ``measure`` is the one whose stored scores it reduces, if that must have read the trials first.
+    ``rows`` takes a ``MetricRequest`` and the options of the metric, ``Annotated[type, "help"]`` with a default.
+    ``empty`` is the message if there are no rows. ``compared``: whether its rows compare conditions, so that
+    differences between these matter. ``page`` shows it; without one it is on the page More measures. ``noted``: whether
+    its rows are figures of conditions and get the notes on these. ``measure`` is the measure that must have read the
+    trials first, if the metric reduces its scores.
     """
 
     name: str
@@ -320,7 +321,7 @@ class Metric:
     empty: str
     help: str
     decimals: str = ".6g"
-    """How CSV prints numbers."""
+    """Format of numbers in CSV."""
     compared: bool = True
     page: str = ""
     noted: bool = True
@@ -328,11 +329,9 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """What it is called over a figure."""
         return self.name.replace("_", " ").capitalize()
 
     def options(self) -> list[inspect.Parameter]:
-        """Return the metric's own options."""
         return list(inspect.signature(self.rows, eval_str=True).parameters.values())[1:]
 
 
@@ -345,7 +344,7 @@ def metric(
     page: str = "",
     noted: bool = True,
 ) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
-    """Make a metric of a function; its docstring is the help of ``report NAME``."""
+    """Turn a function into a metric; its docstring is the help of ``report NAME``."""
     return lambda rows: Metric(
         name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals, compared, page, noted
     )
@@ -353,17 +352,17 @@ def metric(
 
 @dataclass(frozen=True)
 class Section:
-    """What of a metric a page shows, and how: notes, figure, table, download and the conversations behind a row.
+    """How a page shows a metric: notes, figure, table, download and the conversations behind a row.
 
-    ``options`` are the metric's, fixed here; ``controls`` are those that the page asks for. ``kind`` is that of
-    ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place`` and
-    ``panel`` name the parts of the rows' labels that make colours, places and panels; empty, the figure chooses;
-    ``figure`` the part with a figure of its own for each value. ``axis`` is the title of the estimate's axis and the
-    head of its column; ``caption`` is what else a figure rests on, ``compared`` what the rows' comparisons are with.
+    ``options`` of the metric are fixed here; ``controls`` are the options that users choose on the page. ``kind`` is a
+    kind of ``core.figures.report.chart_of``, or the name of a chart that the page draws itself. ``series``, ``place``
+    and ``panel`` name the parts of the rows' labels that make colours, places and panels; if empty, the figure chooses.
+    ``figure`` is the part of the label that gets one figure for each value. ``axis`` is the title of the estimate's
+    axis and the head of its column; ``caption`` explains the figure, ``compared`` what the rows are compared with.
 
-    ``columns`` are those of the table, in their order; empty, all. ``heads`` are their names; ``folded``: the table
-    opens on a click. ``words`` are what values of labels are called, and ``place`` where it is an axis. A module of
-    measures lists its sections as ``SECTIONS``; ``page`` is where they are shown.
+    ``columns`` are those of the table, in order; if empty, all. ``heads`` are their titles; ``folded``: the table opens
+    on a click. ``words`` are display names of values of labels, and of ``place`` as the title of an axis. A module of
+    measures lists its sections as ``SECTIONS``; ``page`` is the page that shows them.
     """
 
     title: str
@@ -387,8 +386,8 @@ class Section:
 
 
 def add_extensions() -> None:
-    """Let ``core.measures`` be looked for in extension folders, too."""
+    """Add the ``measures`` folders of extensions to the search path of ``core.measures``."""
     for folder in extensions():
-        place = str(folder / "measures")
-        if place not in core.measures.__path__:
-            core.measures.__path__.append(place)
+        path = str(folder / "measures")
+        if path not in core.measures.__path__:
+            core.measures.__path__.append(path)

@@ -1,35 +1,34 @@
-"""What a doctor believed in the course of one conversation, and whether it stopped too early or asked too long.
+"""The doctor's beliefs during a conversation, and whether it stopped too early or asked too long.
 
 A probe is the belief after one reply of the patient: up to five diagnoses with probabilities (``core.agents.probe``),
 or the five likeliest of the reference doctor's posterior. A diagnosis is right by the rules of the reference grader:
-the case's answer, its synonyms and its broader names. The measures and their thresholds are this project's own.
+the case's answer, its synonyms and its broader names. This project defines the measures and their thresholds.
 
 The rules
-- Probability of the right diagnosis: the sum over the listed diagnoses that are right; 0 where none is listed.
-- Leader: the likeliest diagnosis, of equally likely ones the first listed. All right ones are one and the same leader.
+- Probability of the right diagnosis: the sum over the listed diagnoses that are right; 0 if none is listed.
+- Leader: the likeliest diagnosis; if several are equally likely, the first listed. All right diagnoses count as one.
 - Premature closure: the doctor ended the conversation by a diagnosis or by asking no more (not at the cap, nor by a
-  failure), facts that the patient could have told were never elicited, and by its own last probe the leader was not
-  right or less likely than ``CLOSURE``. Unknown if no model has judged what became of the facts.
-- Over-asking: the answered questions after the first probe from which on the right diagnosis led at every probe with a
-  probability of at least ``SETTLED``.
+  failure), facts that the patient could have told were never elicited, and at the last probe the leader was wrong or
+  less likely than ``CLOSURE``. Unknown if no model has judged what became of the facts.
+- Over-asking: the number of answered questions after the first probe from which on the right diagnosis led at every
+  probe with a probability of at least ``SETTLED``.
 
 Over many conversations every figure is the mean over a case's conversations, then over cases, with a 95 % interval
 that resamples cases.
 
 Calibration: how far the probability of the leading diagnosis agrees with how often it is right.
 
-Each case weighs the same, and the probes of a case share its weight, so that long conversations do not outweigh others.
-Brier score: the mean squared distance of the leader's probability from 1 where it is right and 0 where not (0 is best).
+Each case weighs the same, and the probes of a case share its weight, so that long conversations do not weigh more.
+Brier score: the mean squared distance of the leader's probability from 1 if it is right and from 0 if not (0 is best).
 Expected calibration error: over ten bins of equal width ([0, 0.1), …, [0.9, 1]), the mean distance between the mean
 probability of a bin and the share that is right in it, weighted by the bin (Naeini et al. 2015). Intervals (95 %)
-resample cases; that of the calibration error lies high, since chance alone moves every bin away from its diagonal.
+resample cases; the interval of the calibration error is biased upwards: chance alone moves every bin off the diagonal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import product
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -39,7 +38,7 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Asked, Columns, Note, Row, Section, bounded, metric
+from core.measures.base import Columns, MetricRequest, Note, Row, Section, bounded, metric
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger import JUDGE_ALL, read_judge
 from core.stats.bootstrap import column_intervals
@@ -53,9 +52,9 @@ from core.store.selection import Selection
 from core.text.extraction import names_answer
 
 CLOSURE = 0.5
-"""A leader less likely than this is no ground to stop while facts are left."""
+"""With a leader less likely than this, stopping while facts are missing is premature."""
 SETTLED = 0.9
-"""From this probability of the right diagnosis on, further questions no longer change what is believed."""
+"""From this probability of the right diagnosis on, further questions count as needless."""
 RIGHT = "the right diagnosis"
 _ENDED_BY_DOCTOR: tuple[EndReason, ...] = ("final_diagnosis", "no_question")
 
@@ -74,12 +73,12 @@ class Belief:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The beliefs of one conversation in their order, and what follows from them.
+    """The beliefs of one conversation in order, and the figures derived from them.
 
     Turns are numbers of messages (0 is the greeting). ``first_led``: the first turn at which the right diagnosis led;
-    ``led_for_good``: the first from which it led to the end; ``last_change``: the last turn at which another diagnosis
-    took the lead. Each is ``None`` where there is none. ``premature`` and ``over_asked`` as in the module's rules;
-    ``over_asked`` is 0 where the right diagnosis never settled.
+    ``led_for_good``: the first from which it led to the end; ``last_change``: the last turn at which the leader
+    changed. Each is ``None`` if there is no such turn. ``premature`` and ``over_asked`` follow the module's rules;
+    ``over_asked`` is 0 if the right diagnosis never reached ``SETTLED``.
     """
 
     beliefs: tuple[Belief, ...]
@@ -91,30 +90,30 @@ class Trajectory:
 
     @property
     def leads_at_end(self) -> bool:
-        """Whether the right diagnosis led at the last probe."""
         return bool(self.beliefs) and self.beliefs[-1].leads
 
     @property
     def lost(self) -> bool:
-        """Whether the right diagnosis once led and did not at the end."""
+        """Whether the right diagnosis led at some probe but not at the last."""
         return self.first_led is not None and not self.leads_at_end
 
 
 def trajectory(
     case: Case, probes: Sequence[Probed], end_reason: EndReason | None = None, never_elicited: int | None = None
 ) -> Trajectory:
-    """Return the course of a doctor's belief.
+    """Return the course of a doctor's belief; without a probe everything is empty.
 
-    ``end_reason`` says why the conversation ended, ``never_elicited`` how many of the facts that the patient could
-    tell never came up (``None``: unknown). Without a probe everything is empty.
+    ``never_elicited`` is the number of facts that the patient could tell and that never came up (``None``: unknown).
     """
-    named = {name for probe in probes for name, _ in probe.differential}
-    right = {name for name in named if is_right(case, name)}
+    diagnoses = {name for probe in probes for name, _ in probe.differential}
+    right = {name for name in diagnoses if is_right(case, name)}
     beliefs = tuple(_belief(probe, right) for probe in sorted(probes, key=lambda p: p.turn) if probe.differential)
     settled = _from_which(beliefs, [b.leads and b.leading >= SETTLED for b in beliefs])
     leaders = [RIGHT if belief.leads else normalise_name(belief.leader) for belief in beliefs]
     changes = [
-        belief.turn for belief, now, before in zip(beliefs[1:], leaders[1:], leaders[:-1], strict=True) if now != before
+        belief.turn
+        for belief, leader, previous in zip(beliefs[1:], leaders[1:], leaders[:-1], strict=True)
+        if leader != previous
     ]
     premature = None
     if beliefs and end_reason is not None and never_elicited is not None:
@@ -131,22 +130,22 @@ def trajectory(
 
 
 def is_right(case: Case, diagnosis: str) -> bool:
-    """Say whether a named diagnosis counts as the case's answer by the rules of the reference grader."""
+    """Return whether a diagnosis counts as the case's answer by the rules of the reference grader."""
     return names_answer(case, diagnosis, knowledge())
 
 
 def _belief(probe: Probed, right: Set[str]) -> Belief:
     ranked = sorted(probe.differential, key=lambda entry: -entry[1])
     leader, leading = ranked[0]
-    held = sum(probability for name, probability in ranked if name in right)
-    return Belief(probe.turn, min(1.0, held), leader, leading, leader in right)
+    probability_of_right = sum(probability for name, probability in ranked if name in right)
+    return Belief(probe.turn, min(1.0, probability_of_right), leader, leading, leader in right)
 
 
-def _from_which(beliefs: Sequence[Belief], holds: Sequence[bool]) -> int | None:
-    """Return the first turn from which something holds at every probe to the end."""
+def _from_which(beliefs: Sequence[Belief], conditions: Sequence[bool]) -> int | None:
+    """Return the first turn from which a condition is true at every probe to the end."""
     turn = None
-    for belief, held in zip(reversed(beliefs), reversed(holds), strict=True):
-        if not held:
+    for belief, is_true in zip(reversed(beliefs), reversed(conditions), strict=True):
+        if not is_true:
             break
         turn = belief.turn
     return turn
@@ -160,79 +159,79 @@ SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
 
 
 Course = tuple[str, str, Trajectory]
-"""A model, the key of a case, and what it believed in one conversation about it."""
+"""A model, the key of a case, and the trajectory of one conversation about this case."""
 FIGURES = ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led")
-"""Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, once and not at the end;
-premature closure, of those in which that is known. Means: needless questions; the turn at which it first led, of the
-conversations in which it did."""
+"""Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, at some probe but not at the
+end; premature closure, of conversations in which it is known. Means: needless questions; the first turn at which the
+right diagnosis led, of conversations in which it did."""
 _COUNTS = ("over_asked", "first_led")
 
 
 def belief_table(courses: Iterable[Course]) -> pd.DataFrame:
     """Return a row for each belief, in the order of turns; conversations are numbered.
 
-    Columns: model, case_key, ``talk`` (the number), the ``QUANTITIES``, and of its conversation premature, over_asked
-    and first_led, NaN where they are ``None``. Conversations without a probe have no row.
+    Columns: model, case_key, ``talk`` (the number), the ``QUANTITIES``, and premature, over_asked and first_led of the
+    conversation, NaN if they are ``None``. Conversations without a probe have no row.
     """
-    own = ("premature", "over_asked", "first_led")
-    rows = [
-        (model, case_key, talk, *(getattr(of, name) for of, names in kinds for name in names))
-        for talk, (model, case_key, course) in enumerate(courses)
-        for belief in course.beliefs
-        for kinds in [((belief, QUANTITIES), (course, own))]
-    ]
-    types = dict.fromkeys((*QUANTITIES, *own), "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
-    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *QUANTITIES, *own]).astype(types)
+    of_conversation = ("premature", "over_asked", "first_led")
+    rows = []
+    for talk, (model, case_key, course) in enumerate(courses):
+        figures = [getattr(course, name) for name in of_conversation]
+        for belief in course.beliefs:
+            rows.append((model, case_key, talk, *(getattr(belief, name) for name in QUANTITIES), *figures))
+    numbers = (*QUANTITIES, *of_conversation)
+    types = dict.fromkeys(numbers, "float64") | {"leads": "bool", "model": "str", "case_key": "str"}
+    return pd.DataFrame(rows, columns=["model", "case_key", "talk", *numbers]).astype(types)
 
 
-def belief_rows(found: pd.DataFrame) -> list[Row]:
-    """Return a row for each model and figure, in the order of names; ``found`` as from ``belief_table``."""
-    talks = found.drop_duplicates("talk", keep="last")
+def belief_rows(beliefs: pd.DataFrame) -> list[Row]:
+    """Return a row for each model and figure, in the order of names, from a ``belief_table``."""
+    talks = beliefs.drop_duplicates("talk", keep="last")
     led, leads = talks["first_led"].notna(), talks["leads"]
     talks = talks.assign(ever_led=led, leads_at_end=leads, lost=led & ~leads)
     return _means(talks, {name: {"figure": name} for name in FIGURES})
 
 
-def closure_notes(found: pd.DataFrame) -> list[Note]:
+def closure_notes(beliefs: pd.DataFrame) -> list[Note]:
     """Return of how many conversations premature closure is not known; none if it is known of all."""
-    known = found.drop_duplicates("talk")["premature"].notna()
-    if known.all():
+    judged = beliefs.drop_duplicates("talk")["premature"].notna()
+    if judged.all():
         return []
     words = (
-        f"Premature closure: not judged in {int((~known).sum()):,} of {len(known):,} probed conversations. A model "
+        f"Premature closure: not judged in {int((~judged).sum()):,} of {len(judged):,} probed conversations. A model "
         f"judges which facts came up: {JUDGE_ALL}."
     )
     return [Note("excluded", words)]
 
 
-def curves(found: pd.DataFrame) -> list[Row]:
-    """Return the mean curves of each model over the share of the dialogue; ``found`` as from ``belief_table``.
+def curves(beliefs: pd.DataFrame) -> list[Row]:
+    """Return the mean curves of each model over the share of the dialogue, from a ``belief_table``.
 
-    At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: what was believed once at least that
-    share of the replies was in.
+    At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: the belief once at least that share of
+    the replies was received.
     """
-    sizes = found.groupby("talk", sort=False).size().to_numpy()
+    sizes = beliefs.groupby("talk", sort=False).size().to_numpy()
     starts = sizes.cumsum() - sizes
     at = {share: starts - (-share * sizes // 100) - 1 for share in SHARES}
-    named = {f"{of} {share}": (of, share) for of in QUANTITIES for share in SHARES}
-    held = {name: found[of].to_numpy()[at[share]] for name, (of, share) in named.items()}
-    labels = {name: {"quantity": of, "per_cent": share} for name, (of, share) in named.items()}
-    return _means(found.iloc[starts][["model", "case_key"]].assign(**held), labels)
+    points = {f"{quantity} {share}": (quantity, share) for quantity in QUANTITIES for share in SHARES}
+    values = {name: beliefs[quantity].to_numpy()[at[share]] for name, (quantity, share) in points.items()}
+    labels = {name: {"quantity": quantity, "per_cent": share} for name, (quantity, share) in points.items()}
+    return _means(beliefs.iloc[starts][["model", "case_key"]].assign(**values), labels)
 
 
 def _means(talks: pd.DataFrame, columns: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """Return by model the means of columns of conversations, each with its label; NaN is a conversation without."""
+    """Return the means of columns of conversations by model, each with its label; NaN values are left out."""
     rows = []
     shares = [name not in _COUNTS for name in columns]
-    for model, held in talks.astype(dict.fromkeys(columns, "float64")).groupby("model"):
-        matrix = held.groupby("case_key")[list(columns)].mean().to_numpy()
+    for model, members in talks.astype(dict.fromkeys(columns, "float64")).groupby("model"):
+        matrix = members.groupby("case_key")[list(columns)].mean().to_numpy()
         bounds = column_intervals(matrix, shares=shares, resamples=RESAMPLES)
-        counts = held[list(columns)].count()
-        for (name, label), values, interval in zip(columns.items(), matrix.T, bounds, strict=True):
-            of = values[~np.isnan(values)]
-            mean = float(of.mean()) if of.size else float("nan")
+        counts = members[list(columns)].count()
+        for (name, label), column, interval in zip(columns.items(), matrix.T, bounds, strict=True):
+            values = column[~np.isnan(column)]
+            mean = float(values.mean()) if values.size else float("nan")
             more = {"n_conversations": int(counts[name])}
-            rows.append(Row({"model": model, **label}, mean, *interval, of.size, more=more))
+            rows.append(Row({"model": model, **label}, mean, *interval, values.size, more=more))
     return rows
 
 
@@ -245,22 +244,25 @@ Calibration = tuple[Row, list[Row]]
 """A model's Brier score and calibration error, and its bins."""
 
 
-def calibrations(found: pd.DataFrame) -> list[Calibration]:
-    """Return the calibration of each model's leading diagnosis, at every probe and at the end, from ``belief_table``.
+def calibrations(beliefs: pd.DataFrame) -> list[Calibration]:
+    """Return the calibration of each model's leading diagnosis, at every probe and at the end, from a ``belief_table``.
 
-    Bins hold the leaders whose probability lies from ``from`` (included) to ``to`` (excluded, but for 1):
-    ``probability`` is their mean, the estimate the share of them that is right, both weighted; NaN in an empty bin.
+    A bin contains the leaders whose probability is at least ``from`` and below ``to`` (1 is in the last bin):
+    ``probability`` is their mean, the estimate the share that is right, both weighted; NaN in an empty bin.
     """
-    ends = found.drop_duplicates("talk", keep="last")
-    by_model = product(sorted(found["model"].unique()), (("every probe", found), ("at the end", ends)))
-    return [_calibration({"model": model, "when": when}, of[of["model"] == model]) for model, (when, of) in by_model]
+    ends = beliefs.drop_duplicates("talk", keep="last")
+    return [
+        _calibration({"model": model, "when": when}, table[table["model"] == model])
+        for model in sorted(beliefs["model"].unique())
+        for when, table in (("every probe", beliefs), ("at the end", ends))
+    ]
 
 
 def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
     case, keys = pd.factorize(beliefs["case_key"], sort=True)
     leading, leads, n_cases = beliefs["leading"].to_numpy(), beliefs["leads"].to_numpy(), len(keys)
     share = 1 / np.bincount(case)[case]
-    # case × bin: numbers of probes; sums of weight, weight × probability, weight × right
+    # each table is case × bin: number of probes; sums of weight, weight × probability, weight × right
     tables = np.zeros((4, n_cases, BINS))
     for table, values in zip(tables, (1, share, share * leading, share * leads), strict=True):
         np.add.at(table, (case, bin_of(leading)), values)
@@ -279,16 +281,22 @@ def _calibration(label: dict[str, Any], beliefs: pd.DataFrame) -> Calibration:
     )
     bins = []
     for index, interval in enumerate(ratio_intervals(right, weight)):
-        held, of = counts[:, index], weight[:, index]
-        span = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": int((held > 0).sum())}
-        mean = {"n_probes": int(held.sum()), "probability": ratio(probability[:, index], of)}
-        place, cases = {**label, **span, **mean}, int(span["n_cases"])
-        bins.append(Row(place, ratio(right[:, index], of), *interval, cases, columns=Columns("right", n=None)))
+        probes, weights = counts[:, index], weight[:, index]
+        cases = int((probes > 0).sum())
+        of_bin = {
+            "from": index / BINS,
+            "to": (index + 1) / BINS,
+            "n_cases": cases,
+            "n_probes": int(probes.sum()),
+            "probability": ratio(probability[:, index], weights),
+        }
+        estimate = ratio(right[:, index], weights)
+        bins.append(Row({**label, **of_bin}, estimate, *interval, cases, columns=Columns("right", n=None)))
     return row, bins
 
 
 def bin_of(probability: Floats) -> NDArray[np.int64]:
-    """Return the bin of each probability; 1 lies in the last one."""
+    """Return the bin of each probability; 1 is in the last bin."""
     return np.minimum(BINS - 1, (probability * BINS + 1e-9).astype(np.int64))
 
 
@@ -303,44 +311,43 @@ class ProbedTalks(Rows):
 
     def __init__(self, store: Store, selection: Selection | None = None) -> None:
         with store.read() as cursor:
-            held = probed_conversations(cursor, selection)
-            self._cases = cases_of(cursor, (one.case for one in held))
+            talks = probed_conversations(cursor, selection)
+            self._cases = cases_of(cursor, (talk.case for talk in talks))
         judge = read_judge(store, selection or Selection())
         with store.read() as cursor:
             self._patients = judged_patients(cursor, judge, selection) if judge else {}
         self._store = store
-        self._held = [one for one in held if one.case in self._cases]
+        self._talks = [talk for talk in talks if talk.case in self._cases]
 
     def __len__(self) -> int:
-        """Return how many they are."""
-        return len(self._held)
+        return len(self._talks)
 
     def table(self, chosen: slice) -> pd.DataFrame:
-        """Return ``belief_table`` of some of them, with data set and specialty of the case."""
-        talks = self._held[chosen]
+        """Return the ``belief_table`` of a slice of the conversations, with data set and specialty of the case."""
+        talks = self._talks[chosen]
         with self._store.read() as cursor:
-            probes = probes_of_trials(cursor, [one.trial_id for one in talks])
-        found = []
-        for one in talks:
-            patient, asked = self._patients.get(one.trial_id), probes.get(one.trial_id, ())
-            told = trajectory(self._cases[one.case], asked, one.end_reason, patient.never_told if patient else None)
-            found.append((one.model, one.case[0], told))
-        cases = [self._cases[one.case] for one in talks]
+            probes = probes_of_trials(cursor, [talk.trial_id for talk in talks])
+        courses: list[Course] = []
+        for talk in talks:
+            patient = self._patients.get(talk.trial_id)
+            never_told = patient.never_told if patient else None
+            course = trajectory(self._cases[talk.case], probes.get(talk.trial_id, ()), talk.end_reason, never_told)
+            courses.append((talk.model, talk.case[0], course))
+        cases = [self._cases[talk.case] for talk in talks]
         places = pd.DataFrame(
             [(case.dataset, case.specialty) for case in cases], columns=["dataset", "specialty"], dtype="str"
         )
-        return belief_table(found).join(places, on="talk").assign(talk=lambda rows: rows["talk"] + chosen.start)
+        return belief_table(courses).join(places, on="talk").assign(talk=lambda rows: rows["talk"] + chosen.start)
 
 
 @dataclass(frozen=True)
 class Beliefs(Extract):
-    """What was believed in every probed conversation of a selection."""
+    """The beliefs in every probed conversation of a selection."""
 
     selection: Selection
     name = "beliefs"
 
     def rows(self, store: Store) -> ProbedTalks:
-        """Read which conversations were probed."""
         return ProbedTalks(store, self.selection)
 
 
@@ -359,18 +366,19 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
     page="failures",
 )
 def report(
-    asked: Asked, part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models"
+    request: MetricRequest,
+    part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models",
 ) -> Iterator[Row]:
     """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
-    with asked.progress("conversations") as show:
-        found = ProbedTalks(asked.store, asked.selection).in_parts(show)
+    with request.progress("conversations") as show:
+        beliefs = ProbedTalks(request.store, request.selection).in_parts(show)
     if part == "models":
-        yield from belief_rows(found)
-        asked.notes += closure_notes(found)
+        yield from belief_rows(beliefs)
+        request.notes += closure_notes(beliefs)
     elif part == "curves":
-        yield from curves(found)
+        yield from curves(beliefs)
     else:
-        for row, bins in calibrations(found):
+        for row, bins in calibrations(beliefs):
             yield from [row] if part == "calibration" else bins
 
 

@@ -1,7 +1,7 @@
-"""By which rule answers with choices are counted, in words, and how far the rules are apart.
+"""The rules by which multiple-choice answers count, in words, and how far the accuracies by these rules differ.
 
-Each framework counts its answers by one rule everywhere (``Usual.mcq_rule``: the paper's substring rule, or the
-strict one), unless another is asked for. Many choices are judged by the grader, with the substring rule as the other.
+Each framework has one rule for its answers everywhere (``Usual.mcq_rule``: the paper's substring rule, or the strict
+rule), unless the user selects another. The grader judges many choices; the substring rule is the alternative.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ RULE_WORDS: Mapping[str, str] = {
     "mcq_many": "the grader",
 }
 FAR = 0.02
-"""Accuracies under two rules that are further apart are said to be."""
+"""A difference between the accuracies under two rules is reported if it is larger than this."""
 
 
 @dataclass(frozen=True)
 class RuleGap:
-    """Accuracy (0 to 1) of one arm of a condition, by the substring rule and by the other one that judges its answers.
+    """Accuracy (0 to 1) of one arm of a condition, by the substring rule and by the other rule.
 
-    ``other_rule`` is the strict rule, or ``mcq_many``: the grader. Both means are over all cases that count under each.
+    ``other_rule`` is the strict rule, or ``mcq_many``: the grader. Each mean is over all cases that count under its
+    rule.
     """
 
     model: str
@@ -43,14 +44,14 @@ class RuleGap:
 
     @property
     def difference(self) -> float:
-        """By the substring rule minus by the other."""
+        """Accuracy by the substring rule minus that by the other rule."""
         return self.by_substring - self.by_other
 
 
 def rule_gaps(store: Store, selection: Selection | None = None, at_least: float = FAR) -> list[RuleGap]:
     """Return the arms with choices in which a condition's accuracy differs by more than ``at_least`` between the rules.
 
-    Of conditions in their order; whatever rule the selection names.
+    In the order of the conditions; the rule of the selection is ignored.
     """
     chosen = selection or Selection()
     with store.read() as cursor:
@@ -61,32 +62,31 @@ def rule_gaps(store: Store, selection: Selection | None = None, at_least: float 
 
 
 def gaps_of(loose: Iterable[CaseScore], strict: Iterable[CaseScore], at_least: float = FAR) -> list[RuleGap]:
-    """Return the gaps between scores that were read by the substring rule and by the strict one."""
-    other = _arms(strict)
-    found = []
-    for (model, format_, question_type), scores in _arms(loose).items():
-        beside = other.get((model, format_, question_type), [])
-        if not question_type.startswith("mcq") or not beside:
+    """Return the gaps between scores by the substring rule and scores by the strict rule."""
+    strict_arms = _counted_by_arm(strict)
+    gaps = []
+    for (model, format_, question_type), by_substring in _counted_by_arm(loose).items():
+        by_other = strict_arms.get((model, format_, question_type), [])
+        if not question_type.startswith("mcq") or not by_other:
             continue
-        means = [fmean(score.score or 0.0 for score in held) for held in (scores, beside)]
-        n = max(len(scores), len(beside))
-        gap = RuleGap(model, format_, question_type, means[0], means[1], beside[0].rule, n)
+        means = [fmean(score.score or 0.0 for score in scores) for scores in (by_substring, by_other)]
+        n = max(len(by_substring), len(by_other))
+        gap = RuleGap(model, format_, question_type, means[0], means[1], by_other[0].rule, n)
         if abs(gap.difference) > at_least:
-            found.append(gap)
-    return found
+            gaps.append(gap)
+    return gaps
 
 
-def _arms(scores: Iterable[CaseScore]) -> dict[tuple[str, Format, QuestionType], list[CaseScore]]:
-    """Return the scores of each arm of a condition that count."""
-    found: dict[tuple[str, Format, QuestionType], list[CaseScore]] = {}
+def _counted_by_arm(scores: Iterable[CaseScore]) -> dict[tuple[str, Format, QuestionType], list[CaseScore]]:
+    arms: dict[tuple[str, Format, QuestionType], list[CaseScore]] = {}
     for score in scores:
         if score.counted:
-            found.setdefault((score.model, score.format, score.question_type), []).append(score)
-    return found
+            arms.setdefault((score.model, score.format, score.question_type), []).append(score)
+    return arms
 
 
 def gaps_in_words(gaps: Sequence[RuleGap], name: NameOf = str) -> list[str]:
-    """Return a sentence for each condition and rule that have gaps; ``name`` is how one is shown."""
+    """Return a sentence for each condition and rule with gaps; ``name`` returns the display name of a condition."""
     grouped: dict[tuple[str, str], list[RuleGap]] = {}
     for gap in gaps:
         grouped.setdefault((gap.model, gap.other_rule), []).append(gap)
@@ -103,15 +103,15 @@ def gaps_in_words(gaps: Sequence[RuleGap], name: NameOf = str) -> list[str]:
 
 
 def rules_in_words(rules: Iterable[tuple[str, str]]) -> str:
-    """Return by which rule choices are counted, to follow "choices by": rules with who is counted so.
+    """Return the rules by which choices count, to follow the words "choices by".
 
-    ``rules`` are pairs of a row's name and its rule; who is counted so is said only where there are several rules.
+    ``rules`` are pairs of a row's name and its rule; the names are included only if there are several rules.
     """
-    who: dict[str, list[str]] = {}
+    names_by_rule: dict[str, list[str]] = {}
     for name, rule in rules:
         if rule in RULE_WORDS or " + " in rule:
-            who.setdefault(rule, []).append(name)
-    words = {rule: " and ".join(RULE_WORDS.get(one, one) for one in rule.split(" + ")) for rule in who}
-    if len(who) == 1:
+            names_by_rule.setdefault(rule, []).append(name)
+    words = {rule: " and ".join(RULE_WORDS.get(part, part) for part in rule.split(" + ")) for rule in names_by_rule}
+    if len(names_by_rule) == 1:
         return next(iter(words.values()))
-    return "; ".join(f"{words[rule]}: {', '.join(dict.fromkeys(names))}" for rule, names in who.items())
+    return "; ".join(f"{words[rule]}: {', '.join(dict.fromkeys(names))}" for rule, names in names_by_rule.items())

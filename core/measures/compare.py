@@ -1,8 +1,8 @@
 """Arms, models and versions compared case by case: difference of means, outcomes, which cases changed.
 
-Only cases that count on both sides are compared; how many count on one side alone is said. A difference is always the
-second side minus the first. Test and interval: ``core.stats.differences``. A step from one version of a model to the
-next is such a comparison (Johri et al. 2025, monitoring of model versions).
+Only cases that count on both sides are compared; the number that counts on one side only is reported. A difference is
+always the second side minus the first. Test and interval: ``core.stats.differences``. A step from one version of a
+model to the next is such a comparison (Johri et al. 2025, monitoring of model versions).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.base import Asked, Columns, Comparison, Row, metric
+from core.measures.base import Columns, Comparison, MetricRequest, Row, metric
 from core.measures.comparison import corrected, verdict
 from core.measures.paired import (
     BASELINE,
@@ -37,14 +37,13 @@ from core.store.queries.runs import run_records
 from core.store.selection import conditions
 
 Compared = tuple[dict[str, Any], Comparison, dict[str, Any]]
-"""What is compared (a label with ``first`` and ``second``), how it came out, and what else belongs to it."""
+"""A label with ``first`` and ``second``, the comparison of the two, and further columns."""
 
 
 def steps(scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None = None) -> list[Compared]:
-    """Return every step between neighbouring versions.
+    """Return every step between neighbouring versions, in the order of group, format, question type and step.
 
-    In the order of group, format, question type and step; an arm that either version lacks is left out. So is an arm in
-    which the two share no case that counts: there is nothing to compare (``without_shared_cases``).
+    An arm is left out if either version lacks it, or if the two share no case that counts (``without_shared_cases``).
     """
     compared: list[Compared] = []
     groups: dict[str | None, list[CaseScore]] = {}
@@ -63,7 +62,7 @@ def steps(scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None
 
 
 def difference_rows(compared: Sequence[Compared], correction: Correction, *, judged: bool = False) -> list[Row]:
-    """Return a row for each difference, with p corrected over all; ``judged``: with the ``verdict`` on it."""
+    """Return a row for each difference, with p corrected over all rows; ``judged`` adds the ``verdict``."""
     rows = corrected([Row(label, None, comparison=result, more=more) for label, result, more in compared], correction)
     return [_difference(row, judged=judged) for row in rows]
 
@@ -96,7 +95,7 @@ def _difference(row: Row, *, judged: bool) -> Row:
 
 
 def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -> list[tuple[ArmOf, ArmOf]]:
-    """Return the pairs of neighbouring versions, arm by arm, that both have answers and no case that counts in both."""
+    """Return the pairs of neighbouring versions, arm by arm, that have answers but share no case that counts."""
     arms = by_arm(scores)
     pairs = [
         ((before, *arm), (after, *arm))
@@ -110,7 +109,7 @@ def without_shared_cases(scores: Iterable[CaseScore], versions: Sequence[str]) -
     ]
 
 
-_CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]
+_CorrectionOption = Annotated[Correction, "Correction over all tests that are printed."]
 _DIFFERENCE = Columns("difference", n=None)
 
 
@@ -126,16 +125,16 @@ _DIFFERENCE = Columns("difference", n=None)
     page="accuracy",
 )
 def report_pairs(
-    asked: Asked,
+    request: MetricRequest,
     by: By = None,
     models: Annotated[str | None, "Only these models, with commas."] = None,
-    correction: _CORRECTED = "holm",
+    correction: _CorrectionOption = "holm",
 ) -> Iterator[Row]:
     """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
-    scores = _scores(asked, by)
+    scores = _scores(request, by)
     if models is not None:
-        named = {name for one in models.split(",") for name in _held(one, scores)}
-        scores = [score for score in scores if score.model in named]
+        selected = {condition for name in models.split(",") for condition in _conditions_named(name, scores)}
+        scores = [score for score in scores if score.model in selected]
     compared: list[Compared] = []
     for (model, format_, question_type, group), result in format_pairs(scores, by).items():
         label: dict[str, Any] = {"model": model, "question_type": question_type, **({by: group} if by else {})}
@@ -145,71 +144,71 @@ def report_pairs(
 
 @metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.", page="compare")
 def report_monitor(
-    asked: Asked,
+    request: MetricRequest,
     versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],
     by: By = None,
-    correction: _CORRECTED = "holm",
+    correction: _CorrectionOption = "holm",
 ) -> Iterator[Row]:
-    """Compare each version of a model with the one before it, arm by arm, paired by case.
+    """Compare each version of a model with the previous one, arm by arm, paired by case.
 
-    By served, the versions are the names by which the provider called these models, in the order in which they were
-    first seen: one model is enough.
+    By served, the versions are the model names that the provider reported, in the order in which they were first seen:
+    one model is enough.
     """
-    scores = _scores(asked, by)
-    named = [_held(name, scores) for name in versions.split(",")]
+    scores = _scores(request, by)
+    conditions_of = [_conditions_named(name, scores) for name in versions.split(",")]
     if by == "served":
-        with asked.store.read() as cursor:
-            since = served_since(cursor, asked.selection)
-        scores, behind = served_versions(scores, [name for found in named for name in found], since)
+        with request.store.read() as cursor:
+            since = served_since(cursor, request.selection)
+        scores, behind = served_versions(scores, [name for names in conditions_of for name in names], since)
         if len(behind) < 2:
-            raise UsageError(f"{versions} was served under one name only, so there is no step between two.")
+            raise UsageError(f"{versions} was served under one name only: there are no two versions to compare.")
         order, by = list(behind), None
         compared = [name for names in behind.values() for name in names]
     else:
-        for newest, *others in (found for found in named if len(found) > 1):
-            asked.note(f"The newest condition is compared, {newest}; name another one for it: {'; '.join(others)}.")
-        if len(named) < 2:
-            raise UsageError("--versions needs at least two, the older one first.")
-        order = compared = [found[0] for found in named]
-    asked.shown = compared
-    apart: dict[tuple[str, str], list[str]] = {}
+        for newest, *others in (names for names in conditions_of if len(names) > 1):
+            request.note(f"The newest condition is compared: {newest}. Others can be named: {'; '.join(others)}.")
+        if len(conditions_of) < 2:
+            raise UsageError("--versions needs at least two versions, the oldest first.")
+        order = compared = [names[0] for names in conditions_of]
+    request.conditions = compared
+    unshared: dict[tuple[str, str], list[str]] = {}
     for (before, format_, question_type), (after, _, _) in without_shared_cases(scores, order):
-        apart.setdefault((before, after), []).append(f"{format_}:{question_type}")
+        unshared.setdefault((before, after), []).append(f"{format_}:{question_type}")
     sentences = [
         f"{before} and {after} share no case that counts in {', '.join(arms)}: they are not compared there."
-        for (before, after), arms in apart.items()
+        for (before, after), arms in unshared.items()
     ]
     compared_steps = steps(scores, order, by)
     if sentences and not compared_steps:
         raise AnamnesisError(" ".join(sentences))
     for sentence in sentences:
-        asked.note(sentence)
+        request.note(sentence)
     yield from difference_rows(compared_steps, correction, judged=True)
-    _note_what_differs(asked, list(dict.fromkeys(compared)))
+    _note_what_differs(request, list(dict.fromkeys(compared)))
 
 
 def served_versions(
     scores: Iterable[CaseScore], models: Sequence[str], since: Mapping[tuple[str, str | None], float]
 ) -> tuple[list[CaseScore], dict[str, list[str]]]:
-    """Return the scores of conditions by served model, and the names of these → the conditions that they are of.
+    """Return scores by served model, and the name of each served model → its conditions.
 
-    ``scores`` are split by served model. Conditions that only their served models tell apart are put together, and the
-    order is that in which these were first seen: ``since`` holds (condition, served model) → when.
+    ``scores`` are split by served model. Conditions that differ in nothing but the served model are merged. Served
+    models are in the order in which they were first seen: ``since`` is (condition, served model) → time.
     """
-    found = [score for score in scores if score.model in models]
-    names = {key: _as_served(*key) for key in {(score.model, score.served) for score in found}}
+    selected = [score for score in scores if score.model in models]
+    names = {key: _as_served(*key) for key in {(score.model, score.served) for score in selected}}
     first: dict[str, float] = {}
     behind: dict[str, list[str]] = {}
     for key in sorted(names, key=lambda key: models.index(key[0])):
         name = names[key]
         first[name] = min(first.get(name, float("inf")), since.get(key, float("inf")))
         behind.setdefault(name, []).append(key[0])
-    put_together: dict[tuple[str, Format, QuestionType, str], CaseScore] = {}
-    for score in found:
+    merged: dict[tuple[str, Format, QuestionType, str], CaseScore] = {}
+    for score in selected:
         renamed = score._replace(model=names[score.model, score.served])
-        other = put_together.get(renamed[:4])
-        put_together[renamed[:4]] = renamed if other is None else _sum_of(other, renamed)
-    return list(put_together.values()), {name: behind[name] for name in sorted(behind, key=lambda n: (first[n], n))}
+        other = merged.get(renamed[:4])
+        merged[renamed[:4]] = renamed if other is None else _sum_of(other, renamed)
+    return list(merged.values()), {name: behind[name] for name in sorted(behind, key=lambda n: (first[n], n))}
 
 
 def _as_served(model: str, served: str | None) -> str:
@@ -230,34 +229,38 @@ def _sum_of(first: CaseScore, second: CaseScore) -> CaseScore:
     )
 
 
-def _note_what_differs(asked: Asked, names: Sequence[str]) -> None:
-    """Say whose verdicts count on each side, and in what neighbouring sides differ beside the doctor."""
-    behind = {condition.name: condition for condition in conditions(asked.store, asked.selection)}
-    with asked.store.read() as cursor:
+def _note_what_differs(request: MetricRequest, names: Sequence[str]) -> None:
+    """Note whose verdicts count on each side, and the differences between neighbouring sides other than the doctor."""
+    behind = {condition.name: condition for condition in conditions(request.store, request.selection)}
+    with request.store.read() as cursor:
         runs = run_records(cursor, [run_id for name in names for run_id in behind[name].runs])
     sides = {name: side_of(behind[name], runs) for name in names}
     judged_by = zip(names, graders(list(sides.values())), strict=True)
-    asked.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
+    request.note(f"Graders whose verdicts count: {'; '.join(f'{name}: {grader}' for name, grader in judged_by)}.")
     for first, second in pairwise(names):
-        apart = differing(side_by_side([sides[first], sides[second]]))
-        if apart:
-            words = "; ".join(f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in apart)
-            asked.note(f"What else differs between {first} and {second}: {words}.")
+        settings = differing(side_by_side([sides[first], sides[second]]))
+        if settings:
+            words = "; ".join(
+                f"{setting.name}: {setting.values[0]} against {setting.values[1]}" for setting in settings
+            )
+            request.note(f"What else differs between {first} and {second}: {words}.")
 
 
-def _scores(asked: Asked, by: Group | None = None) -> list[CaseScore]:
-    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule, by_served=by == "served")
+def _scores(request: MetricRequest, by: Group | None = None) -> list[CaseScore]:
+    scores = read_scores(request.store, request.selection, request.selection.mcq_rule, by_served=by == "served")
     if not scores:
         raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
     return scores
 
 
-def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
-    """Return the conditions that a name stands for, the newest first: one of them, or all of a model or alias."""
-    held = dict.fromkeys(score.model for score in scores)
+def _conditions_named(name: str, scores: Sequence[CaseScore]) -> list[str]:
+    """Return the conditions of a name, the newest first: the condition of this name, or all of a model or alias."""
+    stored = dict.fromkeys(score.model for score in scores)
     plain = name.strip()
     full = {alias.lower(): target for alias, target in load_registry().aliases.items()}.get(plain.lower(), plain)
-    found = [one for one in held if one == plain] or [one for one in held if doctor_of(one) in (plain, full)]
-    if not found:
-        raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
-    return found
+    if plain in stored:
+        return [plain]
+    matching = [condition for condition in stored if doctor_of(condition) in (plain, full)]
+    if not matching:
+        raise UsageError(f"There are no stored answers of {plain!r}; there are answers of {', '.join(sorted(stored))}.")
+    return matching

@@ -1,4 +1,4 @@
-"""Comparison of two figures case by case: the one way in which any metric sets rows against one another."""
+"""Comparison of two figures case by case; all metrics use it to compare rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.stats.intervals import t_interval
 DifferenceInterval = Literal["smoothed", "bootstrap", "normal"]
 Verdict = Literal["rose", "fell", "unclear"]
 LEVEL = 0.05
-"""A difference counts as risen or fallen where its adjusted p-value is at most this."""
+"""A difference counts as a rise or a fall if its adjusted p-value is at most this."""
 
 
 def compare_cases(
@@ -26,10 +26,10 @@ def compare_cases(
     *,
     most: float | None = 1.0,
 ) -> Comparison:
-    """Compare the values of cases, by case key, on the cases that have one on both sides; NaN is no value.
+    """Compare values by case key, on the cases with a value on both sides; NaN counts as missing.
 
-    ``most`` is the largest difference that there can be: 1 for shares, ``None`` for measures without a limit, such as
-    lengths. ``interval``: see ``core.measures.compare.compare``. Test: ``core.stats.differences.paired_difference``.
+    ``most`` is the largest possible difference: 1 for shares, ``None`` for measures without a limit, such as lengths.
+    ``interval``: see ``core.measures.compare.compare``. Test: ``core.stats.differences.paired_difference``.
     """
     firsts = {key: value for key, value in first.items() if not np.isnan(value)}
     seconds = {key: value for key, value in second.items() if not np.isnan(value)}
@@ -59,9 +59,9 @@ def compare_cases(
 
 
 def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
-    """Return rows that are shown together with the p-values of their comparisons corrected over all of them."""
-    tested = [row.comparison for row in rows if row.comparison is not None]
-    p_values = iter(adjusted([comparison.p for comparison in tested], correction))
+    """Return rows that are shown together, with the p-values of their comparisons corrected over all rows."""
+    comparisons = [row.comparison for row in rows if row.comparison is not None]
+    p_values = iter(adjusted([comparison.p for comparison in comparisons], correction))
     return [
         row if row.comparison is None else replace(row, comparison=replace(row.comparison, adjusted_p=next(p_values)))
         for row in rows
@@ -69,7 +69,7 @@ def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """Say whether accuracy rose or fell beyond chance."""
+    """Return whether accuracy rose or fell beyond chance."""
     if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
         return "unclear"
     return "rose" if comparison.difference > 0 else "fell"

@@ -1,7 +1,7 @@
-"""What publications print, figure by figure, beside what this database holds of the same model, or of its best one.
+"""Figures that publications print, next to the stored figures of the same model, or else of the best stored model.
 
-A difference is ours minus the printed one. It is of two samples of cases unless these are the very same, so it is
-no test; intervals are ours alone.
+A difference is the stored figure minus the printed one. The two rest on different samples of cases unless the cases are
+the same, so a difference is not a test; only stored figures have intervals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.events import Format, QuestionType
 from core.frameworks.base import publisher
 from core.measures.accuracy import accuracy_of, published_label
-from core.measures.base import Asked, Row, Section, metric
+from core.measures.base import MetricRequest, Row, Section, metric
 from core.measures.paired import read_scores
 
 Publication = Literal["paper", "preprint"]
@@ -52,10 +52,10 @@ def printed_row(
     comparable: bool = True,
     nearest: bool = False,
 ) -> Row:
-    """Return one printed figure: a share between 0 and 1, or a length; ``cases`` says on which cases, in words.
+    """Return one printed figure: a share between 0 and 1, or a length; ``cases`` describes its cases in words.
 
-    An accuracy is of an ``arm``. What is not ``comparable`` rests on cases that cannot be told. Of a length
-    (``nearest``) more is not better: next to it stands the nearest of ours.
+    An accuracy belongs to an ``arm``. A figure is not ``comparable`` if its cases cannot be identified. For a length,
+    where more is not better, ``nearest`` chooses the nearest stored figure instead of the largest.
     """
     label = {"model": model, "measure": measure, "format": arm[0], "question_type": arm[1]}
     more = {"cases": cases, "comparable": comparable, "nearest": nearest}
@@ -63,7 +63,7 @@ def printed_row(
 
 
 def printed_figures(publication: Publication) -> list[Row]:
-    """Return what a publication prints of accuracy, in its order."""
+    """Return the accuracies that a publication prints, in its order."""
     if publication == "paper":
         rows = []
         for figure in accuracy_figures(publisher("accuracy").name):
@@ -93,34 +93,38 @@ def printed_figures(publication: Publication) -> list[Row]:
     ]
 
 
-def beside(figures: Sequence[Row], own: Iterable[Row], label_of: Callable[[str], str] = published_label) -> list[Row]:
-    """Return a row for each printed figure: ours with its interval, ``published`` and the ``difference`` to it.
+def counterparts(
+    figures: Sequence[Row], computed: Iterable[Row], label_of: Callable[[str], str] = published_label
+) -> list[Row]:
+    """Return a row for each printed figure: its stored counterpart, ``published`` and their ``difference``.
 
-    ``label_of`` gives a condition's label in the papers. Of several conditions of a model the one on most cases counts
-    (``same_model``). Where the model is not there, ours is the best, of lengths the nearest one.
+    ``label_of`` returns a condition's label in the papers. If several conditions have the printed model, the one with
+    the most cases is the counterpart (``same_model``). If none has, it is the best condition, or for lengths the
+    nearest.
     """
     by_place: dict[tuple[Any, ...], list[Row]] = {}
-    for row in own:
+    for row in computed:
         if row.estimate is not None:
             by_place.setdefault(_place(row), []).append(row)
     rows = []
     for printed in figures:
-        fitting = by_place.get(_place(printed), []) if printed.more["comparable"] else []
-        same = [row for row in fitting if label_of(row.label["model"]) == printed.label["model"]]
-        first = min(fitting, key=partial(_distance, printed), default=None)
-        ours = max(same, key=lambda row: row.n or 0) if same else first
+        candidates = by_place.get(_place(printed), []) if printed.more["comparable"] else []
+        same_model = [row for row in candidates if label_of(row.label["model"]) == printed.label["model"]]
+        first = min(candidates, key=partial(_distance, printed), default=None)
+        counterpart = max(same_model, key=lambda row: row.n or 0) if same_model else first
         more = {
             **printed.more,
             "published": printed.estimate,
             "published_low": printed.low,
             "published_high": printed.high,
-            "ours": ours.label["model"] if ours else None,
-            "same_model": bool(same),
-            "difference": ours.estimate - printed.estimate if ours else None,  # type: ignore[operator]
+            "ours": counterpart.label["model"] if counterpart else None,
+            "same_model": bool(same_model),
+            "difference": counterpart.estimate - printed.estimate if counterpart else None,  # type: ignore[operator]
             "table": printed.source,
         }
-        figure = (ours.estimate, ours.low, ours.high, ours.n) if ours else (None, None, None, None)
-        rows.append(Row(printed.label, *figure, more=more))
+        computed_row = counterpart or Row(printed.label, None)
+        numbers = (computed_row.estimate, computed_row.low, computed_row.high, computed_row.n)
+        rows.append(Row(printed.label, *numbers, more=more))
     return rows
 
 
@@ -128,9 +132,9 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row.label.get("measure", "accuracy"), row.label.get("format"), row.label.get("question_type")
 
 
-def _distance(printed: Row, own: Row) -> float:
-    """Return how far an own figure lies behind others: from the printed one, or from the best."""
-    value = own.estimate or 0.0
+def _distance(printed: Row, computed: Row) -> float:
+    """Return the key by which counterparts are ranked, the smallest first."""
+    value = computed.estimate or 0.0
     return abs(value - (printed.estimate or 0.0)) if printed.more["nearest"] else -value
 
 
@@ -141,21 +145,23 @@ def _distance(printed: Row, own: Row) -> float:
     "cases",
     "datasets",
     "specialties",
-    empty="Nothing is printed of this.",
+    empty="No published figure fits this selection.",
     compared=False,
     page="reproduce",
 )
 def report(
-    asked: Asked, publication: Annotated[Publication, "The publication whose figures are printed."] = "paper"
+    request: MetricRequest, publication: Annotated[Publication, "The publication whose figures are printed."] = "paper"
 ) -> Iterator[Row]:
-    """Report what publications print of accuracy next to this database's figures; differences are no tests."""
-    scores = asked.read(read_scores, asked.selection, asked.selection.mcq_rule)
+    """Report published accuracies next to the stored ones; a difference is not a test."""
+    scores = request.read(read_scores, request.selection, request.selection.mcq_rule)
     of_skin = [score for score in scores if score.dataset in DERMATOLOGY] if publication == "preprint" else []
-    rows = beside(printed_figures(publication), accuracy_of(of_skin or scores))
+    rows = counterparts(printed_figures(publication), accuracy_of(of_skin or scores))
     yield from rows
-    asked.shown = {row["ours"] for row in rows if row["ours"]}
+    request.conditions = {row["ours"] for row in rows if row["ours"]}
     if of_skin:
-        asked.note("Ours are its dermatology cases alone, of which the printed ones are a part.", kind="part")
+        request.note(
+            "The figures computed here are on all dermatology cases, the printed ones on a part of them.", kind="part"
+        )
 
 
 SECTIONS = (
@@ -171,10 +177,10 @@ SECTIONS = (
             "measure": "Figure", "cases": "Printed of", "published_low": "Published, low",
             "published_high": "Published, high", "mean": "Value", "n_cases": "Cases", "difference": "Difference",
         },
-        caption="Open circles are printed. Full dots are ours with 95 % intervals, cases resampled: the same model "
-        "where it has answers, else the best one held (of lengths the nearest). Prompts, patients and cases differ "
-        "unless the model and the cases are the same, so a difference is no test. Ours is left out where it cannot be "
-        "told on which cases a printed figure rests.",
+        caption="Open circles are published, full dots computed here with 95 % intervals. Prompts, patients and cases "
+        "usually differ, so a difference is not a test.",
+        help="The dot is the same model if it has answers, else the best model stored here (for lengths, the nearest). "
+        "There is no dot if the cases behind a published figure cannot be identified. Intervals resample cases.",
         page="reproduce",
     ),
 )  # fmt: skip

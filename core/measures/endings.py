@@ -1,8 +1,8 @@
-"""Why conversations ended and how long they were, and what accuracy other rules of stopping would give.
+"""Why conversations ended and how long they were, and the accuracy under other rules of stopping and grading.
 
-Made of what ``core.store.queries.answers`` reads; no model is asked again. A rule leaves conversations out, or lets
-their answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded
-count as wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
+Computed from the rows of ``core.store.queries.answers``; no model is asked again. A rule excludes conversations, or
+counts their answers as no diagnosis, depending on how they ended; or it grades differently; or it counts excluded
+answers as wrong. It is compared with the standard rule arm by arm, and on the cases that both rules include.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
-from core.measures.base import Asked, Columns, Row, Section, bounded, metric
+from core.measures.base import Columns, MetricRequest, Row, Section, bounded, metric
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.smoothed import mean_interval
@@ -31,18 +31,19 @@ END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 def endings(table: pd.DataFrame) -> list[Row]:
     """Return how each model's conversations ended, in the order of names.
 
-    The estimate is the share (0 to 1) of each case's conversations that ended without the words "final diagnosis" in
-    their last message, then the mean over cases; ``without_diagnosis`` counts them. ``reasons`` counts conversations;
-    trials that held none are excluded, and in no other number. Turns are the doctor's messages after the greeting.
+    The estimate is the share (0 to 1) of each case's conversations whose last message lacks the words "final
+    diagnosis", then the mean over cases; ``without_diagnosis`` counts these conversations. ``reasons`` counts
+    conversations; trials without a conversation are excluded, and in no other number. Turns are the doctor's messages
+    after the greeting.
     """
-    found = []
+    result = []
     for model, trials in table.groupby("model", observed=True):
         rows = trials[trials["end_reason"].notna()]
         counts = rows["end_reason"].value_counts()
         open_ended = ~rows["concluded"]
         by_case = open_ended.groupby(rows["case_key"], observed=True).mean().to_numpy(dtype=np.float64)
         turns = rows["doctor_turns"].dropna().to_numpy(dtype=np.float64)
-        found.append(
+        result.append(
             Row(
                 {"model": str(model)},
                 float(by_case.mean()) if by_case.size else float("nan"),
@@ -60,11 +61,11 @@ def endings(table: pd.DataFrame) -> list[Row]:
                 columns=Columns("without_diagnosis_share", excluded="excluded"),
             )
         )
-    return found
+    return result
 
 
 def reason_rows(table: pd.DataFrame) -> list[Row]:
-    """Return for each model and reason the share (0 to 1) of its conversations that ended for it, if any did."""
+    """Return a row for each model and reason that occurs: the share (0 to 1) of conversations that ended for it."""
     return [
         Row(
             {"model": row["model"], "reason": reason, "conversations": count},
@@ -79,9 +80,9 @@ def reason_rows(table: pd.DataFrame) -> list[Row]:
 
 
 def turn_rows(table: pd.DataFrame) -> list[Row]:
-    """Return how many ``conversations`` of each model had so many doctor ``turns``, and which share (0 to 1) it is.
+    """Return the number and share (0 to 1) of each model's ``conversations`` for each number of doctor ``turns``.
 
-    Without the numbers of turns that none has.
+    Numbers of turns that do not occur have no row.
     """
     rows: list[Row] = []
     for model, trials in table.groupby("model", observed=True):
@@ -105,18 +106,18 @@ Floats = NDArray[np.float64]
 Arm = tuple[Format, QuestionType]
 
 AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "summarized")
-"""Formats in which the doctor is shown what the whole conversation brought: their answers depend on its end."""
+"""Formats in which the doctor answers after the whole conversation, so that answers depend on how it ended."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of scoring in words and in parts.
+    """A rule of scoring.
 
-    ``unconcluded`` concerns conversations whose last message holds no final diagnosis, ``ended_by`` those that ended
-    for these reasons; ``becomes`` says what their answers count as. A rule without either concerns grading only.
-    ``wrong`` are excluded answers that count as not correct: those refused, or all but those to a question that the
-    case does not allow (not applicable), which nobody could answer. ``without`` leaves out counted answers of a kind:
-    those in which the doctor refused in words, or blank ones.
+    ``unconcluded`` applies to conversations whose last message has no final diagnosis, ``ended_by`` to those that ended
+    for these reasons; ``becomes`` is what their answers count as. A rule without either is about grading only.
+    ``wrong`` are excluded answers that count as not correct: the refused ones, or all except those to a question that
+    the case does not allow (not applicable), which cannot be answered. ``without`` leaves out counted answers of a
+    kind: refusals in words, or blank answers.
     """
 
     key: str
@@ -132,11 +133,11 @@ class Rule:
 
     @property
     def on_endings(self) -> bool:
-        """Whether the rule concerns conversations by how they ended."""
+        """Whether the rule depends on how conversations ended."""
         return self.unconcluded or bool(self.ended_by)
 
     def applies(self, arm: Arm) -> bool:
-        """Say whether the rule can change anything in an arm."""
+        """Return whether the rule can change scores of an arm."""
         if self.on_endings:
             return arm[0] in AFTER_CONVERSATION
         if self.mcq_rule == "mcq_strict":
@@ -148,29 +149,28 @@ STANDARD = Rule(
     "standard",
     "Standard rule",
     "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule, many choices by the "
-    "grader. Answers that a filter "
-    "refused, that a provider failed to give or that are not graded are excluded, and so is a case without any answer "
-    "that counts.",
+    "grader. Answers that a filter refused, that failed at the provider or that are not graded are excluded, and so is "
+    "a case without any answer that counts.",
 )
 RULES: tuple[Rule, ...] = (
     Rule(
         "no_diagnosis_excluded",
         "Without diagnosis: excluded",
-        "Conversations whose last message holds no final diagnosis are left out.",
+        "Conversations whose last message has no final diagnosis are excluded.",
         unconcluded=True,
     ),
     Rule(
         "no_diagnosis_wrong",
         "Without diagnosis: not correct",
-        "Conversations whose last message holds no final diagnosis count as no diagnosis, whatever the doctor answered "
-        "when it was asked afterwards.",
+        "Conversations whose last message has no final diagnosis count as no diagnosis, whatever the doctor answers to "
+        "the question afterwards.",
         unconcluded=True,
         becomes="no_diagnosis",
     ),
     Rule(
         "cap_excluded",
         "At the cap: excluded",
-        "Conversations that reached the cap of messages are left out.",
+        "Conversations that reached the cap of messages are excluded.",
         ended_by=("turn_cap",),
     ),
     Rule(
@@ -183,14 +183,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "no_question_excluded",
         "No question: excluded",
-        "Conversations that ended because the doctor’s message held neither a question nor a final diagnosis are left "
-        "out.",
+        "Conversations that ended because the doctor’s message had neither a question nor a final diagnosis are "
+        "excluded.",
         ended_by=("no_question",),
     ),
     Rule(
         "strict",
         "Strict multiple choice",
-        "A choice counts only where the answer names exactly one of them; listing several is not correct.",
+        "A choice counts only if the answer names exactly one; listing several is not correct.",
         mcq_rule="mcq_strict",
     ),
     Rule(
@@ -203,30 +203,30 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "substring",
         "Many choices: substring",
-        "Of many choices, which the grader judges so that names of the same disease count, the right one has to stand "
-        "in the answer as the data set spells it.",
+        "The standard rule lets the grader judge many choices, so that other names of the disease count. Here the "
+        "answer must contain the right choice as the data set spells it.",
         mcq_rule="mcq_loose",
     ),
     Rule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
     Rule(
         "in_words_excluded",
         "Refused in words: excluded",
-        "Answers in which the doctor itself declines to answer, as the grader quotes it, are left out. By the standard "
-        "rule, and the papers’, they count as not correct.",
+        "Answers in which the doctor declines to answer, as the grader quotes it, are excluded. By the standard rule, "
+        "and in the papers, they count as not correct.",
         without="refused_in_words",
     ),
     Rule(
         "blank_excluded",
         "Blank: excluded",
-        "Blank answers, of which the provider reports a normal end, are left out. By the standard rule they count as "
-        "not correct: a model that says nothing has named nothing.",
+        "Blank answers that ended normally are excluded. By the standard rule they count as not correct: a model that "
+        "says nothing has named nothing.",
         without="blank",
     ),
     Rule(
         "excluded_wrong",
         "Excluded: not correct",
-        "Every excluded answer counts as not correct: refused, never given because a provider failed, unreadable to "
-        "the grader or not graded. The lowest accuracy that the excluded answers allow.",
+        "Every excluded answer counts as not correct: refused, failed at the provider, unreadable to the grader or not "
+        "graded. This is the lowest accuracy that the excluded answers allow.",
         wrong="excluded",
     ),
     Rule(
@@ -242,52 +242,53 @@ RULES: tuple[Rule, ...] = (
 def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Row]:
     """Return the accuracy of every model and arm under each rule that applies to it, the standard rule first.
 
-    ``concerned`` answers fall under the rule, ``changed`` of them count otherwise than by the standard rule.
-    ``same_cases`` is the mean minus that of the standard rule on the ``n_same`` cases that both rules keep, with its
-    interval: leaving conversations out also leaves out cases, and often the hard ones. ``None`` where no case counts.
+    ``concerned`` answers fall under the rule; ``changed`` of them count differently than by the standard rule.
+    ``same_cases`` is the mean minus that of the standard rule on the ``n_same`` cases that both rules include, with its
+    interval: excluding conversations also excludes cases, often the hard ones. ``None`` if no case counts.
 
-    ``outcomes`` is what ``core.store.queries.answers.ending_outcomes`` reads; ``arms`` restricts to some. The
-    order is that of models, formats, question types and ``rules``.
+    ``outcomes`` are the rows of ``core.store.queries.answers.ending_outcomes``; ``arms`` restricts the rows. The order
+    is that of models, formats, question types and ``rules``.
     """
-    found: list[Row] = []
-    wanted = [(f, q) for f in FORMATS for q in QUESTION_TYPES if arms is None or (f, q) in arms]
+    result: list[Row] = []
+    selected_arms = [(f, q) for f in FORMATS for q in QUESTION_TYPES if arms is None or (f, q) in arms]
     groups = dict(list(outcomes.groupby(["model", "format", "question_type"], observed=True)))
     models = sorted({str(model) for model, _, _ in groups})
     for arm, model, rows in [
-        (arm, model, groups[model, *arm]) for model in models for arm in wanted if (model, *arm) in groups
+        (arm, model, groups[model, *arm]) for model in models for arm in selected_arms if (model, *arm) in groups
     ]:
         case = pd.factorize(rows["case_key"].to_numpy())[0]
         standard, usual = _cases(rows, case, STANDARD)
         for rule in (STANDARD, *(r for r in rules if r.key != STANDARD.key and r.applies(arm))):
             counted, scores = _cases(rows, case, rule)
-            kept = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
+            included = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
             changed = _changed(rows, rule)
             by_grade = rule.without or (rule.wrong and rule.mcq_rule == "usual")
             concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
-            both = kept & (standard > 0)
+            in_both = included & (standard > 0)
             # a rule against itself has no difference to estimate
-            same, interval = _difference(scores[both], usual[both]) if rule.key != STANDARD.key else (0.0, NOTHING)
-            found.append(
+            difference, interval = (
+                _difference(scores[in_both], usual[in_both]) if rule.key != STANDARD.key else (0.0, NOTHING)
+            )
+            result.append(
                 Row(
                     {"model": model, "format": arm[0], "question_type": arm[1], "rule": rule.key},
-                    float(scores[kept].mean()) if kept.any() else None,
-                    *mean_interval(scores[kept]),
-                    int(kept.sum()),
+                    float(scores[included].mean()) if included.any() else None,
+                    *mean_interval(scores[included]),
+                    int(included.sum()),
                     more={
                         "n_answers": int(counted.sum()),
                         "n_excluded": int(rows["answers"].sum() - counted.sum()),
                         "concerned": concerned,
                         "changed": changed,
-                        **bounded("same_cases", same, interval),
-                        "n_same": int(both.sum()),
+                        **bounded("same_cases", difference, interval),
+                        "n_same": int(in_both.sum()),
                     },
                 )
             )
-    return found
+    return result
 
 
 def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
-    """Return which rows fall under a rule."""
     if rule.invalid == "zero":
         counted = pd.Series(_by_rule(rows, rule, "counted")).groupby(rows["case_key"].to_numpy()).transform("sum")
         return np.asarray(counted == 0, dtype=bool)
@@ -300,29 +301,29 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
 
 
 def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floats, Floats]:
-    """Return how many answers to each case of an arm count, and its score, in one order for all rules."""
+    """Return the number of counted answers and the score of each case of an arm; the order is that of ``case``."""
     correct, counted = _by_rule(rows, rule, "correct"), _by_rule(rows, rule, "counted")
     if rule.on_endings:
-        stays = ~_concerned(rows, rule)
-        correct = correct * stays
-        counted = counted * stays if rule.becomes == "excluded" else counted
+        unaffected = ~_concerned(rows, rule)
+        correct = correct * unaffected
+        counted = counted * unaffected if rule.becomes == "excluded" else counted
     if rule.without:
         counted = counted - rows[rule.without].to_numpy(dtype=np.float64)
     if rule.wrong:
         counted = counted + _by_rule(rows, rule, rule.wrong)
     size = int(case.max()) + 1 if case.size else 0
-    right, held = (np.bincount(case, values, size).astype(np.float64) for values in (correct, counted))
-    return held, right / np.maximum(held, 1)
+    right, answers = (np.bincount(case, values, size).astype(np.float64) for values in (correct, counted))
+    return answers, right / np.maximum(answers, 1)
 
 
 def _by_rule(rows: pd.DataFrame, rule: Rule, name: str) -> Floats:
-    """Return a count of answers by the multiple-choice rule that a rule goes by."""
+    """Return the count of answers named ``name`` by the multiple-choice rule that ``rule`` uses."""
     by_strict = rows["by_strict"] if rule.mcq_rule == "usual" else rule.mcq_rule == "mcq_strict"
     return np.where(by_strict, rows[f"strict_{name}"], rows[name]).astype(np.float64)
 
 
 def _changed(rows: pd.DataFrame, rule: Rule) -> int:
-    """Return how many answers count otherwise than by the standard rule."""
+    """Return how many answers count differently than by the standard rule."""
     if rule.key == STANDARD.key:
         return 0
     if rule.mcq_rule != "usual":
@@ -331,14 +332,13 @@ def _changed(rows: pd.DataFrame, rule: Rule) -> int:
         return int(_by_rule(rows, rule, rule.wrong).sum())
     if rule.without:
         return int(rows[rule.without].sum())
-    if not rule.on_endings:  # whole cases come in
+    if not rule.on_endings:  # the rule includes cases that the standard rule excludes
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
     counts = _by_rule(rows, rule, "counted" if rule.becomes == "excluded" else "correct")
     return int(counts[_concerned(rows, rule)].sum())
 
 
 def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]:
-    """Return the mean difference on the same cases with its interval."""
     if not scores.size:
         return None, NOTHING
     compared = paired_difference(scores, before)
@@ -346,13 +346,12 @@ def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]
 
 
 def read_outcomes(store: Store, selection: Selection) -> pd.DataFrame:
-    """Return how often each case was right in each arm, apart by how its conversations ended."""
+    """Return how often each case was right in each arm, split by how its conversations ended."""
     with store.read() as cursor:
         return ending_outcomes(cursor, selection)
 
 
 def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
-    """Return how each conversation ended."""
     with store.read() as cursor:
         return conversation_endings(cursor, selection)
 
@@ -370,7 +369,7 @@ def read_endings(store: Store, selection: Selection) -> pd.DataFrame:
     page="accuracy",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     part: Annotated[
         Literal["endings", "reasons", "turns", "rules"],
         "How many conversations ended without a diagnosis, why they ended, how long they were, or accuracy under other "
@@ -378,26 +377,26 @@ def report(
     ] = "endings",
     rules: Annotated[str | None, "Only these rules, by name with commas, next to the standard one."] = None,
 ) -> Iterator[Row]:
-    """Report why conversations ended, how many without a diagnosis, and what other rules would make of them."""
-    selection = replace(asked.selection, formats=None, question_types=None)
+    """Report why conversations ended, how many ended without a diagnosis, and the accuracy under other rules."""
+    selection = replace(request.selection, formats=None, question_types=None)
     if part == "rules":
-        formats, questions = asked.selection.formats or FORMATS, asked.selection.question_types or QUESTION_TYPES
+        formats, questions = request.selection.formats or FORMATS, request.selection.question_types or QUESTION_TYPES
         yield from rescore(
-            asked.read(read_outcomes, selection), _named(rules), [(f, q) for f in formats for q in questions]
+            request.read(read_outcomes, selection), _parse_rules(rules), [(f, q) for f in formats for q in questions]
         )
         return
     rows_of = {"endings": endings, "reasons": reason_rows, "turns": turn_rows}[part]
-    yield from rows_of(asked.read(read_endings, selection))
+    yield from rows_of(request.read(read_endings, selection))
 
 
-def _named(names: str | None) -> list[Rule]:
+def _parse_rules(names: str | None) -> list[Rule]:
     if names is None:
         return list(RULES)
     rules = {rule.key: rule for rule in RULES}
-    wanted = [name.strip() for name in names.split(",")]
-    if unknown := [name for name in wanted if name not in rules]:
+    keys = [name.strip() for name in names.split(",")]
+    if unknown := [key for key in keys if key not in rules]:
         raise UsageError(f"There is no rule {', '.join(unknown)}; there are {', '.join(rules)}.")
-    return [rules[name] for name in wanted]
+    return [rules[key] for key in keys]
 
 
 SECTIONS = (

@@ -73,7 +73,7 @@ class Extract(ABC):
 
     def __post_init__(self) -> None:
         """Hold on to the state of the database, to who asks, and to the place: one of this process if need be."""
-        object.__setattr__(self, "state", f"{Store(self.path).version} {access.sees()}")
+        object.__setattr__(self, "state", f"{Store(self.path).version} {access.visible_owner()}")
         object.__setattr__(self, "seen_by", access.visitor())
         digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
         beside = self.path.with_suffix(".extracts")

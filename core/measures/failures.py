@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Evidence, OnVignette, attribute
-from core.measures.base import Asked, Columns, Listed, NameOf, Note, Row, Section, bounded, metric
+from core.measures.base import Columns, Listed, MetricRequest, NameOf, Note, Row, Section, bounded, metric
 from core.measures.belief import trajectory
 from core.measures.extracts import Extract, Rows
 from core.measures.ledger import read_judge
@@ -250,7 +250,7 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     page="failures",
 )
 def report(
-    asked: Asked,
+    asked: MetricRequest,
     formats: Annotated[
         str, "Formats with commas: multi_turn, multi_turn_exam, vignette; all for every one."
     ] = "multi_turn",

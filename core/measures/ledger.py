@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, NameOf, Row, Section, metric
+from core.measures.base import MetricRequest, NameOf, Row, Section, metric
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge, JudgeKept, judged_sums, judges, topic_sums
@@ -140,7 +140,7 @@ def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
     page="failures",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     part: Annotated[
         Literal["topics", "faults"], "What became of the facts of each topic, or what patients invented and withheld."
     ] = "topics",
@@ -148,8 +148,8 @@ def report(
     judge: Annotated[str | None, "Whose word counts: a model. By default who was last at work."] = None,
 ) -> Iterator[Row]:
     """Report which facts of the case doctors asked for, were told unasked, and never elicited, as a model judged."""
-    who = asked.read(read_judge, asked.selection, judge)
-    sums = asked.read(read_conversations, asked.selection, who)
+    who = request.read(read_judge, request.selection, judge)
+    sums = request.read(read_conversations, request.selection, who)
     if sums.empty:
         return
     if who is None:
@@ -160,8 +160,8 @@ def report(
     if part == "faults":
         yield from fault_rows(sums, who.model)
     else:
-        yield from (row for row in asked.read(read_topics, asked.selection, who) if mark in (None, row["mark"]))
-    asked.note(judged_words(sums, who, asked.name), kind="excluded")
+        yield from (row for row in request.read(read_topics, request.selection, who) if mark in (None, row["mark"]))
+    request.note(judged_words(sums, who, request.name), kind="excluded")
 
 
 def judged_words(sums: pd.DataFrame, judge: Judge, name: NameOf) -> str:

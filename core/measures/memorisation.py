@@ -1,9 +1,9 @@
-"""Whether a model was trained on a case: it is given half a vignette and goes on (MELD; Johri et al. 2025, Methods).
+"""Whether a model was trained on a case: it completes the first half of a vignette (MELD; Johri et al. 2025, Methods).
 
-The vignette is cut at the word boundary nearest its middle. The distance is Levenshtein's over the longer of the two
-texts. A similarity from 0.95 on flags a case as likely training data: a flag is seldom wrong, but a case without one
-may have been seen all the same, so how many are missed is unknown. What follows for a model: how many cases are
-flagged, how similarities lie, accuracy with and without them.
+The vignette is cut at the word boundary nearest its middle. The distance is Levenshtein's, divided by the length of the
+longer text. A similarity of 0.95 or more flags a case as likely training data. A flag is seldom wrong, but the model
+may have seen cases without a flag too, so the number of missed cases is unknown. The figures of a model are the number
+of flagged cases, the distribution of similarities, and accuracy with and without flagged cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Columns, Listed, Row, Section, bounded, metric
+from core.measures.base import Columns, Listed, MetricRequest, Row, Section, bounded, metric
 from core.measures.paired import by_arm
 from core.prompts import PromptPack, load_pack
 from core.stats.intervals import wilson
@@ -47,12 +47,12 @@ class Halves(NamedTuple):
 
     @property
     def words(self) -> int:
-        """How many words the second half has, which is how many are asked for."""
+        """Number of words of the second half; the prompt asks for as many."""
         return len(self.second.split())
 
 
 def halves(vignette: str) -> Halves:
-    """Cut a vignette at the gap between words nearest its middle, the earlier of two as near.
+    """Cut a vignette at the gap between words nearest its middle; of two equally near gaps at the earlier one.
 
     Raises ``UsageError`` for a text of one word.
     """
@@ -65,55 +65,56 @@ def halves(vignette: str) -> Halves:
 
 
 def similarity(second: str, completion: str) -> float:
-    """Return 1 − Levenshtein distance / length of the longer text, between 0 and 1; white space around is no matter."""
+    """Return 1 − Levenshtein distance / length of the longer text (0 to 1), ignoring white space at the ends."""
     return float(Levenshtein.normalized_similarity(second.strip(), completion.strip()))
 
 
 def completing_pack() -> PromptPack:
-    """Load the prompt pack."""
     return load_pack(PACK, tuple(PROMPTS.values()))
 
 
 def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
-    """Return under which hash completions of a variant are stored: that of a pack with its prompt alone.
+    """Return the hash under which completions of a variant are stored: that of a pack with only its prompt.
 
-    Those of former versions, which knew ``recall`` only, are stored under the same one.
+    Former versions, which had only ``recall``, stored completions under the same hash.
     """
     return (pack or completing_pack()).hash_of(PROMPTS[variant])
 
 
 @functools.lru_cache(maxsize=64)
 def variant_of(hash_: str) -> str:
-    """Return the variant whose completions are stored under a hash; another prompt goes by its hash."""
+    """Return the variant whose completions are stored under a hash; for another prompt, ``prompt HASH``."""
     pack = completing_pack()
     return next((variant for variant in VARIANTS if prompt_hash(variant, pack) == hash_), f"prompt {hash_}")
 
 
 BINS = 20
-"""Bars of the histogram; each is 0.05 wide, and the last one is the flagged cases."""
+"""Number of bars of the histogram, each 0.05 wide; the last bar is the flagged cases."""
 
 
-def flagged(one: StoredCompletion) -> bool:
-    """Say whether a completion flags its case."""
-    return one.similarity is not None and one.similarity >= FLAG
+def flagged(completion: StoredCompletion) -> bool:
+    """Return whether a completion flags its case as likely training data."""
+    return completion.similarity is not None and completion.similarity >= FLAG
 
 
-def histogram_of(found: Iterable[StoredCompletion]) -> list[int]:
-    """Return the histogram of the similarities, from 0 to 1."""
-    # 0.95 counts as the last bar though 0.95 · 20 may be 18.999…
-    bars = Counter(min(int(one.similarity * BINS + 1e-9), BINS - 1) for one in found if one.similarity is not None)
+def histogram_of(stored: Iterable[StoredCompletion]) -> list[int]:
+    """Return the number of similarities in each of the ``BINS`` from 0 to 1."""
+    similarities = [completion.similarity for completion in stored if completion.similarity is not None]
+    # 0.95 belongs to the last bar although 0.95 · 20 may be 18.999…
+    bars = Counter(min(int(similarity * BINS + 1e-9), BINS - 1) for similarity in similarities)
     return [bars[bar] for bar in range(BINS)]
 
 
-def model_rows(found: Iterable[StoredCompletion]) -> list[Row]:
+def model_rows(stored: Iterable[StoredCompletion]) -> list[Row]:
     """Return the share of flagged cases for each model, prompt and data set, of completions sorted by these.
 
-    ``n`` completions came, ``failed`` did not, ``flagged`` are likely training data; ``median`` is of the similarities.
+    ``n`` completions succeeded, ``failed`` did not, ``flagged`` are likely training data; ``median`` is that of the
+    similarities.
     """
     rows = []
-    for (model, hash_, data_set), group in groupby(found, attrgetter("model", "prompt_hash", "data_set")):
+    for (model, hash_, data_set), group in groupby(stored, attrgetter("model", "prompt_hash", "data_set")):
         members = list(group)
-        values = [one.similarity for one in members if one.similarity is not None]
+        values = [member.similarity for member in members if member.similarity is not None]
         n, count = len(values), sum(map(flagged, members))
         rows.append(
             Row(
@@ -135,26 +136,27 @@ def model_rows(found: Iterable[StoredCompletion]) -> list[Row]:
     return rows
 
 
-def with_and_without(found: Sequence[StoredCompletion], scores: Iterable[CaseScore]) -> list[Row]:
-    """Return the accuracy of each condition and arm over all cases completed and answered, and ``without`` the flagged.
+def with_and_without(stored: Sequence[StoredCompletion], scores: Iterable[CaseScore]) -> list[Row]:
+    """Return the accuracy of each condition and arm over all completed and answered cases, and ``without`` the flagged.
 
-    For the completions of one model, prompt and data set.
+    ``stored`` are the completions of one model, prompt and data set.
     """
-    marks = {one.case_key: flagged(one) for one in found if one.similarity is not None}
+    flags = {completion.case_key: flagged(completion) for completion in stored if completion.similarity is not None}
     rows: list[Row] = []
     for (condition, format_, question_type), of_arm in by_arm(scores).items():
-        means = {case: score.score for case, score in of_arm.items() if case in marks}
-        everything = [mean for mean in means.values() if mean is not None]
-        rest = [mean for case, mean in means.items() if mean is not None and not marks[case]]
-        if everything:
-            label = {"model": condition, "variant": variant_of(found[0].prompt_hash), "cases": found[0].data_set}
+        means = {case: score.score for case, score in of_arm.items() if case in flags}
+        all_means = [mean for mean in means.values() if mean is not None]
+        unflagged = [mean for case, mean in means.items() if mean is not None and not flags[case]]
+        if all_means:
+            label = {"model": condition, "variant": variant_of(stored[0].prompt_hash), "cases": stored[0].data_set}
+            without = bounded("without", _mean(unflagged), mean_interval(unflagged))
             rows.append(
                 Row(
                     {**label, "format": format_, "question_type": question_type},
-                    _mean(everything),
-                    *mean_interval(everything),
-                    len(everything),
-                    more={**bounded("without", _mean(rest), mean_interval(rest)), "n_without": len(rest)},
+                    _mean(all_means),
+                    *mean_interval(all_means),
+                    len(all_means),
+                    more={**without, "n_without": len(unflagged)},
                     columns=Columns("accuracy", "low", "high", "n"),
                 )
             )
@@ -169,42 +171,44 @@ def _mean(values: Sequence[float]) -> float:
     "memorisation",
     "models",
     "cases",
-    empty="The models with completions have answered no case yet: run a campaign with them.",
+    empty="The models with completions have not answered any case yet: run a campaign with them.",
     page="memorisation",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     part: Annotated[
         Literal["models", "cases", "accuracy"],
-        "One row a model, its cases, or its accuracy with and without flagged cases.",
+        "One row for each model, its cases, or its accuracy with and without flagged cases.",
     ] = "models",
-    variant: Annotated[str | None, f"Only completions asked for in this way: {', '.join(VARIANTS)}."] = None,
+    variant: Annotated[str | None, f"Only completions by this prompt: {', '.join(VARIANTS)}."] = None,
 ) -> Iterator[Listed]:
     """Report similarities to the original, flagged cases, and accuracy with and without them (MELD)."""
-    selection = asked.selection
-    with asked.store.read() as cursor:
+    selection = request.selection
+    with request.store.read() as cursor:
         stored = completions(cursor, selection.models, selection.case_sets)
-        found = [one for one in stored if variant is None or variant_of(one.prompt_hash) == variant]
-        if not found:
+        selected = [
+            completion for completion in stored if variant is None or variant_of(completion.prompt_hash) == variant
+        ]
+        if not selected:
             raise AnamnesisError(
                 "No completion is stored: run `python -m core job completions --model M --cases DATASET` first."
             )
-        models = dict.fromkeys(one.model for one in found) if part == "accuracy" else {}
+        models = dict.fromkeys(completion.model for completion in selected) if part == "accuracy" else {}
         scores = {model: case_scores(cursor, replace(selection, models=[model])) for model in models}
     if part == "models":
-        yield from model_rows(found)
+        yield from model_rows(selected)
     elif part == "cases":
-        for one in found:
+        for completion in selected:
             yield {
-                "model": one.model,
-                "variant": variant_of(one.prompt_hash),
-                "case": one.case_key,
-                "similarity": one.similarity,
-                "flagged": flagged(one),
-                "failure": one.failure,
+                "model": completion.model,
+                "variant": variant_of(completion.prompt_hash),
+                "case": completion.case_key,
+                "similarity": completion.similarity,
+                "flagged": flagged(completion),
+                "failure": completion.failure,
             }
     else:
-        for (model, _, _), group in groupby(found, attrgetter("model", "prompt_hash", "data_set")):
+        for (model, _, _), group in groupby(selected, attrgetter("model", "prompt_hash", "data_set")):
             yield from with_and_without(list(group), scores[model])
 
 
@@ -216,7 +220,7 @@ SECTIONS = (
         kind="histogram",
         columns=("model", "n", "flagged", "share", "low", "high", "median", "failed"),
         heads={"n": "Cases", "low": "From", "high": "To", "median": "Median similarity"},
-        caption="Share: of the cases that were completed, with Wilson’s 95 % interval. Failed calls are in no figure.",
+        caption="Share of the completed cases, with Wilson’s 95 % interval. Failed calls are excluded.",
         page="memorisation",
     ),
     Section(

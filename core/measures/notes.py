@@ -1,8 +1,8 @@
-"""Why a reader should be careful with figures: the one place where that is worked out.
+"""Reasons why a reader should be careful with figures; all general notes are made here.
 
-``read_basis`` reads what stands behind the conditions of a selection, ``notes_of`` turns it into notes for any of
-these conditions and any of their arms. Commands, pages, exports and pictures all show the same notes. A metric adds
-what only it knows (``Asked.note``).
+``read_basis`` reads the trials, cases and traits of the conditions of a selection; ``notes_of`` makes notes from them
+for any of these conditions and any of their arms. Commands, pages, exports and pictures show the same notes. A metric
+adds notes that only it can know (``MetricRequest.note``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from core.events import FORMATS, GRADED_TYPES, Format, QuestionType
 from core.frameworks.base import WITHOUT_CONVERSATION, title_of
 from core.frameworks.casting import is_model, is_rule
-from core.measures.base import Asked, Listed, Metric, NameOf, Note, Result, Row, Severity
+from core.measures.base import Listed, Metric, MetricRequest, NameOf, Note, Result, Row, Severity
 from core.measures.extent import by_data_set, on_different_cases, shared_keys
 from core.store.conditions import DOCTOR, Condition, Part
 from core.store.database import Store
@@ -27,11 +27,11 @@ from core.words import ASKS_FOR
 
 Arm = tuple[Format, QuestionType]
 NEARLY_ALL = 0.95
-"""Conditions that share at least this part of their cases differ by chance rather than by choice: a low note."""
+"""If conditions share at least this part of their cases, the note on different cases has low severity."""
 FEW_FAULTY = 0.01
-"""At most this part of the cases is faulty: no figure moves by more than that, and the note is a low one."""
+"""If at most this part of the cases is faulty, no figure changes by more than that: the note has low severity."""
 MOST_NAMES = 4
-"""Conditions, or cases, that a note names; it counts the others."""
+"""Maximum number of conditions, or cases, that a note names; it counts the others."""
 _ROLES = {
     "patient": "patients",
     "staff": "staff",
@@ -39,7 +39,7 @@ _ROLES = {
     "solver": "solvers",
     "grader": "graders",
 }
-"""Role → several of it."""
+"""Role → plural."""
 _COMPARED: Mapping[Part, str] = {
     "doctor_prompt": "the doctor's prompt",
     "prompts": "prompts",
@@ -56,39 +56,39 @@ _COMPARED: Mapping[Part, str] = {
 
 def result_of(
     metric: Metric,
-    asked: Asked,
+    request: MetricRequest,
     options: Mapping[str, Any] | None = None,
     *,
     name: NameOf = str,
     data_set_name: NameOf = str,
 ) -> Result:
-    """Return what a metric says of a selection, with all notes on the conditions in its rows.
+    """Return the rows of a metric for a selection, with all notes on the conditions in its rows.
 
-    ``name`` and ``data_set_name`` are those of ``notes_of``.
+    ``name`` and ``data_set_name``: see ``notes_of``.
     """
-    asked.name = name
-    rows = tuple(metric.rows(asked, **(options or {})))
-    behind = (asked.basis or asked.selection).of_conversations
-    basis = read_basis(asked.read, behind) if rows and metric.noted else Basis((), ())
+    request.name = name
+    rows = tuple(metric.rows(request, **(options or {})))
+    behind = (request.basis or request.selection).of_conversations
+    basis = read_basis(request.read, behind) if rows and metric.noted else Basis((), ())
     names, arms = shown_in(rows, {condition.name for condition in basis.conditions})
-    shown = names if asked.shown is None else set(asked.shown)
+    selected = names if request.conditions is None else set(request.conditions)
     published = any(row.source for row in rows if isinstance(row, Row))
     notes = notes_of(
-        basis, shown, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
+        basis, selected, arms, compared=metric.compared, published=published, name=name, data_set_name=data_set_name
     )
-    return Result(metric.title, rows, in_order([*asked.notes, *notes, *detectable_notes(rows)]))
+    return Result(metric.title, rows, in_order([*request.notes, *notes, *detectable_notes(rows)]))
 
 
 def detectable_notes(rows: Iterable[Listed]) -> Iterator[Note]:
-    """Yield a note on how small a difference the comparisons in rows can find, if there are some."""
+    """Yield a note on the smallest difference that the comparisons in rows can detect, if there are comparisons."""
     comparisons = [row.comparison for row in rows if isinstance(row, Row) and row.comparison is not None]
-    sizes = [(detectable, one.n) for one in comparisons if (detectable := one.detectable) is not None]
+    sizes = [(size, comparison.n) for comparison in comparisons if (size := comparison.detectable) is not None]
     if sizes:
         (least, most_cases), (most, fewest_cases) = min(sizes), max(sizes)
         largest = f" (with {most_cases:,} cases) to {_size(most)} (with {fewest_cases:,})" if most > least else ""
         text = (
-            f"Smallest true difference that a comparison here finds with a power of 80 %: {_size(least)}{largest}. "
-            "A smaller one may be there and not be found."
+            f"Smallest true difference that a comparison here detects with a power of 80 %: {_size(least)}{largest}. "
+            "Smaller differences may exist without being detected."
         )
         yield Note("detectable", text, page="measures")
 
@@ -99,9 +99,9 @@ def _size(difference: float) -> str:
 
 @dataclass(frozen=True)
 class Basis:
-    """What stands behind the conditions of a selection.
+    """The data behind the conditions of a selection.
 
-    ``traits`` is case key → what its question asks for, and whether the case is faulty.
+    ``traits`` is case key → what the question of the case asks for, and whether the case is faulty.
     """
 
     conditions: Sequence[Condition]
@@ -112,17 +112,18 @@ class Basis:
 def read_basis(read: Callable[..., Any], selection: Selection) -> Basis:
     """Read the conditions of a selection, with their planned and stored trials and their cases.
 
-    ``read`` calls a query of the store with its arguments, such as ``Asked.read``. Cases are read for whole data sets,
-    so that they are not read again for another part of one.
+    ``read`` calls a query of the store with its arguments, such as ``MetricRequest.read``. Traits are read for whole
+    data sets, so that a cache can answer for any part of a data set.
     """
-    found, stored = read(_read_conditions, selection)
-    return Basis(found, stored, read(_read_traits, tuple(sorted({one.data_set for one in stored if one.cases}))))
+    conditions_, stored = read(_read_conditions, selection)
+    data_sets = {extent.data_set for extent in stored if extent.cases}
+    return Basis(conditions_, stored, read(_read_traits, tuple(sorted(data_sets))))
 
 
 def _read_conditions(store: Store, selection: Selection) -> tuple[list[Condition], list[Extent]]:
-    found = conditions(store, selection)
+    selected = conditions(store, selection)
     with store.read() as cursor:
-        return found, extents(cursor, found, selection)
+        return selected, extents(cursor, selected, selection)
 
 
 def _read_traits(store: Store, data_sets: tuple[str, ...]) -> Mapping[str, CaseTraits]:
@@ -132,7 +133,7 @@ def _read_traits(store: Store, data_sets: tuple[str, ...]) -> Mapping[str, CaseT
 
 def notes_of(
     basis: Basis,
-    shown: Collection[str] | None = None,
+    selected: Collection[str] | None = None,
     arms: Collection[Arm] | None = None,
     *,
     compared: bool = True,
@@ -140,20 +141,20 @@ def notes_of(
     name: NameOf = str,
     data_set_name: NameOf = str,
 ) -> tuple[Note, ...]:
-    """Return the notes on the conditions named in ``shown`` (all if ``None``), the severe ones first.
+    """Return the notes on conditions, the severe notes first.
 
     Args:
-        basis: What ``read_basis`` found.
-        shown: Names of conditions.
-        arms: What the figures are of: seats that have nothing to do in these arms are not compared. All if ``None``.
-        compared: Whether the conditions stand next to one another, so that what differs between them matters.
-        published: Whether published figures stand next to them.
-        name: How a condition is called where the notes are read.
-        data_set_name: How a data set is called there.
+        basis: The result of ``read_basis``.
+        selected: Names of conditions; all if ``None``.
+        arms: The arms of the figures; seats that do nothing in these arms are not compared. All if ``None``.
+        compared: Whether the conditions are compared with each other, so that differences between them matter.
+        published: Whether published figures are shown next to them.
+        name: Returns the display name of a condition.
+        data_set_name: Returns the display name of a data set.
     """
-    behind = [one for one in basis.conditions if shown is None or one.name in shown]
-    names = {one.name for one in behind}
-    extents = [one for one in basis.extents if one.model in names]
+    behind = [condition for condition in basis.conditions if selected is None or condition.name in selected]
+    names = {condition.name for condition in behind}
+    extents = [extent for extent in basis.extents if extent.model in names]
     notes = [
         *(_seats(behind, arms, name) if compared else ()),
         *(_different_cases(extents, name, data_set_name) if compared else ()),
@@ -173,14 +174,15 @@ def notes_of(
 
 
 def in_order(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Return the severe notes, then the others; none twice."""
+    """Return the severe notes, then the others, without duplicates."""
     return tuple(sorted(dict.fromkeys(notes), key=lambda note: note.severity != "high"))
 
 
-def shown_in(rows: Iterable[object], known: Collection[str]) -> tuple[set[str], set[Arm] | None]:
-    """Return the conditions and the arms that the labels of rows name; arms are ``None`` if a label has none.
+def shown_in(rows: Iterable[object], conditions_: Collection[str]) -> tuple[set[str], set[Arm] | None]:
+    """Return the conditions and the arms in the labels of rows; arms are ``None`` if a label has none.
 
-    ``known`` are names of conditions. Which part of a label names one depends on the metric: all parts are looked at.
+    ``conditions_`` are names of conditions. The part of a label that names a condition depends on the metric, so all
+    parts are searched.
     """
     names: set[str] = set()
     arms: set[Arm] = set()
@@ -189,7 +191,7 @@ def shown_in(rows: Iterable[object], known: Collection[str]) -> tuple[set[str], 
         label = row.label if isinstance(row, Row) else row
         if not isinstance(label, Mapping):
             continue
-        names.update(value for value in label.values() if isinstance(value, str) and value in known)
+        names.update(value for value in label.values() if isinstance(value, str) and value in conditions_)
         formats = [label[key] for key in ("format", "first", "second") if label.get(key) in FORMATS]
         if formats and "question_type" in label:
             arms.update((format_, label["question_type"]) for format_ in formats)
@@ -204,7 +206,7 @@ def sentences(notes: Iterable[Note], severity: Severity | None = None) -> str:
 
 
 def excluded_note(excluded: Mapping[str, Mapping[str, int]], name: NameOf = str) -> Note:
-    """Return what is excluded from figures, and why; ``excluded`` is condition → reason → answers."""
+    """Return the note on excluded answers; ``excluded`` is condition → reason → number of answers."""
     words = [
         f"{name(model)}: " + ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in reasons.items())
         for model, reasons in excluded.items()
@@ -214,22 +216,22 @@ def excluded_note(excluded: Mapping[str, Mapping[str, int]], name: NameOf = str)
 
 
 def _seats(behind: Sequence[Condition], arms: Collection[Arm] | None, name: NameOf) -> Iterator[Note]:
-    """Yield a note for each role that conditions on the same data set, under one framework, fill differently."""
+    """Yield a note for each role whose seats differ between conditions on one data set under one framework."""
     for group in _comparable(behind):
-        for role, several in _ROLES.items():
+        for role, plural in _ROLES.items():
             if not _has_part(role, arms):
                 continue
             by_seat: dict[str, list[str]] = defaultdict(list)
             for condition in group:
                 by_seat[condition.seats.get(role, "")].append(condition.name)
-            by_seat.pop("", None)  # a condition whose own arms give the seat nothing to do
+            by_seat.pop("", None)  # a condition whose arms do not use the seat
             if len(by_seat) > 1:
                 parts = "; ".join(f"{seat} ({_names(models, name)})" for seat, models in by_seat.items())
-                yield Note("seats", f"Different {several}: {parts}.", "high", "compare", _all(by_seat.values()))
+                yield Note("seats", f"Different {plural}: {parts}.", "high", "compare", _all(by_seat.values()))
 
 
 def _comparable(behind: Sequence[Condition]) -> list[list[Condition]]:
-    """Return the conditions by data set and framework: between these, seats differ by design."""
+    """Return the conditions grouped by data set and framework; between groups, seats differ by design."""
     groups: dict[tuple[str, str], list[Condition]] = defaultdict(list)
     for condition in behind:
         groups[condition.newest.data_set, condition.newest.protocol].append(condition)
@@ -237,7 +239,7 @@ def _comparable(behind: Sequence[Condition]) -> list[list[Condition]]:
 
 
 def _has_part(role: str, arms: Collection[Arm] | None) -> bool:
-    """Say whether a seat can have shaped the answers in these arms."""
+    """Return whether a seat can influence the answers in these arms."""
     if arms is None:
         return True
     if role == "grader":
@@ -247,8 +249,8 @@ def _has_part(role: str, arms: Collection[Arm] | None) -> bool:
     return any(format_ not in WITHOUT_CONVERSATION for format_, _ in arms)
 
 
-def _different_cases(found: Sequence[Extent], name: NameOf, data_set_name: NameOf) -> Iterator[Note]:
-    for data_set, members in on_different_cases(found).items():
+def _different_cases(extents: Sequence[Extent], name: NameOf, data_set_name: NameOf) -> Iterator[Note]:
+    for data_set, members in on_different_cases(extents).items():
         counts = ", ".join(f"{name(extent.model)} {_cases(extent)}" for extent in members[:MOST_NAMES])
         if len(members) > MOST_NAMES:
             counts += f" and {len(members) - MOST_NAMES} more"
@@ -260,8 +262,8 @@ def _different_cases(found: Sequence[Extent], name: NameOf, data_set_name: NameO
         yield Note("cases", text, "high" if few else "low", "compare", tuple(extent.model for extent in members))
 
 
-def _unfinished(found: Sequence[Extent], name: NameOf) -> Iterator[Note]:
-    unfinished = [extent for extent in found if extent.done < extent.planned]
+def _unfinished(extents: Sequence[Extent], name: NameOf) -> Iterator[Note]:
+    unfinished = [extent for extent in extents if extent.done < extent.planned]
     parts = [
         f"{name(extent.model)} {extent.done:,} of {extent.planned:,} planned trials"
         for extent in unfinished[:MOST_NAMES]
@@ -292,8 +294,8 @@ def _graded_by_themselves(behind: Sequence[Condition], arms: Collection[Arm] | N
             yield Note("self_graded", text, "high", "graders", (condition.name,))
 
 
-def _without_profile(found: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
-    for data_set, members in by_data_set(found).items():
+def _without_profile(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
+    for data_set, members in by_data_set(extents).items():
         keys = frozenset.union(*(extent.cases for extent in members))
         without = frozenset.union(*(extent.without_profile for extent in members))
         if without:
@@ -305,18 +307,18 @@ def _without_profile(found: Sequence[Extent], data_set_name: NameOf) -> Iterator
             yield Note("without_profile", text, "high", "data", models)
 
 
-def _faulty_cases(found: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf) -> Iterator[Note]:
-    for data_set, members in by_data_set(found).items():
+def _faulty_cases(extents: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf) -> Iterator[Note]:
+    for data_set, members in by_data_set(extents).items():
         keys = frozenset.union(*(extent.cases for extent in members))
-        asked = {key: traits[key] for key in sorted(keys) if key in traits}
+        stored = {key: traits[key] for key in sorted(keys) if key in traits}
         faulty = {
-            "with the vignette of another": [key for key, case in asked.items() if case.duplicate],
-            "whose answer is no choice": [key for key, case in asked.items() if case.answer_is_no_choice],
+            "with the vignette of another": [key for key, case in stored.items() if case.duplicate],
+            "whose answer is no choice": [key for key, case in stored.items() if case.answer_is_no_choice],
         }
         parts = [
-            f"{len(named):,} {'case' if len(named) == 1 else 'cases'} {words} ({_listed(named)})"
-            for words, named in faulty.items()
-            if named
+            f"{len(fault_keys):,} {'case' if len(fault_keys) == 1 else 'cases'} {words} ({_listed(fault_keys)})"
+            for words, fault_keys in faulty.items()
+            if fault_keys
         ]
         if parts:
             many = len(set().union(*faulty.values())) > FEW_FAULTY * len(keys)
@@ -331,18 +333,18 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def _mixed_questions(
-    behind: Sequence[Condition], found: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf
+    behind: Sequence[Condition], extents: Sequence[Extent], traits: Mapping[str, CaseTraits], data_set_name: NameOf
 ) -> Iterator[Note]:
-    """Yield what the cases of own runs ask for, if they ask for different things; a release has the published cases."""
+    """Yield a note if the cases of local runs ask for different things; a release has the published cases."""
     released = {condition.name for condition in behind if condition.newest.source == "release"}
-    for data_set, members in by_data_set([one for one in found if one.model not in released]).items():
+    for data_set, members in by_data_set([extent for extent in extents if extent.model not in released]).items():
         keys = frozenset.union(*(extent.cases for extent in members))
-        kinds = Counter(kind for key in keys if (known := traits.get(key)) and (kind := known.asks_for))
+        kinds = Counter(kind for key in keys if (case := traits.get(key)) and (kind := case.asks_for))
         if len(kinds) > 1:
             counts = ", ".join(f"{count:,} {ASKS_FOR[kind].lower()}" for kind, count in kinds.most_common())
             text = (
                 f"{data_set_name(data_set)}: the cases ask for different things ({counts}); the published figures "
-                "stand on other cases."
+                "are on other cases."
             )
             yield Note("question_kinds", text, "high", "data", tuple(extent.model for extent in members))
 
@@ -357,11 +359,11 @@ def _other_settings(behind: Sequence[Condition]) -> Iterator[Note]:
             yield Note("settings", text, page="compare", models=tuple(condition.name for condition in group))
 
 
-def _parts(found: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
-    for data_set, members in by_data_set(found).items():
+def _parts(extents: Sequence[Extent], data_set_name: NameOf) -> Iterator[Note]:
+    for data_set, members in by_data_set(extents).items():
         same = len({extent.cases for extent in members}) == 1
         if same and len(members[0].cases) < max(extent.data_set_cases or 0 for extent in members):
-            text = f"Asked: {_cases(members[0])} cases of {data_set_name(data_set)}."
+            text = f"Cases: {_cases(members[0])} of {data_set_name(data_set)}."
             yield Note("part", text, models=tuple(extent.model for extent in members))
 
 
@@ -378,18 +380,17 @@ def _repeats(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
         if condition.repeats:
             text = (
                 f"{name(condition.name)}: {condition.repeats:,} {'repeat' if condition.repeats == 1 else 'repeats'} of "
-                "the same seed left out: of a case that was played with one seed in several runs, the first finished "
-                "trial counts."
+                "the same seed left out: if several runs played a case with one seed, the first finished trial counts."
             )
             yield Note("repeats", text, models=(condition.name,))
 
 
 def _remarks(behind: Sequence[Condition], name: NameOf) -> Iterator[Note]:
-    """Yield which seats rules play, once for all conditions of which that is so."""
+    """Yield a note for each remark on seats played by rules, with all its conditions."""
     by_remark: dict[str, list[str]] = defaultdict(list)
     for condition in behind:
         for remark in condition.remarks:
-            if not remark.endswith("grades itself"):  # a note of its own
+            if not remark.endswith("grades itself"):  # ``_graded_by_themselves`` makes a note of it
                 by_remark[remark].append(condition.name)
     for remark, models in by_remark.items():
         yield Note("rules", f"{_names(models, name)}: {remark}.", models=tuple(models))

@@ -1,4 +1,4 @@
-"""Scores of cases, and two arms, models or versions compared on the cases that count on both sides.
+"""Scores of cases, and comparisons of two arms, models or versions on the cases that count on both sides.
 
 A difference is always the second side minus the first. Test and interval: ``core.stats.differences``.
 """
@@ -19,8 +19,8 @@ from core.store.selection import McqRule, Selection
 
 CaseGroup = Literal["specialty", "dataset"]
 Group = Literal["specialty", "dataset", "served"]
-"""By what scores are split: properties of cases, or the name under which the doctor's model was served in a trial."""
-By = Annotated[Group | None, "Split by specialty, dataset, or served: the name by which the provider called the model."]
+"""How scores are split: by a property of cases, or by the name that the provider reported for the doctor's model."""
+By = Annotated[Group | None, "Split by specialty, dataset, or served: the model name that the provider reported."]
 CaseBy = Annotated[CaseGroup | None, "Split by specialty or dataset."]
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
@@ -28,13 +28,13 @@ ArmOf = tuple[str, Format, QuestionType]
 Outcome = Literal["both", "first_only", "second_only", "neither"]
 OUTCOMES: tuple[Outcome, ...] = ("both", "first_only", "second_only", "neither")
 BASELINE: Format = "vignette"
-"""What every other format is compared with, declared before looking at any figure."""
+"""The format that all others are compared with; chosen before any result was known."""
 Place = tuple[str, str, str, str | None]
 """Model, format, question type and group."""
 
 
 class PairedCase(NamedTuple):
-    """A case with its scores (0 to 1) on both sides; ``change`` is 1, 0 or −1 as it improved, stayed or regressed."""
+    """A case with its scores (0 to 1) on both sides; ``change`` is 1 (improved), 0 (same) or −1 (regressed)."""
 
     case_key: str
     dataset: str | None
@@ -46,7 +46,7 @@ class PairedCase(NamedTuple):
 
 
 def group_of_score(score: CaseScore, by: Group | None) -> str | None:
-    """Return the group that a score falls into; ``None`` where nothing is split, or the case has none."""
+    """Return the group of a score; ``None`` if scores are not split, or the case has no group."""
     return getattr(score, by) if by else None
 
 
@@ -59,7 +59,7 @@ def read_scores(
 
 
 def is_right(score: CaseScore) -> bool:
-    """Say whether a case counts as right as a whole: in at least half of its counted trials."""
+    """Return whether a case is right in at least half of its counted trials."""
     return score.counted > 0 and 2 * score.correct >= score.counted
 
 
@@ -73,19 +73,22 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     """Return the cases that count on both sides, in the order of the first."""
-    found = []
+    pairs = []
     for a, b in ((a, second.get(key)) for key, a in first.items()):
         if b is not None and a.counted and b.counted:
-            # whole numbers, so that two thirds here and two thirds there are never a change
+            # compared as integers: floating point could make a change of 2/3 against 2/3
             gain = b.correct * a.counted - a.correct * b.counted
             outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
             means = (a.correct / a.counted, b.correct / b.counted)
-            found.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
-    return found
+            pairs.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
+    return pairs
 
 
 def compare(first: Cases, second: Cases, interval: DifferenceInterval = "smoothed") -> Comparison:
-    """Compare two sides by case; ``interval`` is that of the difference: smoothed, percentiles or normal theory (t)."""
+    """Compare two sides by case.
+
+    ``interval`` is the kind of interval of the difference: smoothed, percentiles of a bootstrap, or normal theory (t).
+    """
     pairs = paired_cases(first, second)
     a, b = ({key: s.correct / s.counted for key, s in side.items() if s.counted} for side in (first, second))
     outcomes = [pair.outcome for pair in pairs]

@@ -1,4 +1,4 @@
-"""What else differs between the sides of a comparison: cast, prompts, caps, cases, trials, seeds, one by one."""
+"""Further differences between the sides of a comparison: cast, prompts, caps, cases, trials, seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.store.queries.runs import Run
 _NOT_SETTINGS = frozenset(
     {"folder", "prompts", "max_messages", "images", "base_url", "own_address", "addresses", "solver", "staff"}
 )
-"""Notes of an import that are no choices of a run, and settings that have lines of their own."""
+"""Stored settings that are not listed: notes of an import, and settings that have separate lines."""
 _HASH = 8
 UNKNOWN = "not recorded"
 NOBODY = "nobody"
@@ -20,9 +20,9 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: the runs behind a figure, and who sat in which seat.
+    """One side of a comparison: the runs behind a figure, and their seats.
 
-    ``seats`` are by role and without the doctor; ``served`` and ``addresses`` by role and with it (``Condition``).
+    ``seats`` are by role, without the doctor; ``served`` and ``addresses`` by role, with the doctor (``Condition``).
     """
 
     runs: Sequence[Run]
@@ -33,26 +33,25 @@ class Side:
 
 
 def side_of(condition: Condition, runs: Sequence[Run]) -> Side:
-    """Return the side of a condition; ``runs`` are those of the stored runs that are its own."""
-    own = [run for run in runs if run.run_id in condition.runs]
-    return Side(own, condition.doctor, condition.seats, condition.served, condition.addresses)
+    """Return the side of a condition; ``runs`` may include runs of other conditions."""
+    of_condition = [run for run in runs if run.run_id in condition.runs]
+    return Side(of_condition, condition.doctor, condition.seats, condition.served, condition.addresses)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting with its value on each side; runs of a side that disagree are listed with slashes."""
+    """One setting with its value on each side; different values of the runs of a side are joined by slashes."""
 
     name: str
     values: tuple[str, ...]
 
     @property
     def same(self) -> bool:
-        """Whether all sides agree."""
         return len(set(self.values)) <= 1
 
 
 def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> Side:
-    """Return the side of one run by its header; ``judged_by`` are those whose verdicts count, where known."""
+    """Return the side of one run by its header; ``judged_by`` are the graders whose verdicts count, if known."""
     seats = other_seats(run)
     if judged_by:
         seats["grader"] = " and ".join(judged_by)
@@ -62,9 +61,9 @@ def side_of_run(run: Run, judged_by: Sequence[str] = ()) -> Side:
 def side_by_side(sides: Sequence[Side]) -> list[Setting]:
     """Return every setting with its value on each side.
 
-    The doctor is left out: it is what is compared. Of sampling settings only those that some run set are listed. How
-    a model was served, and where it was reached, is said of seats that have the same model on all sides: the served
-    model where it is known, an address where any was given and the sides differ, or there is one side only.
+    The doctor is left out, since it is the subject of the comparison. A sampling setting is listed if some run set it.
+    Served models and addresses are listed for seats that have the same model on all sides: the served model if it is
+    known, the address if one was set and either the sides differ or there is only one side.
     """
     runs = [run for side in sides for run in side.runs]
     extra = sorted({name for run in runs for name, value in run.settings.items() if value is not None})
@@ -75,7 +74,7 @@ def side_by_side(sides: Sequence[Side]) -> list[Setting]:
         **({"Pictures": _pictures} if "images" in extra else {}),
     }
     settings = {name: Setting(name, tuple(_joined(side.runs, value) for side in sides)) for name, value in read.items()}
-    roles = ("patient", "grader", "summariser", *_beyond(side.seats for side in sides))
+    roles = ("patient", "grader", "summariser", *_extra_roles(side.seats for side in sides))
     seats = {role: Setting(role.capitalize(), tuple(_seat(side, role) for side in sides)) for role in roles}
     first = "Prompts (name and hash)"
     doctor = Setting("Doctor", tuple(side.doctor for side in sides))
@@ -85,12 +84,11 @@ def side_by_side(sides: Sequence[Side]) -> list[Setting]:
 
 
 def graders(sides: Sequence[Side]) -> tuple[str, ...]:
-    """Return for each side whose verdicts on free responses count."""
+    """Return for each side the grader whose verdicts on free responses count."""
     return tuple(_seat(side, "grader") for side in sides)
 
 
 def differing(settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings in which the sides differ."""
     return [setting for setting in settings if not setting.same]
 
 
@@ -98,8 +96,8 @@ def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:
     return " / ".join(dict.fromkeys(value(run) for run in sorted(runs, key=lambda run: run.created_at))) or "no run"
 
 
-def _beyond(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the roles that not every framework has."""
+def _extra_roles(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return the roles that only some frameworks have."""
     return tuple(sorted({role for side in seats for role in side} - {"patient", "grader", "summariser"}))
 
 
@@ -108,7 +106,7 @@ def _seat(side: Side, role: str) -> str:
 
 
 def _reached(role: str, sides: Sequence[Side]) -> list[Setting]:
-    """Return how the model of a seat was served and where it was reached, as far as that is to be said."""
+    """Return the served model and the address of a seat, if they are to be listed."""
     lines = []
     served = tuple(" / ".join(side.served.get(role, ())) or UNKNOWN for side in sides)
     if UNKNOWN not in served or len({*served} - {UNKNOWN}) > 1:
@@ -120,7 +118,7 @@ def _reached(role: str, sides: Sequence[Side]) -> list[Setting]:
 
 
 def _prompts(run: Run) -> str:
-    # a release held under several prompts has several hashes joined by plus signs
+    # a release that was run with several prompts has several hashes joined by plus signs
     hashes = " + ".join(part[:_HASH] for part in run.prompt_hash.split("+"))
     return f"{run.prompt_pack} {hashes}"
 

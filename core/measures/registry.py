@@ -1,8 +1,8 @@
-"""Where measures and metrics are found: the modules of this package, and those that extensions and frameworks bring.
+"""Finds measures and metrics in the modules of this package, of frameworks and of extensions.
 
-An extension brings ``measures/NAME.py``, a framework, here or in an extension, a module or package ``measures`` in its
-folder. A file with a ``Measure`` is all that a new one takes; every measure is reported by ``ScoreMeans``, under its
-name unless a metric has that.
+An extension has them in ``measures/NAME.py``; a framework, here or in an extension, in a module or package ``measures``
+in its folder. A file with a ``Measure`` is all that a new measure needs: ``ScoreMeans`` reports every measure under its
+name, unless a metric has this name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 import core.measures
 from core import frameworks
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, Section, add_extensions
+from core.measures.base import Columns, Filter, Listed, Measure, Metric, MetricRequest, Row, Section, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.smoothed import mean_interval
@@ -29,93 +29,96 @@ from core.store.queries.scores import case_means, evidence
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the modules with measures. Raises ``UsageError`` where one of an extension cannot be read."""
+    """Yield the modules with measures. Raises ``UsageError`` if a module of an extension cannot be imported."""
     add_extensions()
-    places = [
-        pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in (core.measures, frameworks)
-    ]
-    for found in chain.from_iterable(places):
-        _, room, *inside = found.name.split(".")
-        if room == "frameworks" and inside[1:2] != ["measures"]:
+    packages = (core.measures, frameworks)
+    walks = [pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in packages]
+    for info in chain.from_iterable(walks):
+        _, package_name, *inside = info.name.split(".")
+        if package_name == "frameworks" and inside[1:2] != ["measures"]:
             continue
         try:
-            yield importlib.import_module(found.name)
+            yield importlib.import_module(info.name)
         except AnamnesisError:
             raise
         except Exception as error:
-            place = Path(getattr(found.module_finder, "path", "")) / found.name.rpartition(".")[2]
-            raise UsageError(f"The measures in {place} cannot be read: {type(error).__name__}: {error}.") from error
+            path = Path(getattr(info.module_finder, "path", "")) / info.name.rpartition(".")[2]
+            raise UsageError(f"The measures in {path} cannot be read: {type(error).__name__}: {error}.") from error
 
 
 def measures() -> dict[str, Measure]:
     """Return name → measure."""
-    found: dict[str, Measure] = {}
+    by_name: dict[str, Measure] = {}
     for module in modules():
         for kind in vars(module).values():
-            own = isinstance(kind, type) and issubclass(kind, Measure) and kind.__module__ == module.__name__
-            if own and hasattr(kind, "name") and not inspect.isabstract(kind):
-                found.setdefault(kind.name, kind())
-    return found
+            is_local = isinstance(kind, type) and issubclass(kind, Measure) and kind.__module__ == module.__name__
+            if is_local and hasattr(kind, "name") and not inspect.isabstract(kind):
+                by_name.setdefault(kind.name, kind())
+    return by_name
 
 
 def metrics() -> dict[str, Metric]:
-    """Return name → metric, by name; a measure without one of its name is reported by ``ScoreMeans``."""
-    found = {one.name: one for module in modules() for one in vars(module).values() if isinstance(one, Metric)}
-    for name, one in measures().items():
-        if name not in found:
+    """Return name → metric, by name; ``ScoreMeans`` reports a measure whose name is not that of a metric."""
+    by_name = {
+        value.name: value for module in modules() for value in vars(module).values() if isinstance(value, Metric)
+    }
+    for name, measure in measures().items():
+        if name not in by_name:
             empty = "There is nothing to measure: run a campaign, or choose other --run, --models or --cases."
-            help_ = f"{inspect.cleandoc(type(one).__doc__ or name)}\n\n{inspect.cleandoc(ScoreMeans.__doc__ or '')}"
-            found[name] = Metric(name, ScoreMeans(one), ("run", "models", "cases"), empty, help_, measure=one)
-    return dict(sorted(found.items()))
+            about = (inspect.cleandoc(type(measure).__doc__ or name), inspect.cleandoc(ScoreMeans.__doc__ or ""))
+            filters: tuple[Filter, ...] = ("run", "models", "cases")
+            by_name[name] = Metric(name, ScoreMeans(measure), filters, empty, "\n\n".join(about), measure=measure)
+    return dict(sorted(by_name.items()))
 
 
 def sections(page: str) -> list[Section]:
-    """Return the sections that measures bring for a page; on ``measures`` also one for each metric without a page."""
+    """Return the sections of measures on a page; on ``measures`` also one for each metric without a page."""
     declared = [section for module in modules() for section in getattr(module, "SECTIONS", ())]
-    found = [section for section in declared if section.page == page]
+    on_page = [section for section in declared if section.page == page]
     if page == "measures":
-        shown = {section.metric.name for section in declared}
-        found += [section_of(one) for name, one in metrics().items() if not one.page and name not in shown]
-    return found
+        declared_metrics = {section.metric.name for section in declared}
+        without_page = [metric for metric in metrics().values() if not metric.page]
+        on_page += [section_of(metric) for metric in without_page if metric.name not in declared_metrics]
+    return on_page
 
 
 def section_of(metric: Metric) -> Section:
-    """Return the section that shows a metric as its command does, with all its options as controls."""
+    """Return the section that shows a metric as its command does, with all options as controls."""
     return Section(metric.title, metric, controls=tuple(option.name for option in metric.options()), help=metric.help)
 
 
 class ScoreMeans:
-    """Means of a measure's scores, over a case's trials and then over cases, by condition; or the evidence itself."""
+    """Means of a measure's scores, over a case's trials and then over cases, by condition; or their evidence."""
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
 
     def __call__(
         self,
-        asked: Asked,
-        part: Annotated[Literal["means", "evidence"], "Means by condition, or what each score rests on."] = "means",
+        request: MetricRequest,
+        part: Annotated[Literal["means", "evidence"], "Means by condition, or the evidence of each score."] = "means",
     ) -> Iterator[Listed]:
-        """Yield a row for each condition and score, or each piece of evidence; what is missing is measured first."""
-        with asked.progress("trials") as show:
-            measure_missing(asked.store, self.measure, asked.selection, progress=show)
+        """Yield a row for each condition and score, or for each piece of evidence, after measuring missing trials."""
+        with request.progress("trials") as show:
+            measure_missing(request.store, self.measure, request.selection, progress=show)
         if part == "evidence":
-            with asked.store.read() as cursor:
-                yield from evidence(cursor, self.measure, asked.selection)
+            with request.store.read() as cursor:
+                yield from evidence(cursor, self.measure, request.selection)
             return
-        with asked.store.read() as cursor:
-            means, counts = case_means(cursor, self.measure, asked.selection)
+        with request.store.read() as cursor:
+            means, counts = case_means(cursor, self.measure, request.selection)
         conditions: Iterator[Any] = counts.itertuples()
         by_score = dict(list(means.groupby(["model", "name"])))
         for trials, name in product(conditions, means["name"].unique()):
-            of = by_score.get((trials.model, name), means[:0])
-            values = of["mean"].dropna().to_numpy(dtype=np.float64)
+            by_case = by_score.get((trials.model, name), means[:0])
+            values = by_case["mean"].dropna().to_numpy(dtype=np.float64)
             shares = bool(((values >= 0) & (values <= 1)).all())
             low, high = mean_interval(values) if shares else bootstrap_interval(values, shares=False)
-            have, failed = int(of["n"].sum()), int(of["n_broken"].sum())
-            why = {
-                "failed": trials.broken - failed,
+            n_scored, n_scored_failed = int(by_case["n"].sum()), int(by_case["n_broken"].sum())
+            excluded = {
+                "failed": trials.broken - n_scored_failed,
                 "not measured": trials.missing,
-                "nothing to measure": trials.trials - trials.broken - trials.missing - (have - failed),
+                "nothing to measure": trials.trials - trials.broken - trials.missing - (n_scored - n_scored_failed),
             }
             yield Row(
                 {"model": trials.model, "score": name},
@@ -123,7 +126,7 @@ class ScoreMeans:
                 low,
                 high,
                 values.size,
-                {reason: number for reason, number in why.items() if number},
-                {"n_trials": have},
+                {reason: number for reason, number in excluded.items() if number},
+                {"n_trials": n_scored},
                 columns=Columns(excluded="excluded"),
             )

@@ -1,7 +1,7 @@
-"""What repeated trials say: how reliable a doctor is, and how many cases and trials it takes to see a difference.
+"""Reliability from repeated trials, and the number of cases and trials that are needed to detect a difference.
 
-From the counted and correct trials of each case of an arm; cases with fewer trials than a figure needs are left out of
-it and counted.
+Computed from the counted and correct trials of each case of an arm. A case with fewer trials than a figure needs is
+excluded from this figure, and counted as excluded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UsageError
-from core.measures.base import Asked, Columns, Listed, Row, metric
+from core.measures.base import Columns, Listed, MetricRequest, Row, metric
 from core.measures.paired import ArmOf, Cases, by_arm, read_scores
 from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
 from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
@@ -34,27 +34,30 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
     empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
     compared=False,
 )
-def report(asked: Asked) -> Iterator[Row]:
+def report(request: MetricRequest) -> Iterator[Row]:
     """Report pass^k, flip rate, intraclass correlation and variance of repeated trials.
 
     pass^k: the chance that k trials of a case are all right (k = 1 is accuracy). Flip rate: cases whose trials
     disagree. ICC: the share of the variance that lies between cases; 1 where trials of a case always agree.
     """
-    for arm, cases in _arms(asked).items():
+    for arm, cases in _arms(request).items():
         correct, counted = _counts(cases)
         label = dict(zip(("model", "format", "question_type"), arm, strict=True))
-        most = int(counted.max(initial=0))
-        for k in range(1, most + 1):
+        max_trials = int(counted.max(initial=0))
+        for k in range(1, max_trials + 1):
             yield _share(label, f"pass^{k}", pass_hat_k(correct, counted, k))
-        if most < 2:
+        if max_trials < 2:
             continue
         yield _share(label, "flip rate", flip_rate(correct, counted))
-        found = variance_components(correct, counted)
-        without = {"no counted trial": int((counted == 0).sum())}
+        components = variance_components(correct, counted)
+        excluded = {"no counted trial": int((counted == 0).sum())}
         low, high = icc_interval(correct, counted)
-        yield Row({**label, "figure": "ICC"}, found.icc, low, high, found.n_cases, without, columns=_COLUMNS)
-        for name, value in (("variance between cases", found.between), ("variance within cases", found.within)):
-            yield Row({**label, "figure": name}, value, n=found.n_cases, excluded=without, columns=_COLUMNS)
+        yield Row({**label, "figure": "ICC"}, components.icc, low, high, components.n_cases, excluded, columns=_COLUMNS)
+        for name, value in (
+            ("variance between cases", components.between),
+            ("variance within cases", components.within),
+        ):
+            yield Row({**label, "figure": name}, value, n=components.n_cases, excluded=excluded, columns=_COLUMNS)
 
 
 @metric(
@@ -67,59 +70,65 @@ def report(asked: Asked) -> Iterator[Row]:
     compared=False,
 )
 def report_power(
-    asked: Asked,
-    difference: Annotated[float, "The difference in accuracy to be found, between 0 and 1."] = 0.05,
-    target: Annotated[float, "The power: the chance to find it."] = 0.8,
-    correlation: Annotated[float, "Expected between the two models' true scores on a case."] = 0.5,
+    request: MetricRequest,
+    difference: Annotated[float, "The difference in accuracy to detect, between 0 and 1."] = 0.05,
+    target: Annotated[float, "The power: the probability to detect it."] = 0.8,
+    correlation: Annotated[float, "Expected correlation of the two models' true scores on a case."] = 0.5,
     beside: Annotated[
-        str | None, "A second model, on the same cases: its variance and correlation are measured, not expected."
+        str | None, "A second model on the same cases: variance and correlation are then measured, not assumed."
     ] = None,
-    planned: Annotated[int | None, "Say instead which difference so many cases would find."] = None,
+    planned: Annotated[int | None, "Report instead the difference that this number of cases can detect."] = None,
 ) -> Iterator[Listed]:
-    """Report how many cases and trials it takes to see a difference between two models.
+    """Report how many cases and trials are needed to detect a difference between two models.
 
-    From the variance of the stored trials of each arm; the test is the paired t-test over cases, two-sided at 5 %.
+    Uses the variance of the stored trials of each arm; the test is the paired t-test over cases, two-sided at 5 %.
     """
-    arms = _arms(asked)
+    arms = _arms(request)
     if beside is not None and not any(beside in (arm[0], doctor_of(arm[0])) for arm in arms):
-        raise UsageError(f"The database holds no answers of {beside!r} here: choose other --models or --run.")
+        raise UsageError(f"There are no answers of {beside!r} in this selection: choose other --models or --run.")
     for (model, format_, question_type), cases in arms.items():
         label: dict[str, object] = {"model": model, "format": format_, "question_type": question_type}
         if beside is None:
             components = components_of_run(variance_components(*_counts(cases)), correlation)
         else:
             others = [
-                held
-                for (name, *arm), held in arms.items()
+                scores
+                for (name, *arm), scores in arms.items()
                 if name != model and beside in (name, doctor_of(name)) and arm == [format_, question_type]
             ]
             if not others:
                 continue
             shared = sorted(cases.keys() & others[0].keys())
-            sides = (_counts({key: held[key] for key in shared}) for held in (cases, others[0]))
-            components = components_of_pair(*next(sides), *next(sides))
+            first, second = (_counts({key: scores[key] for key in shared}) for scores in (cases, others[0]))
+            components = components_of_pair(*first, *second)
             label["beside"] = beside
         if np.isnan(components.within):
             continue
         if planned is not None:
             for trials in _TRIALS:
-                found = detectable_difference(components, planned, trials, target)
-                yield {**label, "cases": planned, "trials": trials, "power": target, "detectable_difference": found}
+                detectable = detectable_difference(components, planned, trials, target)
+                yield {
+                    **label,
+                    "cases": planned,
+                    "trials": trials,
+                    "power": target,
+                    "detectable_difference": detectable,
+                }
             continue
         for plan in plans(components, difference, _TRIALS, target):
             yield {**label, "difference": difference, "power": target, **plan._asdict()}
 
 
-def _arms(asked: Asked) -> dict[ArmOf, dict[str, CaseScore]]:
-    return by_arm(read_scores(asked.store, asked.selection, asked.selection.mcq_rule))
+def _arms(request: MetricRequest) -> dict[ArmOf, dict[str, CaseScore]]:
+    return by_arm(read_scores(request.store, request.selection, request.selection.mcq_rule))
 
 
 def _counts(cases: Cases) -> Counts:
-    """Return how many trials of each case were right, and how many count."""
-    table = np.array([(one.correct, one.counted) for one in cases.values()], dtype=np.float64).reshape(-1, 2)
+    """Return the number of right trials and of counted trials of each case."""
+    table = np.array([(score.correct, score.counted) for score in cases.values()], dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
-def _share(label: dict[str, str], figure: str, found: Share) -> Row:
-    left_out = {"too few trials": found.n_left_out} if found.n_left_out else {}
-    return Row({**label, "figure": figure}, found.value, *found.interval, found.n_cases, left_out, columns=_COLUMNS)
+def _share(label: dict[str, str], figure: str, share: Share) -> Row:
+    excluded = {"too few trials": share.n_left_out} if share.n_left_out else {}
+    return Row({**label, "figure": figure}, share.value, *share.interval, share.n_cases, excluded, columns=_COLUMNS)

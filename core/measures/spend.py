@@ -1,15 +1,15 @@
-"""What was paid for: the calls of every run and job, those of unfinished and deleted trials too."""
+"""Costs: the calls of every run and job, including those of unfinished and deleted trials."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from core.measures.base import Asked, Listed, metric
+from core.measures.base import Listed, MetricRequest, metric
 from core.store.queries.runs import spending
 
 
-@metric("spend", "run", empty="Nothing was asked of a model yet.", noted=False)
-def spend(asked: Asked) -> Iterable[Listed]:
-    """List calls, tokens and US dollars of every run and job, by model and role, unfinished trials too."""
-    with asked.store.read() as cursor:
-        return spending(cursor, asked.selection.runs)
+@metric("spend", "run", empty="No model was called yet.", noted=False)
+def spend(request: MetricRequest) -> Iterable[Listed]:
+    """List calls, tokens and US dollars of every run and job, by model and role, including unfinished trials."""
+    with request.store.read() as cursor:
+        return spending(cursor, request.selection.runs)

@@ -1,1 +1,1 @@
-"""What people judge: a review is planned, dealt, answered, withdrawn and unblinded here; every step is journaled."""
+"""Reviews by experts: planning, assignment, answers, unblinding and withdrawal; every step is written to a journal."""

@@ -85,7 +85,7 @@ class Store:
         deadline = time.monotonic() + timeout
         opened = gate_of(self.path).shared(lambda: self._open(deadline, read_only=True), deadline)
         with self._sound(), opened as cursor:
-            if (who := access.sees()) is not None:
+            if (who := access.visible_owner()) is not None:
                 _hide(cursor, who)
             yield cursor
 

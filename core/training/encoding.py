@@ -58,26 +58,15 @@ class ChatFormat:
 
     def encode(self, messages: Messages, max_length: int) -> Encoded:
         """Return a dialogue's first ``max_length`` tokens with labels on every assistant message and its end mark."""
-        text, spans = self.marked(messages)
-        read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ids, offsets = read["input_ids"], read["offset_mapping"]
+        text = self.render(messages)
+        spans = [self._span(text, messages, n) for n, message in enumerate(messages) if message["role"] == "assistant"]
+        tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids, offsets = tokens["input_ids"], tokens["offset_mapping"]
         labels = [
             id_ if any(start <= at < end for start, end in spans) else MASKED
             for id_, (at, _) in zip(ids, offsets, strict=True)
         ]
         return Encoded(tuple(ids[:max_length]), tuple(labels[:max_length]), len(ids) > max_length)
-
-    def marked(self, messages: Messages) -> tuple[str, list[tuple[int, int]]]:
-        """Return the dialogue as text, and where in it the assistant speaks: (start, end) in characters.
-
-        A message begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
-        """
-        text = self.render(messages)
-        spans = []
-        for number, message in enumerate(messages):
-            if message["role"] == "assistant":
-                spans.append(self._span(text, messages, number))
-        return text, spans
 
     def render(self, messages: Messages, *, prompt: bool = False) -> str:
         """Return messages as text, with the generation prompt if one is to be answered."""
@@ -86,16 +75,20 @@ class ChatFormat:
         return text
 
     def _span(self, text: str, messages: Messages, number: int) -> tuple[int, int]:
-        before, said = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
-        at = text.find(said, len(before)) if text.startswith(before) else -1
+        """Return where in the text a message stands: (start, end) in characters.
+
+        It begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
+        """
+        prompt, content = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
+        at = text.find(content, len(prompt)) if text.startswith(prompt) else -1
         if at < 0:
             raise AnamnesisError(
                 "This model's chat template does not repeat a conversation as it was said, so its own words cannot be "
                 "told from the patient's: use a model with another template."
             )
-        end = at + len(said)
-        mark = self.render(messages[: number + 1]).rpartition(said)[2]
-        return len(before), end + len(mark) if text.startswith(mark, end) else end
+        end = at + len(content)
+        mark = self.render(messages[: number + 1]).rpartition(content)[2]
+        return len(prompt), end + len(mark) if text.startswith(mark, end) else end
 
     def _knows_system(self) -> bool:
         import jinja2

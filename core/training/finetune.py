@@ -14,6 +14,7 @@ import signal
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from core.errors import AnamnesisError, UsageError
 from core.text.rouge import rouge_1, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
 from core.training.encoding import MASKED, Encoded
-from core.training.learner import Learner, enough_memory, library, make_trainer, quiet
+from core.training.learner import Learner, library
 
 QUESTION_TOKENS = 40
 """A generated question is cut here."""
@@ -61,7 +62,7 @@ def evaluate(
     torch, device, batch_size = library("torch"), trainer.args.device, trainer.args.train_batch_size
     planned = len(encoded) + len(lines)
     learner.model.eval()
-    loss = tokens = 0.0
+    loss = count = 0.0
     # in the precision of the training, which sets it only once it has begun
     with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=trainer.args.bf16):
         for start in range(0, len(encoded), batch_size):
@@ -70,15 +71,15 @@ def evaluate(
             batch = {name: tensor.to(device) for name, tensor in trainer.data_collator(rows).items()}
             predicted = int((batch["labels"][:, 1:] != MASKED).sum())
             loss += float(trainer.compute_loss(learner.model, batch)) * predicted
-            tokens += predicted
+            count += predicted
     recalls = []
     for number, line in enumerate(lines):
         on_progress(len(encoded) + number, planned)
         recalls.append(key_recall(line.keys, questions(learner, line)))
     return Evaluation(
-        loss=loss / tokens,
-        perplexity=math.exp(min(loss / tokens, 700.0)),
-        tokens=int(tokens),
+        loss=loss / count,
+        perplexity=math.exp(min(loss / count, 700.0)),
+        tokens=int(count),
         key_recall=sum(recalls) / len(recalls) if recalls else None,
         asked=len(recalls),
     )
@@ -101,6 +102,8 @@ SAVE_EVERY = 200
 """Steps after which a checkpoint is written, in addition to the end of every epoch."""
 _TRAINER_STATE = "trainer_state.json"
 """What the trainer writes last into a checkpoint."""
+_LORA = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+"""Low-rank adapters on every linear layer; dropout would cost a CPU a third of its time for adapters this small."""
 LR = {False: 2e-5, True: 1e-3}
 """Usual learning rates: of a whole model, and of adapters, which at the 2e-4 of larger sets learn next to nothing from
 fifty dialogues."""
@@ -192,10 +195,10 @@ def fine_tune(
     lines = _lines(data)
     told("loading", 0, 1, None)
     learner = _load(model, settings)
-    with enough_memory(model):
-        encoded = _encoded(learner, lines, settings)
-        asked = lines["test"][: settings.generate]
-        try:
+    encoded = _encoded(learner, lines, settings)
+    asked = lines["test"][: settings.generate]
+    try:
+        with _training(model):
             trainer = _trainer(learner, encoded["train"], settings, checkpoints)
             metrics = _metrics(trainer, learner, model, data, lines, encoded, settings)
 
@@ -212,14 +215,12 @@ def fine_tune(
                 metrics.losses = _train(trainer, metrics.planned_steps, checkpoint, told, stop, save_every)
             metrics.finished = len(metrics.losses) == metrics.planned_steps
             metrics.after = figures("measuring after") if metrics.finished else None
-            with _whole(out) as half:
-                learner.save(half)
-                (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
-            if metrics.finished:
-                shutil.rmtree(checkpoints)
-        finally:
-            if _newest(checkpoints) is None:
-                shutil.rmtree(checkpoints, ignore_errors=True)
+        _write(learner, metrics, out, checkpoints / "model")
+        if metrics.finished:
+            shutil.rmtree(checkpoints)
+    finally:
+        if _newest(checkpoints) is None:
+            shutil.rmtree(checkpoints, ignore_errors=True)
     return metrics
 
 
@@ -227,13 +228,12 @@ def estimate(model: str, data: Path, settings: Settings) -> Estimate:
     """Return what a training takes, by a step on its longest batch, which must fit into memory; nothing is written."""
     lines = _lines(data)
     learner = _load(model, settings)
-    with enough_memory(model), tempfile.TemporaryDirectory() as folder:
-        encoded = _encoded(learner, lines, settings)
-        longest = sorted(encoded["train"], key=lambda dialogue: len(dialogue.ids))[-settings.batch_size :]
+    encoded = _encoded(learner, lines, settings)
+    longest = sorted(encoded["train"], key=lambda dialogue: len(dialogue.ids))[-settings.batch_size :]
+    with _training(model), tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(learner, longest, settings.model_copy(update={"epochs": 1}), Path(folder))
         begun = time.monotonic()
-        with quiet():
-            trainer.train()
+        trainer.train()
         steps = _steps(encoded["train"], settings)
         seconds = (time.monotonic() - begun) * steps
     return Estimate({side: len(encoded[side]) for side in SIDES}, steps, seconds, str(trainer.args.device))
@@ -247,10 +247,9 @@ def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop
         begun = False
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            told("training", state.global_step, planned, (_losses(state) or [None])[-1])
-
-        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.begun = True
+            losses = _losses(state)
+            told("training", state.global_step, planned, losses[-1] if losses else None)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
             if "loss" not in logs:  # said of the whole training, at its end
@@ -265,8 +264,7 @@ def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop
     watch = Watch()
     trainer.add_callback(watch)
     try:
-        with quiet():
-            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     except Exception as error:
         if checkpoint is None or watch.begun or isinstance(error, library("torch").OutOfMemoryError):
             raise
@@ -284,17 +282,56 @@ def _load(model: str, settings: Settings) -> Learner:
 
 
 def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, folder: Path) -> Any:
-    return make_trainer(
-        learner,
-        [dialogue.row for dialogue in train],
-        settings.lora,
+    """Return trl's trainer; the learner's model becomes the trainer's, with new adapters around it for ``lora``.
+
+    The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps, and falls to
+    zero in a straight line. Checkpoints are written when a callback says so.
+    """
+    # trl reports each training to Hugging Face, unless this is set
+    library("huggingface_hub.constants").HF_HUB_DISABLE_TELEMETRY = True
+    trl, transformers, datasets = library("trl"), library("transformers"), library("datasets")
+    cuda = library("torch").cuda.is_available()
+    config = trl.SFTConfig(
         output_dir=str(folder),
         num_train_epochs=settings.epochs,
         learning_rate=settings.learning_rate,
         per_device_train_batch_size=settings.batch_size,
         seed=settings.seed,
+        max_length=None,  # the dialogues are cut already
+        lr_scheduler_type="linear",
+        warmup_steps=0.1,
+        bf16=cuda,
+        gradient_checkpointing=False,
+        dataloader_pin_memory=cuda,
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        save_strategy="no",
         save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
     )
+    config._n_gpu = min(config.n_gpu, 1)  # a small model needs one GPU, and trl refuses several in one process
+    trainer = trl.SFTTrainer(
+        model=learner.model,
+        args=config,
+        train_dataset=datasets.Dataset.from_list([dialogue.row for dialogue in train]),
+        processing_class=learner.chat.tokenizer,
+        peft_config=library("peft").LoraConfig(**_LORA) if settings.lora else None,
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    learner.model = trainer.model
+    return trainer
+
+
+def _write(learner: Learner, metrics: Metrics, out: Path, half: Path) -> None:
+    """Write model and metrics to ``half``, which takes the place of ``out`` when it is whole."""
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    learner.save(half)
+    (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
+    if out.is_dir():  # empty, or the model of a training that was stopped
+        shutil.rmtree(out)
+    os.replace(half, out)
 
 
 def _steps(train: Sequence[Encoded], settings: Settings) -> int:
@@ -303,11 +340,8 @@ def _steps(train: Sequence[Encoded], settings: Settings) -> int:
 
 @contextmanager
 def interrupted() -> Iterator[Stop]:
-    """Yield what says whether Ctrl-C or SIGTERM came, which they do to a main thread only; a second one breaks off."""
+    """Yield what says whether Ctrl-C or SIGTERM came; a second one breaks off. Only for a main thread."""
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
 
     def note(number: int, frame: FrameType | None) -> None:
         if asked.is_set():
@@ -320,6 +354,20 @@ def interrupted() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _training(model: str) -> Iterator[None]:
+    """Say in one sentence that memory is too small; leave out what one Hugging Face package warns the next of."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except library("torch").OutOfMemoryError as error:
+        raise AnamnesisError(
+            f"The accelerator's memory is too small to train {model} like this: use a smaller --batch-size or "
+            "--max-length, --lora, or a smaller model."
+        ) from error
 
 
 def _newest(checkpoints: Path) -> Path | None:
@@ -414,20 +462,3 @@ def _check_free(out: Path, checkpoints: Path) -> None:
         raise UsageError(f"{out} exists already: choose another folder for the model.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"There is no folder {out.absolute().parent}.")
-
-
-@contextmanager
-def _whole(out: Path) -> Iterator[Path]:
-    """Yield a folder beside ``out`` that takes its place when all is written, and is gone when it is not."""
-    half, old = (out.absolute().with_name(f".{out.name}.{what}") for what in ("half", "old"))
-    shutil.rmtree(half, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-    half.mkdir()
-    try:
-        yield half
-        if out.is_dir():  # empty, or the model of a training that was stopped
-            os.replace(out, old)
-        os.replace(half, out)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

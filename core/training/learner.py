@@ -1,12 +1,12 @@
 """A causal language model that is to be fine-tuned: loaded once, answering greedily, saved as a whole model.
 
-torch, transformers, peft and trl are imported with the first use, and by name: type checkers need not read them.
+torch, transformers, peft and trl are imported by name, when training begins: neither the dashboard nor a type checker
+reads them.
 """
 
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,7 @@ _BATCH = 8
 
 
 class Learner:
-    """A model with its tokenizer; the trainer moves the model to its device and puts adapters around it."""
+    """A model with its tokenizer; a trainer moves the model to its device and may put adapters around it."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         if tokenizer.pad_token is None:
@@ -40,7 +40,7 @@ class Learner:
         if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(name).is_dir():
             raise UsageError(f"There is no folder {name}: name the folder of a model or its Hugging Face name.")
         transformers.utils.logging.disable_progress_bar()
-        with enough_memory(name), _loadable(name):
+        with _loadable(name):
             tokenizer = transformers.AutoTokenizer.from_pretrained(name)
             model = transformers.AutoModelForCausalLM.from_pretrained(
                 name, dtype=torch.bfloat16 if half else torch.float32
@@ -100,46 +100,6 @@ class Learner:
         )
 
 
-def make_trainer(learner: Learner, rows: Sequence[dict[str, list[int]]], lora: bool, **options: Any) -> Any:
-    """Return trl's SFTTrainer of a learner on tokenised rows; ``options`` are those of ``SFTConfig``.
-
-    The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps, and falls to
-    zero in a straight line. The learner's model becomes the trainer's, with new adapters around it for ``lora``.
-    """
-    # trl reports each training to Hugging Face, unless this is set
-    library("huggingface_hub.constants").HF_HUB_DISABLE_TELEMETRY = True
-    trl, transformers, datasets = library("trl"), library("transformers"), library("datasets")
-    adapters = {"r": 8, "lora_alpha": 16, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-    cuda = library("torch").cuda.is_available()
-    with quiet():
-        config = trl.SFTConfig(
-            max_length=None,  # the rows are cut already
-            lr_scheduler_type="linear",
-            warmup_steps=0.1,
-            bf16=cuda,
-            gradient_checkpointing=False,
-            dataloader_pin_memory=cuda,
-            logging_steps=1,
-            logging_nan_inf_filter=False,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            **options,
-        )
-        config._n_gpu = min(config.n_gpu, 1)  # a small model needs one GPU, and trl refuses to use several in a process
-        trainer = trl.SFTTrainer(
-            model=learner.model,
-            args=config,
-            train_dataset=datasets.Dataset.from_list(list(rows)),
-            processing_class=learner.chat.tokenizer,
-            # dropout would cost a CPU a third of its time, for adapters as small as these
-            peft_config=library("peft").LoraConfig(lora_dropout=0.0, **adapters) if lora else None,
-        )
-    trainer.remove_callback(transformers.PrinterCallback)
-    learner.model = trainer.model
-    return trainer
-
-
 def library(name: str) -> Any:
     """Import a package that only training needs; raise ``UsageError`` if it is not installed."""
     try:
@@ -147,26 +107,6 @@ def library(name: str) -> Any:
     except ImportError as error:
         package = name.partition(".")[0]
         raise UsageError(f"Training needs the package {package}: pip install {package}.") from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Leave out warnings of one Hugging Face package about the next, which nobody here can act on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def enough_memory(model: str) -> Iterator[None]:
-    """Say in one sentence that the accelerator's memory is too small."""
-    try:
-        yield
-    except library("torch").OutOfMemoryError as error:
-        raise AnamnesisError(
-            f"The accelerator's memory is too small to train {model} like this: use a smaller --batch-size or "
-            "--max-length, --lora, or a smaller model."
-        ) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Split, group_of, scores_behind
-from core.measures.base import Asked, Result, Row
+from core.measures.base import MetricRequest, Result, Row
 from core.measures.paired import group_of_score
 from core.store.database import Store
 from core.store.queries.answers import CaseScore
@@ -65,7 +65,7 @@ def _draw_scores(row: Row, selection: Selection, split: Split | None, *, shared_
     format_, question_type = row.label["format"], row.label["question_type"]
     scores = [
         score
-        for score in scores_behind(Asked(Store(), selection, query=read), split, shared_cases=shared_cases)
+        for score in scores_behind(MetricRequest(Store(), selection, query=read), split, shared_cases=shared_cases)
         if (score.model, score.format, score.question_type) == (row.label["model"], format_, question_type)
         and row.label.get("group") in (None, "All cases", group_of_score(score, group_of(split)) or "?")
     ]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.lint import Finding
-from core.images import kept
+from core.images import local_images
 from core.text.demographics import age_and_sex
 from core.text.profiles import REASONS
 from core.text.questions import question_kind
@@ -79,7 +79,7 @@ def maker(line: Line) -> str:
 
 def pictured(line: Line) -> str:
     """Return whether a case has a picture at hand (``with``), only the address of one, or none (``without``)."""
-    return "with" if kept(line.case.images) else "address" if line.case.images else "without"
+    return "with" if local_images(line.case.images) else "address" if line.case.images else "without"
 
 
 def ask_wanted(held: Sequence[Line]) -> Wanted:

@@ -17,10 +17,10 @@ from core.datasets.importing import Imported, import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.engine import chosen_format
 from core.datasets.readers.files import LIMITS, Record, Rows
-from core.datasets.readers.formats.plain import FIRST, guessed, is_told
+from core.datasets.readers.formats.plain import FIRST, guess_columns, has_needed_columns
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
-from core.images import MAX_BYTES, MAX_PIXELS, kept
+from core.images import MAX_BYTES, MAX_PIXELS, local_images
 from core.jobs.background import Job, begin, forget, job_at
 from core.text.demographics import age_and_sex
 from pages.kit.jobs import draw_work
@@ -249,7 +249,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     places = st.columns(3)
     chosen: dict[str, str] = {}
-    likely = guessed(seen.fields)
+    likely = guess_columns(seen.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
         key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
         if name == "options":
@@ -267,7 +267,7 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     chosen[FIRST] = "" if begin in (None, _NONE) else begin
     named = {name: field for name, field in chosen.items() if field}
-    if not is_told(named):
+    if not has_needed_columns(named):
         st.caption("At least the vignette (or the question) and the right answer are needed.")
         return None
     return named
@@ -279,7 +279,7 @@ def _draw_preview(reading: Reading) -> None:
         title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
         st.metric("Format", title, width="content")
         st.metric("Cases", f"{len(reading.cases):,}", width="content")
-        pictured = sum(bool(kept(case.images)) for case in reading.cases)
+        pictured = sum(bool(local_images(case.images)) for case in reading.cases)
         if pictured:
             st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is at hand.")
         st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows that cannot be used.")
@@ -371,8 +371,8 @@ def _ask_and_import(
                     skip_bad=bool(reading.rejected),
                     source=source.strip() or None,
                     licence=licence.strip() or None,
-                    told=told,
-                    asked_to_stop=asked_to_stop,
+                    on_progress=told,
+                    should_stop=asked_to_stop,
                 )
 
         done = _done(key, bring_in, f"Importing {file.name}")

@@ -13,7 +13,7 @@ from core.datasets.library import DATASET as LIBRARY
 from core.datasets.lint import Finding, lint
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
-from core.images import kept
+from core.images import local_images
 from core.store.database import Store
 from core.store.queries.profiles import StoredProfile, newest_profiles, newest_versions
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
@@ -166,7 +166,7 @@ def _overview(name: str, stamp: str) -> Overview:
         suitable=sum(word.suitable for word in words),
         source=_told(case.source for case, _ in held),
         licence=_told(case.licence for case, _ in held),
-        pictured=sum(bool(kept(case.images)) for case, _ in held),
+        pictured=sum(bool(local_images(case.images)) for case, _ in held),
     )
 
 

@@ -113,7 +113,7 @@ def session_of(run_id: str) -> Shown | None:
     """Return a run of one case, of this process or stored, or ``None`` where it is neither."""
     if not run_id:
         return None
-    if (bench := _benches().get(run_id)) is not None and access.mine(bench.header.owner):
+    if (bench := _benches().get(run_id)) is not None and access.may_see(bench.header.owner):
         return Shown(bench.header, bench.case, bench.snapshot(), {}, bench)
     stored = _stored(run_id)
     return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None

@@ -78,7 +78,7 @@ def attributing(selection: Selection, judge: Judge | None, *, again: bool = Fals
     """
     whole = _whole(selection)
     extract, judging = Causes(Store().path, whole, judge), job_of(FactsJudging)
-    place = (extract.path, str(access.sees()), whole, judge)
+    place = (extract.path, str(access.visible_owner()), whole, judge)
     last = _LAST.get(place, extract)
     running = judging is not None and judging.running
     if not again and running and (work := job_at(last)) is not None and last.whole.exists():

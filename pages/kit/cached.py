@@ -50,7 +50,7 @@ def cached_query(
 
 def _state(store: Store) -> str:
     """Return what tells a state of the store from others, as whoever asks sees it."""
-    return f"{store.version} {access.sees()}"
+    return f"{store.version} {access.visible_owner()}"
 
 
 def read(query: Callable[..., _Found], *args: Any, **kwargs: Any) -> _Found:

@@ -23,7 +23,7 @@ from core.events import (
 )
 from core.frameworks.base import Framework, framework, framework_of, tested_seat
 from core.frameworks.seats import seat_titles
-from core.frameworks.speech import Shown, Speech
+from core.frameworks.speech import ShownMessage, Speech
 from core.live.session import Draft, Session
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.look import (
@@ -103,7 +103,7 @@ def draw_chat(
         st.caption("This trial held no conversation.")
 
 
-def _draw_addressed(shown: Shown, assessed: Assessed | None, remark: str, words: str) -> None:
+def _draw_addressed(shown: ShownMessage, assessed: Assessed | None, remark: str, words: str) -> None:
     """Draw a message with to whom it went; all of it as it was written if it was assessed, else on demand."""
     colour, icon = _GOES.get(shown.goes, ("blue", ROLE_ICON.get(shown.goes, ":material/forward:")))
     badge_ = f":{colour}-badge[{icon} {shown.to}]"

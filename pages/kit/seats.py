@@ -32,7 +32,7 @@ from core.frameworks.base import (
 from core.frameworks.casting import CastNames, StudyCast, StudySeat, full_name, is_model, seated
 from core.frameworks.seats import kinds_in_words, seat_titles
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
-from core.images import kept
+from core.images import local_images
 from core.jobs.plan import IMAGES, WITH, prepared_cases
 from core.models.keys import hold
 from core.models.register import own_names
@@ -192,7 +192,7 @@ def ask_address(page: str) -> str | None:
 
 def ask_pictures(page: str, doctors: Sequence[str], cases: Sequence[Case]) -> str:
     """Ask whether the doctors are shown the pictures of the chosen cases; empty, unasked, where one could not be."""
-    pictured = sum(bool(kept(case.images)) for case in cases)
+    pictured = sum(bool(local_images(case.images)) for case in cases)
     if not pictured or not all(map(is_model, doctors)):
         return ""
     return choose(

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import AnamnesisError, UsageError
 from core.figures.report import caption_of, chart_of, panels_of
 from core.jobs.background import begin_measuring, measuring
-from core.measures.base import Asked, Measure, Metric, Positional, Result, Row, Section
+from core.measures.base import Measure, Metric, MetricRequest, Positional, Result, Row, Section
 from core.measures.missing import count_missing
 from core.measures.notes import result_of
 from core.stats.corrections import LABELS, format_p, stars
@@ -145,7 +145,7 @@ def section_result(section: Section, selection: Selection, options: Mapping[str,
 @cached_query("Computing…", entries=64)
 def _result(name: str, selection: Selection, options: tuple[tuple[str, Any], ...], _metric: Metric) -> Result:
     names = names_on(selection)
-    asked = Asked(Store(), selection, query=read)
+    asked = MetricRequest(Store(), selection, query=read)
 
     def name_of(model: str) -> str:
         return names.get(model) or model_name(model)

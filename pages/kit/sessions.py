@@ -101,12 +101,12 @@ def beside() -> Shown | None:
 def watched(trial_id: str) -> Shown | None:
     """Return a consultation that this server still remembers, running or over, or ``None``."""
     found = _sessions().get(trial_id)
-    return found if found is not None and access.mine(found.session.owner) else None
+    return found if found is not None and access.may_see(found.session.owner) else None
 
 
 def running_sessions() -> list[Shown]:
     """Return the consultations that this server holds, and that nobody has ended yet; replays are none."""
-    held = [shown for shown in list(_sessions().values()) if access.mine(shown.session.owner)]
+    held = [shown for shown in list(_sessions().values()) if access.may_see(shown.session.owner)]
     return [shown for shown in held if shown.session.running and "header" in shown.session.meta]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from core.case import Case
-from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, whole_of
+from core.datasets.select import SAMPLE_SEED, cases_of, choices_of, datasets, full_data_set
 from core.datasets.select import choose as select_part
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework, paper_arms, seats_at_work, tested_seat
@@ -87,7 +87,7 @@ def ask_campaign() -> None:
         own = load_registry()
         with faults_said():
             check_startable(campaign, own, options)
-            whole = whole_of(campaign.case_set)
+            whole = full_data_set(campaign.case_set)
             header = header_of(replace(campaign, data_set_hash=whole.hash, data_set_cases=whole.cases), own)
             with st.spinner("Starting…"):
                 start(header, options.concurrency, options.budget_usd)

@@ -133,7 +133,7 @@ def test_whoever_is_at_the_machine_may_do_everything_and_nothing_is_written(serv
     access.allowed_host("http://169.254.169.254/")
     assert access.allowed_path("/etc/passwd") == Path("/etc/passwd")
     access.spend(5.0)
-    assert (access.limits(), access.left_today(), access.sees(), audit()) == (None, None, None, [])
+    assert (access.limits(), access.left_today(), access.visible_owner(), audit()) == (None, None, None, [])
 
 
 def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(server: Store) -> None:
@@ -211,7 +211,7 @@ def test_a_path_is_taken_only_inside_the_folders_of_the_file(server: Store, tmp_
         assert access.allowed_path(inside / "not there") == (inside / "not there").resolve()
         for path in ("/etc/passwd", inside / "out" / "passwd", inside / ".." / "access.toml", "~root", "", "a\0b",
                      inside / "loop" / "x", f"{inside}-beside/x", tmp_path / "anamnesis.duckdb"):  # fmt: skip
-            with pytest.raises(NotAllowedError, match="does not lie where paths may be named here"):
+            with pytest.raises(NotAllowedError, match="is not in an allowed folder"):
                 access.allowed_path(path)
     with acting(VIEWER), pytest.raises(NotAllowedError, match="viewer"):
         access.allowed_path(inside / "cases.csv")
@@ -397,7 +397,7 @@ def test_as_many_consultations_are_under_way_as_the_file_allows(server: Store) -
     with acting(RUNNER):
         first = start_consultation(campaign)
         first.pause()
-        with pytest.raises(NotAllowedError, match="1 consultations under way, and 1 are allowed"):
+        with pytest.raises(NotAllowedError, match="1 running consultations, and at most 1 are allowed"):
             start_consultation(campaign)
     with acting(OTHER):
         theirs = start_consultation(campaign)
@@ -445,11 +445,11 @@ def test_a_typed_key_is_for_who_typed_it(server: Store) -> None:
 def test_a_viewer_answers_reviews_under_their_own_name(server: Store) -> None:
     with acting(VIEWER):
         state = state_of(server, "First")
-        mine = state.own_items(VIEWER)[0]
+        mine = state.items_for(VIEWER)[0]
         record(server, "First", mine.number, VIEWER, state.questions[0], "yes")
         comment(server, "First", mine.number, VIEWER, "Clear.")
         assert state_of(server, "First").value(mine.item, VIEWER, state.questions[0]) == "yes"
-        theirs = state.own_items("Ben")[0]
+        theirs = state.items_for("Ben")[0]
         with pytest.raises(NotAllowedError, match="cannot answer as Ben"):
             record(server, "First", theirs.number, "Ben", state.questions[0], "yes")
 
@@ -566,7 +566,7 @@ def test_what_a_viewer_tries_fails_with_a_sentence_and_leaves_nothing(
 def test_of_a_blinded_review_everybody_takes_away_only_the_own_answers(server: Store) -> None:
     state = state_of(server, "First")
     for name in state.review.plan.annotators:
-        record(server, "First", state.own_items(name)[0].number, name, state.questions[0], "yes")
+        record(server, "First", state.items_for(name)[0].number, name, state.questions[0], "yes")
 
     def annotators(name: str) -> set[str]:
         text = io.StringIO()

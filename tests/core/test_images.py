@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 
 from core import images
 from core.errors import AnamnesisError, UsageError
-from core.images import Image, contents, data_url, folder, keep, kept
+from core.images import Image, contents, data_url, folder, keep, local_images
 from tests.support.pictures import a_picture
 
 
@@ -142,7 +142,7 @@ def test_where_nothing_can_be_written_it_is_said(own_folder: Path) -> None:
     own_folder.write_text("a file where the folder should be")
     with pytest.raises(AnamnesisError) as found:
         keep(a_picture(), "rash.png")
-    assert "'rash.png' cannot be kept in" in sentence(found)
+    assert "'rash.png' cannot be stored in" in sentence(found)
 
 
 def test_a_kept_picture_that_is_gone_or_changed_is_said() -> None:
@@ -165,5 +165,5 @@ def test_an_address_is_never_fetched() -> None:
     assert "https://example.org/rash.png" in sentence(found)
     assert "never fetched" in sentence(found)
     near = keep(a_picture())
-    assert kept((distant, near)) == (near,)
+    assert local_images((distant, near)) == (near,)
     assert folder().is_dir()

@@ -14,7 +14,7 @@ from core.words import END, ROLE, how_it_ended
     [
         ("turn_cap", 10, "the cap was reached; the doctor spoke 10 times after the opening message"),
         ("final_diagnosis", 1, "the doctor gave a final diagnosis; the doctor spoke once after the opening message"),
-        ("no_question", 2, "the doctor’s message held no question; the doctor spoke 2 times after the opening message"),
+        ("no_question", 2, "the doctor’s message had no question; the doctor spoke 2 times after the opening message"),
         ("no_question", 0, "there was no doctor to ask anything"),
         ("error", 0, "the provider failed; the doctor spoke 0 times after the opening message"),
     ],

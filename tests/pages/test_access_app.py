@@ -62,13 +62,13 @@ def test_a_runner_names_no_path_that_the_file_does_not_allow(open_as: Open) -> N
     app = open_as(RUNNER, "data", **{"import": "yes"})
     app.segmented_control(key="data_where").set_value("path").run()
     app.text_input(key="data_path").set_value("/etc/passwd").run()
-    assert any("does not lie where paths may be named here" in one for one in (words(app), *trouble(app)))
+    assert any("is not in an allowed folder" in one for one in (words(app), *trouble(app)))
 
 
 def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> None:
     def said() -> int:
         with access.acting(access.HERE):
-            return len(state_of(Store(), "First").said)
+            return len(state_of(Store(), "First").newest)
 
     with access.acting(access.HERE):
         review = state_of(Store(), "First").review.review_id
@@ -84,7 +84,7 @@ def test_a_viewer_answers_their_own_review_and_nobody_elses(open_as: Open) -> No
 def test_what_others_answered_in_a_blinded_review_is_not_shown_by_its_address(open_as: Open) -> None:
     with access.acting(access.HERE):
         state = state_of(Store(), "First")
-        review, number = state.review.review_id, state.own_items("Ben")[0].number
+        review, number = state.review.review_id, state.items_for("Ben")[0].number
         record(Store(), "First", number, "Ben", state.questions[0], "yes")
         comment(Store(), "First", number, "Ben", "Clearly the stronger one.")
     place = {"judges_part": "Experts", "review": review, "annotator": "Ben", "item": str(number)}

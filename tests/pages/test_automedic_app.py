@@ -60,7 +60,7 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert text.count(" to the clinical staff]") == 1
     assert text.count(" ends the consultation]") == 1
     assert ":violet-badge[Clinical staff]  \nHeart auscultation" in text
-    assert "it speaks for the patient or the clinical staff itself" in text
+    assert "it speaks for the patient or the clinical staff" in text
     assert r"“Patient\: For two days, doctor\.”" in text
     assert r"As it was written: \<patient\>Any fever?\<\/patient\>" in text
     assert "The conversation ended because the doctor wrote the end tag; 3 queries were passed on." in text
@@ -77,7 +77,7 @@ def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) 
     assert trouble(app) == []
     text = words(app)
     assert "to nobody]  \nWhat brings you in today?" in text
-    assert "it holds no query in a tag" in text
+    assert "it has no query in a tag" in text
     assert r"Empathy not rated by reference\/profile as the patient: The doctor asked the patient nothing\." in text
 
 

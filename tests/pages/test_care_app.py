@@ -113,7 +113,7 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
     # three of three against two of three: nothing was lost
     assert (b["Accuracy"], b["Penalty"], b["Whole question"]) == pytest.approx((1, 1, 2 / 3))
     assert "Excluded, and not counted as wrong: openai/a: 1 provider error." in text(app)
-    assert "printed formula of the accuracy part is not known to us" in words(app)
+    assert "formula of the accuracy part is not known to us" in words(app)
     assert "openai/a 7 of 8, openai/b 3 of 8; 2 cases are shared by all" in text(app)
 
 
@@ -129,7 +129,7 @@ def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> No
     assert empathy.loc["openai/b", "Low"] < empathy.loc["openai/b", "Value"] == pytest.approx(14 / 15)
     assert empathy.loc["Claude Sonnet 4", "Value"] == pytest.approx(0.852)
     assert pd.isna(empathy.loc["Claude Sonnet 4", "Low"])
-    assert {"After the conversation, all cases that have it", "Whole question"} <= set(figures_of(app, "openai/a"))
+    assert {"After the conversation, all cases", "Whole question"} <= set(figures_of(app, "openai/a"))
     app.toggle(key="care_published").set_value(False).run()
     assert list(table(app, "Robustness").index) == ["openai/a", "openai/b"]
 
@@ -147,7 +147,7 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     accuracy = rows[rows["Figure"] == "Accuracy"]
     # lowest and highest on "ours"; "theirs" has one model, so no scale
     assert list(accuracy["Normalised"]) == [0, 1]
-    assert list(accuracy["Data sets in it"]) == [1, 1]
+    assert list(accuracy["Data sets"]) == [1, 1]
     assert accuracy["theirs"].isna().all()
     app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "There is no scale" in words(app)
@@ -202,10 +202,10 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
         "Abrupt end: end tag next to a query",
         "Abrupt end: ended early",
     }
-    listed = table(app, "What shows it")
+    listed = table(app, "Quote")
     assert list(listed.index) == [f"ours/{n}" for n in (3, 4, 5, 5, 6, 6)]
     app.multiselect(key="care_causes").set_value(["early_end"]).run()
-    assert list(table(app, "What shows it").index) == ["ours/6"]
+    assert list(table(app, "Quote").index) == ["ours/6"]
     counts = table(app, "Failed in any way").loc["openai/a"]
     assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, "1 provider error")
     app.multiselect(key="models").set_value(["openai/b"]).run()
@@ -215,7 +215,7 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
 def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care: Open) -> None:
     app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
     assert trouble(app) == []
-    assert list(table(app, "What shows it").index) == ["ours/3", "ours/5"]
+    assert list(table(app, "Quote").index) == ["ours/3", "ours/5"]
     assert "Message 1, the one that shows it" in words(app)
     assert "Patient: On my neck, it itches." in text(app)
     said = [element.value.replace("\\", "") for element in app.markdown]
@@ -257,15 +257,15 @@ def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) ->
 def test_habits_of_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Habits")
     assert trouble(app) == []
-    a = table(app, "Asked again").loc["openai/a"]
+    a = table(app, "Repeated").loc["openai/a"]
     # turns 4, 5, 5, 1, 2, 0; words a turn 20/4, 36/5, 9/5, 10, 8/2, those outside the tags too; 2 of 17 to the staff
-    assert (a["Turns"], a["Words a turn"], a["To the clinical staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
+    assert (a["Turns"], a["Words per turn"], a["To the clinical staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
     assert (a["Conversations"], a["Queries"]) == (6, 17)
     ended = table(app, "Ending").loc["openai/a"].set_index("Ending")["Count"].to_dict()
     assert (ended["the doctor closed it"], ended["the cap was reached"]) == (4, 1)
-    b = table(app, "Asked again").loc["openai/b"]
+    b = table(app, "Repeated").loc["openai/b"]
     # each conversation asks the same four times
-    assert b["Asked again"] == pytest.approx(9 / 12)
+    assert b["Repeated"] == pytest.approx(9 / 12)
     misuses = table(app, "Misuse").loc["openai/a"].set_index("Misuse")["Count"]
     assert (misuses["Speaks for others"], misuses["Words outside the tags"], misuses["Tag inside a tag"]) == (2, 2, 0)
 

@@ -125,7 +125,7 @@ def test_other_rules_stand_beside_the_standard_one(filled: Store, open_page: Ope
     assert (untouched["Change"], untouched["Concerned"]) == (0.0, 0)
     strict = what_if(app, "openai/a", "Multi-turn · Multiple choice", "Strict multiple choice")
     assert (strict["Accuracy"], strict["Changed"]) == (0.0, 4)
-    assert "**At the cap: excluded.** Conversations that reached the cap of messages are left out." in words(app)
+    assert "**At the cap: excluded.** Conversations that reached the cap of messages are excluded." in words(app)
 
 
 def test_dots_of_the_what_if_carry_intervals(filled: Store, open_page: Open) -> None:

@@ -79,11 +79,11 @@ def test_an_annotator_answers_changes_with_a_reason_comments_and_highlights(stor
     assert "All answered and saved" in words(app)
     button(app, "Patient used medical terms").click().run()
     button(app, "No").click().run()
-    assert "say why the answer is changed" in words(app)
+    assert "give a reason for the change" in words(app)
     app.text_input[0].input("Looked again").run()
     button(app, "No").click().run()
     item = state_of(store, "First").by_number[number].item
-    changed = state_of(store, "First").said[item, "Ada", "medical_terms"]
+    changed = state_of(store, "First").newest[item, "Ada", "medical_terms"]
     assert (changed.value, changed.reason) == ("no", "Looked again")
     app.text_area[0].input("odd").run()
     next(one for one in app.text_input if one.label == "Words in it").input("itch since")
@@ -91,7 +91,7 @@ def test_an_annotator_answers_changes_with_a_reason_comments_and_highlights(stor
     button(app, "Highlight").click().run()
     assert trouble(app) == []
     assert ":orange-background[itch since]" in words(app)
-    said = {one.question: one for (held, _, _), one in state_of(store, "First").said.items() if held == item}
+    said = {one.question: one for (held, _, _), one in state_of(store, "First").newest.items() if held == item}
     assert said["comment"].comment == "odd"
     assert [span.text for span in said["highlight"].spans] == ["itch since"]
 
@@ -114,7 +114,7 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     review = a_review(store, shared=1)
     answer_all(store, review, "Ada")
     answer_all(store, review, "Ben")
-    other = next(iter(state_of(store, "First").own_items("Ben")))
+    other = next(iter(state_of(store, "First").items_for("Ben")))
     record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
     app = open_page("experts", review=review.review_id, annotator="Cyd")
     assert "Two others differ on this" in words(app)
@@ -168,7 +168,7 @@ def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> 
 
 
 def test_graders_are_told_how_often_they_contradict_themselves(store: Store, open_page: Open) -> None:
-    found = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Met again")
+    found = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Judged again")
     responses = found.loc["the same response"]
     assert responses["Model"].is_unique, "the answers of two models are rows apart"
     assert responses[["Pairs", "Judged both ways"]].to_numpy().tolist() == [[1, 0], [1, 0]]

@@ -103,7 +103,7 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     finish(app)
     assert trouble(app) == []
     assert app.chat_message[0].name == "user", "the patient opens"
-    assert "The solver answers, who saw this dialogue and the task only." in words(app)
+    assert "The solver answers; it saw only this dialogue and the task." in words(app)
     assert "Fork from here" in {link.proto.label for link in app.get("page_link")}
     held = query(app, "trial")
 

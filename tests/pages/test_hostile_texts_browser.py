@@ -14,7 +14,7 @@ from core.export.page import to_html
 from core.figures.picture import picture_of
 from core.figures.report import figure_of
 from core.measures.accuracy import report
-from core.measures.base import Asked
+from core.measures.base import MetricRequest
 from pages.kit.navigation import PAGES
 from tests.support.dashboard import NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, settle, shared
 from tests.support.hostile import CASES, HIT, HOST, RUNS, TEXTS, hostile
@@ -90,7 +90,7 @@ def test_no_text_is_more_than_text_on_any_page_or_in_any_document(browser: Brows
     store = copy_of(functools.partial(hostile, texts=TEXTS[first:] + TEXTS[:first]), tmp_path)
     visit_all(browser, shared.dashboard(tmp_path), PARTS)
     documents = [(to_html(document_of([f"run-{n % RUNS}-{n}"], store)), ".html") for n in range(CASES)]
-    drawing = figure_of(list(report.rows(Asked(store))), "Accuracy")
+    drawing = figure_of(list(report.rows(MetricRequest(store))), "Accuracy")
     documents += [(picture_of(drawing, form), form) for form in (".html", ".svg")]
     eyes, context = Eyes("file:"), browser.new_context()
     eyes.watch(context)

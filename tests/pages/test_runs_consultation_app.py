@@ -62,7 +62,7 @@ def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) ->
         "Oracle, direct order: asks for every item",
         "Oracle, random order: asks for every item",
         "Oracle, reversed order: asks for every item",
-        "Upper bound: no doctor, all is told",
+        "Upper bound: no doctor, the whole case",
         "Lower bound: no doctor, only the opening",
     ]
     assert {"runs_patient", "runs_solver", "runs_max_questions"} <= asked_for(form)
@@ -143,7 +143,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
     (case,) = (case for case in select("library", sample=2) if case.case_key == first.case_key)
     spoke = len(itemized(case).items) + 1
     ended = (
-        "The conversation ended because the doctor’s message held no question; the doctor spoke "
+        "The conversation ended because the doctor’s message had no question; the doctor spoke "
         f"{spoke} times after the opening message."
     )
     for page in ("live", "transcripts"):
@@ -153,7 +153,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
         assert "greeting" not in words(shown)
         assert shown.chat_message[0].name == "user", "the patient opens"
         if page == "live":
-            assert "The solver answers, who saw this dialogue and the task only." in words(shown)
+            assert "The solver answers; it saw only this dialogue and the task." in words(shown)
 
 
 @pytest.mark.soak

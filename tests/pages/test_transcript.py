@@ -26,5 +26,5 @@ def test_a_greeting_is_no_question_and_a_patients_opening_neither() -> None:
 def test_the_solver_is_named_where_it_answers() -> None:
     assert FIRST.speech.answering([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
     assert FIRST.speech.answering([READ]) == "", "a vignette is read without a conversation"
-    assert "who saw this dialogue" in SOLVED.speech.answering([*dialogue("patient", "doctor"), ANSWER])
-    assert "shown all" in SOLVED.speech.answering([ANSWER])
+    assert "saw only this dialogue" in SOLVED.speech.answering([*dialogue("patient", "doctor"), ANSWER])
+    assert "the whole case" in SOLVED.speech.answering([ANSWER])

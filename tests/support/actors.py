@@ -34,14 +34,14 @@ class RayTaskError(Exception):
 
 
 class Actor:
-    """An actor; ``end`` loses it, and ``restart`` starts it again."""
+    """An actor; ``end`` loses it, and ``restart`` starts it again unless it was ``killed``."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self.object = make()
         self.calls: set[asyncio.Task[Any]] = set()
         self.registries: list[Registry] = []
-        self.alive = True
+        self.alive, self.killed = True, False
         _actors[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -79,8 +79,9 @@ class Actor:
 
     def restart(self) -> None:
         self.end()
-        self.object = self._make()
-        self.alive = True
+        if not self.killed:
+            self.object = self._make()
+            self.alive = True
 
 
 _actors: WeakValueDictionary[int, Actor] = WeakValueDictionary()
@@ -92,7 +93,10 @@ def _handle(number: int) -> Actor:
 
 def kill(actor: Actor, no_restart: bool = True) -> None:
     """Do as ``ray.kill`` does."""
-    (actor.end if no_restart else actor.restart)()
+    actor.killed = actor.killed or no_restart
+    if actor.killed and (receiving := getattr(actor.object, "_receiving", None)):
+        receiving.cancel()  # as a worker's process ends
+    actor.restart()
 
 
 FAKE_RAY = SimpleNamespace(
@@ -104,7 +108,7 @@ FAKE_RAY = SimpleNamespace(
 
 
 def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
-    """Return what plays the trials of a run by so many actors in this process, which are put into ``actors``."""
+    """Return what plays the trials of a run by so many actors, which are put into ``actors``, the mailbox last."""
 
     @asynccontextmanager
     async def players(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
@@ -112,7 +116,7 @@ def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
 
         made = [Actor(Worker) for _ in range(size)]
         if actors is not None:
-            actors.extend(made)
+            actors.extend([*made, mailbox])
         driver = Driver(FAKE_RAY, header, registry, mailbox, made)
         try:
             await driver.start()

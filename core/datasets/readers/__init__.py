@@ -1,4 +1,4 @@
-"""Reads the cases of any data set: formats are recognised by their fields, every odd row is named with its reason."""
+"""Reads the cases of any data set: formats are recognised by their fields, unusable rows have a reason."""
 
 from core.datasets.readers.engine import FORMATS, read_cases
 from core.datasets.readers.format import Format

@@ -1,6 +1,6 @@
-"""All formats, found in the folder ``formats``, one module each with its ``FORMAT``; and files read in any of them.
+"""All formats (modules with a ``FORMAT`` in the folder ``formats``), and reading files in any of them.
 
-Record after record becomes a case or a reason why not.
+Each record becomes a case, or a reason why it does not.
 """
 
 from __future__ import annotations
@@ -18,67 +18,69 @@ from core.case import Case
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
-from core.datasets.readers.formats.plain import guessed, is_told
-from core.datasets.readers.pictures import tell_of_addresses
+from core.datasets.readers.formats.plain import guess_columns, has_needed_columns
+from core.datasets.readers.pictures import remark_on_addresses
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
 from core.text.questions import stated_kind
 
-_MODULES = (importlib.import_module(f"{formats.__name__}.{one.name}") for one in pkgutil.iter_modules(formats.__path__))
-_FOUND: list[Format] = sorted((module.FORMAT for module in _MODULES), key=lambda one: one.title.lower())
-FORMATS = MappingProxyType({one.name: one for one in _FOUND})
+_MODULES = (
+    importlib.import_module(f"{formats.__name__}.{info.name}") for info in pkgutil.iter_modules(formats.__path__)
+)
+_SORTED: list[Format] = sorted((module.FORMAT for module in _MODULES), key=lambda format_: format_.title.lower())
+FORMATS = MappingProxyType({format_.name: format_ for format_ in _SORTED})
 """Name → format."""
 PLAIN = FORMATS["plain"]
 _MOST_WORDS = 400
-"""Characters of a reason: values of the file stand in it."""
+"""Most characters of a reason, which may contain values of the file."""
 _LONGEST_ID = 200
-_AMISS = {
+_FAULTS = {
     "extra_forbidden": "there is no such field",
     "tuple_type": "this should be a list",
     "string_type": "this should be text",
     "string_too_short": "it is empty",
     "missing": "it is missing",
 }
-"""Our words for what pydantic finds amiss, by its type of error."""
+"""Pydantic's type of error → our message."""
 
 
 def chosen_format(name: str, rows: Rows, columns: bool) -> tuple[Format, Rows]:
-    """Return the format that was asked for, or that the file's first records show, and the rows as it lays them out.
+    """Return the requested format, or the one that fits the first records, and the rows in its layout.
 
-    ``columns`` says that the user named columns. Raises ``UsageError`` where no format or no such format fits.
+    ``columns``: the user has given columns. Raises ``UsageError`` if the format does not exist or none fits.
     """
     if name != "auto" and name not in FORMATS:
         raise UsageError(f"There is no format {name!r}: choose auto, {', '.join(FORMATS)}.")
-    wanted = None if name == "auto" else FORMATS[name]
-    laid_out = _laid_out(rows, wanted)
-    if wanted is None and laid_out is not None:
-        told = columns or is_told(guessed(laid_out[1].columns))
-        wanted = laid_out[0] or _recognised(laid_out[1]) or (PLAIN if told else None)
-    if wanted is None or laid_out is None:
+    chosen = None if name == "auto" else FORMATS[name]
+    laid_out = _laid_out(rows, chosen)
+    if chosen is None and laid_out is not None:
+        plain_fits = columns or has_needed_columns(guess_columns(laid_out[1].columns))
+        chosen = laid_out[0] or _recognised(laid_out[1]) or (PLAIN if plain_fits else None)
+    if chosen is None or laid_out is None:
         raise UsageError(_not_recognised(rows))
-    return wanted, laid_out[1]
+    return chosen, laid_out[1]
 
 
-def _laid_out(rows: Rows, wanted: Format | None) -> tuple[Format | None, Rows] | None:
-    """Return the rows of a JSON file by a format's own layout, or by one that any format may have."""
+def _laid_out(rows: Rows, chosen: Format | None) -> tuple[Format | None, Rows] | None:
+    """Return the rows of a JSON file by the layout of a format, or by a common layout."""
     if rows.kind != "json":
         return None, rows
     if isinstance(rows.root, dict):
-        for one in (wanted,) if wanted else FORMATS.values():
-            records = one.unpack(rows.root) if one.unpack else None
-            if records is not None:
-                return one, rows.unpacked(records)
-    found = records_within(rows.root)
-    if found is None and isinstance(rows.root, dict):
-        found = [rows.root]
-    return None if found is None else (None, rows.unpacked(found))
+        for format_ in (chosen,) if chosen else FORMATS.values():
+            unpacked = format_.unpack(rows.root) if format_.unpack else None
+            if unpacked is not None:
+                return format_, rows.unpacked(unpacked)
+    records = records_within(rows.root)
+    if records is None and isinstance(rows.root, dict):
+        records = [rows.root]
+    return None if records is None else (None, rows.unpacked(records))
 
 
 def _recognised(rows: Rows) -> Format | None:
-    """Return the format with the most fields of those that the header or the first records, one by one, show."""
+    """Return the format that shares most fields with the header, or with the first record that fits any format."""
     records: list[Record] = [dict.fromkeys(rows.columns)] if rows.has_header else rows.first()
     for record in records:
-        best = max(FORMATS.values(), key=lambda one: one.fitting(record))
+        best = max(FORMATS.values(), key=lambda format_: format_.fitting(record))
         if best.fitting(record):
             return best
     if records:
@@ -94,9 +96,9 @@ def _not_recognised(rows: Rows) -> str:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
         fields = ()
-    shown = ", ".join(map(clipped, fields[:8])) + (", …" if len(fields) > 8 else "")
+    names = ", ".join(map(clipped, fields[:8])) + (", …" if len(fields) > 8 else "")
     return (
-        f"The format of {rows.path.name} is not recognised{f' (it has {shown})' if fields else ''}: name it with "
+        f"The format of {rows.path.name} is not recognised{f' (it has {names})' if fields else ''}: name it with "
         f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."
     )
 
@@ -106,33 +108,32 @@ def read_cases(
     dataset: str,
     format: str = "auto",
     columns: Mapping[str, str] | None = None,
-    told: Progress = lambda done, planned: None,
-    asked_to_stop: Stop = lambda: False,
+    on_progress: Progress = lambda done, planned: None,
+    should_stop: Stop = lambda: False,
 ) -> Reading:
-    """Read a file of cases; a row that cannot be used is rejected by its line or position with the reason.
+    """Read a file of cases; an unusable row is rejected with its position and the reason.
 
-    ``format`` is the name of one of ``FORMATS`` or ``auto``; ``columns`` says, for formats that ask for it, which
-    column holds what (our field → theirs). Raises ``UsageError`` for a format or columns that do not exist, and
-    ``AnamnesisError`` where the file cannot be read as a whole, or was asked to stop (``Rows``).
+    ``format`` is one of ``FORMATS`` or ``auto``; ``columns``, for formats that take it, is field of a case → column of
+    the file. Raises ``UsageError`` for a format or columns that do not exist, and ``AnamnesisError`` if the file cannot
+    be read, or if ``should_stop`` returns true (see ``Rows``).
     """
-    given = columns or {}
+    column_of = columns or {}
     try:
-        chosen, rows = chosen_format(format, Rows(path, told, asked_to_stop), bool(given))
-        if format == "auto" and not given.keys() <= chosen.takes:
+        chosen, rows = chosen_format(format, Rows(path, on_progress, should_stop), bool(column_of))
+        if format == "auto" and not column_of.keys() <= chosen.takes:
             chosen = PLAIN
-        _check_columns(chosen, given)
-        return read_as(chosen, rows, dataset, given)
+        _check_columns(chosen, column_of)
+        return read_as(chosen, rows, dataset, column_of)
     except OSError as error:
         raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
 
 
 def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]) -> Reading:
-    """Read rows of a known format."""
     missing = [name for name in chosen.needs if name not in rows.columns] if rows.has_header else []
-    if missing:  # then no row of it could be read
-        where = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
+    if missing:  # no row could be read
+        place = f"{rows.path.name}, line 1" if rows.kind == "csv" else rows.path.name
         raise AnamnesisError(
-            f"{where}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
+            f"{place}: the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} "
             f"{'are' if len(missing) > 1 else 'is'} missing; a {chosen.title} case file has {', '.join(chosen.needs)}."
         )
     reading = Reading(format=chosen.name, unit=rows.unit)
@@ -145,7 +146,7 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
             case = _case(record, convert, chosen, dataset, count)
             if case.case_key in seen:
                 name = case.case_key.partition("/")[2]
-                raise RowError(f"the case id {clipped(name)} stands already in {rows.unit} {seen[case.case_key]}")
+                raise RowError(f"the case id {clipped(name)} is already used in {rows.unit} {seen[case.case_key]}")
         except RowError as error:
             reading.rejected.append((number, clipped(str(error), _MOST_WORDS)))
         except LeftOutError as error:
@@ -153,7 +154,7 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
         else:
             seen[case.case_key] = number
             reading.cases.append(case)
-    tell_of_addresses(reading)
+    remark_on_addresses(reading)
     return reading
 
 
@@ -163,9 +164,8 @@ def _case(
     if isinstance(record, Damaged):
         raise RowError(record.reason)
     fields = convert(record)
-    # without an id of its own a record is called by its place among the records, the same in every kind of file
+    # a record without id gets its number among the records, which is the same in every kind of file
     name = fields.pop("id") or str(count)
-    # raise where an id or the options cannot be used, whatever the format
     if len(name) > _LONGEST_ID or not name.isprintable():
         raise RowError(
             f"the case id {clipped(name)!r} has "
@@ -174,14 +174,14 @@ def _case(
     texts = [fields["vignette"], fields.get("question", ""), fields["answer"], *fields.get("choices", ())]
     if any(isinstance(text, str) and "\0" in text for text in texts):
         raise RowError("a text of it holds a NUL character")
-    whence = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
+    origin = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
     try:
-        case = Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
+        case = Case.model_validate({"case_key": f"{dataset}/{name}", **origin, **fields})
         return case.model_copy(update={"asks_for": stated_kind(case.question, case.asks_for)})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise RowError(f"{field}: {_AMISS.get(first['type'], first['msg'])}" if field else first["msg"]) from error
+        raise RowError(f"{field}: {_FAULTS.get(first['type'], first['msg'])}" if field else first["msg"]) from error
 
 
 def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:
@@ -192,6 +192,4 @@ def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:
             f"{', '.join(sorted(chosen.takes))}."
         )
     if unknown:
-        raise UsageError(
-            f"The format {chosen.name} has columns of its own: leave --columns out, or choose --format plain."
-        )
+        raise UsageError(f"The format {chosen.name} has fixed columns: leave --columns out, or choose --format plain.")

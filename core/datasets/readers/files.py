@@ -1,7 +1,7 @@
-"""Opens CSV, Excel, JSON, JSON Lines and Parquet alike: records by name, each with the place it stands at.
+"""Opens CSV, Excel, JSON, JSON Lines and Parquet files in the same way: records by name, with their positions.
 
-The kind is told from the contents, not from the file's name. A text file's positions are lines (CSV: the line on which
-a record begins), those of a spreadsheet its rows; those of a JSON array and of Parquet are records counted from 1.
+The contents decide on the kind, not the name of the file. Positions are lines in a text file (CSV: the line on which a
+record begins), rows in a spreadsheet, and records counted from 1 in a JSON array and in Parquet.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from core.errors import AnamnesisError, UsageError
 
 Record = Mapping[str, Any]
 Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
-MOST_BYTES, MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS, MOST_DEPTH = 500_000_000, 200_000, 1_000, 1_000_000, 50
-"""How large a list of cases may be, unpacked; at last characters in a cell, and lists or objects in each other."""
-MOST_LINE_BYTES = 10_000_000
-"""Of one line, which is read as a whole."""
-MOST_AT_ONCE_BYTES = 100_000_000
-"""Of what can only be read as a whole: JSON that is no JSON Lines, and a workbook, unpacked."""
+MAX_BYTES, MAX_ROWS, MAX_COLUMNS, MAX_CHARACTERS, MAX_DEPTH = 500_000_000, 200_000, 1_000, 1_000_000, 50
+"""Limits of an unpacked list of cases; the last two are characters in a cell and nested lists or objects."""
+MAX_LINE_BYTES = 10_000_000
+"""Limit of one line, which is read into memory."""
+MAX_IN_MEMORY_BYTES = 100_000_000
+"""Limit of files that are read into memory: JSON other than JSON Lines, and an unpacked workbook."""
 _MOST_WORDS_OF_A_BOOK = 40_000_000
-"""Bytes of a workbook's table of texts, which takes nine times as much memory."""
+"""Most bytes of a workbook's table of texts, which takes nine times as much memory."""
 _MOST_PARTS, _MOST_VALUES = 1_500_000, 4_000_000
-"""Lists and objects in a JSON file, and commas: `[[],[],…]` takes twenty times its size."""
+"""Most lists and objects, and most commas, in a JSON file: `[[],[],…]` takes twenty times its size in memory."""
 LIMITS = (
-    f"at most {MOST_BYTES // 1_000_000} MB unpacked, {MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns, {MOST_CHARACTERS:,} "
-    f"characters in a cell, {MOST_LINE_BYTES // 1_000_000} MB in a line, {MOST_DEPTH} levels of JSON, and "
-    f"{MOST_AT_ONCE_BYTES // 1_000_000} MB of a workbook or of JSON that is no JSON Lines"
+    f"at most {MAX_BYTES // 1_000_000} MB unpacked, {MAX_ROWS:,} rows, {MAX_COLUMNS:,} columns, {MAX_CHARACTERS:,} "
+    f"characters in a cell, {MAX_LINE_BYTES // 1_000_000} MB in a line, {MAX_DEPTH} levels of JSON, and "
+    f"{MAX_IN_MEMORY_BYTES // 1_000_000} MB of a workbook or of JSON that is no JSON Lines"
 )
-_TELLS_EVERY = 500
-"""Rows between two words on how far a file is read."""
+_PROGRESS_EVERY = 500
+"""Rows between two reports of progress."""
 _HEADER_LIMIT = 1_000_000
 _MOST_WORDS = 300
 _SEPARATORS = ",;\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
-"""How zip, gzip, bzip2, xz, 7z and zstd files begin."""
+"""First bytes of zip, gzip, bzip2, xz, 7z and zstd files."""
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _UNITS: Mapping[Kind, Unit] = {"csv": "line", "jsonl": "line", "sheet": "row", "json": "record", "parquet": "record"}
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A row that is no record, and why."""
+    """A row that is no record, with the reason."""
 
     reason: str
 
@@ -66,26 +66,25 @@ class Damaged:
 class Rows:
     """The records of a file, which may be read more than once.
 
-    ``root`` is a JSON file's outermost value where that is an object; whoever knows its layout replaces it by
-    ``unpacked``. ``told`` is given how far a pass over the file is, in megabytes, and ``asked_to_stop``
-    ends it. Raises ``UsageError`` where there is no file, ``AnamnesisError`` where it cannot be read
-    as a whole, is larger than ``LIMITS``, or was stopped.
+    ``root`` is the outermost value of a JSON file; the format that knows its layout replaces it by ``unpacked``.
+    ``on_progress`` gets the position of an iteration in megabytes, and ``should_stop`` ends it. Raises ``UsageError``
+    if the file does not exist, ``AnamnesisError`` if it cannot be read, exceeds ``LIMITS``, or was stopped.
     """
 
     def __init__(
-        self, path: Path, told: Progress = lambda done, planned: None, asked_to_stop: Stop = lambda: False
+        self, path: Path, on_progress: Progress = lambda done, planned: None, should_stop: Stop = lambda: False
     ) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a folder: name a file in it.")
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise AnamnesisError(
                 f"{path.name} has {path.stat().st_size / 1e6:,.0f} MB: a list of cases has {LIMITS}. Split it."
             )
-        self.path, self._told, self._asked_to_stop = path, told, asked_to_stop
+        self.path, self._on_progress, self._should_stop = path, on_progress, should_stop
         self._share: Callable[[], float] = lambda: 0.0
-        """Says how much of the file a pass has had."""
+        """Returns the share of the file (0 to 1) that the current iteration has read."""
         self.kind: Kind = _kind(path)
         self.unit: Unit = _UNITS[self.kind]
         self.root: Any = _json(path) if self.kind == "json" else None
@@ -98,14 +97,14 @@ class Rows:
         return other
 
     def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
-        """Yield (position, record or what is wrong with it)."""
+        """Yield (position, record or damage)."""
         for rows_before, row in enumerate(self._rows()):
-            if rows_before >= MOST_ROWS:
+            if rows_before >= MAX_ROWS:
                 raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
-            if rows_before % _TELLS_EVERY == 0:
+            if rows_before % _PROGRESS_EVERY == 0:
                 size = max(1, self.path.stat().st_size // 1_000_000)
-                self._told(int(self._share() * size), size)
-                if self._asked_to_stop():
+                self._on_progress(int(self._share() * size), size)
+                if self._should_stop():
                     raise AnamnesisError(
                         f"{self.path.name} was not read to its end, as you asked: nothing was imported."
                     )
@@ -123,7 +122,7 @@ class Rows:
             case "parquet":
                 return self._parquet_rows()
             case _:
-                return ((number, _record(one)) for number, one in enumerate(self.root, start=1))
+                return ((number, _record(value)) for number, value in enumerate(self.root, start=1))
 
     def _csv_rows(self) -> Iterator[tuple[int, Record | Damaged]]:
         path, size = self.path, self.path.stat().st_size
@@ -153,10 +152,10 @@ class Rows:
                     yield number, _jsonl_record(line)
 
     def _parquet_rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        import pyarrow  # imported late: it takes a moment, and most files are text
+        import pyarrow  # imported here: it is slow, and most files are text
 
         path, file, number = self.path, _opened_parquet(self.path), 0
-        if file.metadata.num_rows > MOST_ROWS:
+        if file.metadata.num_rows > MAX_ROWS:
             raise AnamnesisError(f"{path.name} has more rows than are read: {LIMITS}. Split it.")
         self._share = lambda: number / max(number, file.metadata.num_rows)
         try:
@@ -164,7 +163,7 @@ class Rows:
                 for record in batch.to_pylist():
                     number += 1
                     yield number, record
-        # a value that Python has none for, such as broken UTF-8 or a date beyond its years, is one of the last two
+        # ValueError and OverflowError: values without a Python equivalent, such as broken UTF-8 or dates out of range
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             raise AnamnesisError(
                 f"{path.name}, record {number + 1}: the Parquet file is damaged here ({_in_one_line(error)}); "
@@ -172,7 +171,7 @@ class Rows:
             ) from error
 
     def first(self, count: int = 20) -> list[Record]:
-        """Return the first sound records."""
+        """Return the first undamaged records."""
         return [record for _, record in islice(self, count) if not isinstance(record, Damaged)]
 
     @property
@@ -185,11 +184,10 @@ class Rows:
             elif self.kind == "sheet":
                 self._columns = tuple(next(_sheet_values(self.path))[1])
             elif self.kind == "parquet":
-                # the names of the columns; raise ``AnamnesisError`` where one stands there twice
                 names = tuple(_opened_parquet(self.path).schema_arrow.names)
                 twice = next((name for name in names if names.count(name) > 1), None)
                 if twice is not None:
-                    raise AnamnesisError(f"{self.path.name}: the column {clipped(twice)} stands there twice.")
+                    raise AnamnesisError(f"{self.path.name}: the column {clipped(twice)} occurs twice.")
                 self._columns = tuple(names)
             else:
                 self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
@@ -197,30 +195,29 @@ class Rows:
 
     @property
     def has_header(self) -> bool:
-        """Whether every record has the same fields, so that a missing one is missing everywhere."""
+        """Whether all records have the same fields."""
         return self.kind in ("csv", "sheet", "parquet")
 
 
 def _kind(path: Path) -> Kind:
     with path.open("rb") as file:
-        begins = file.read(4096)
-        if begins.startswith(b"PAR1"):
+        beginning = file.read(4096)
+        if beginning.startswith(b"PAR1"):
             return "parquet"
-        # raise where a file is packed, UTF-16 or binary
         if is_spreadsheet(path):
             return "sheet"
-        if begins.startswith(_PACKED):
-            raise AnamnesisError(f"{path.name} is packed: unpack it, and import what is in it.")
-        if begins.startswith(_OLD_OFFICE):
+        if beginning.startswith(_PACKED):
+            raise AnamnesisError(f"{path.name} is packed: unpack it, and import the file in it.")
+        if beginning.startswith(_OLD_OFFICE):
             raise AnamnesisError(f"{path.name} is a file of an old Excel or Word: save it as .xlsx or as CSV first.")
-        if begins.startswith(_UTF16) and path.suffix.lower() != ".parquet":
+        if beginning.startswith(_UTF16) and path.suffix.lower() != ".parquet":
             raise AnamnesisError(f"{path.name}, line 1: the file is UTF-16 or UTF-32 text; save it as UTF-8 first.")
-        # text of another width, or no text at all
-        if begins.count(b"\0") * 4 > len(begins) or (b"\0" in begins and b"\n" not in begins):
+        # UTF-16 without a byte order mark, or a binary file
+        if beginning.count(b"\0") * 4 > len(beginning) or (b"\0" in beginning and b"\n" not in beginning):
             raise AnamnesisError(
                 f"{path.name} is neither text (CSV, JSON, JSON Lines in UTF-8) nor Parquet; nothing was imported."
             )
-        stripped = begins.removeprefix(b"\xef\xbb\xbf").lstrip()
+        stripped = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
         if not stripped:
             raise AnamnesisError(f"{path.name}, line 1: the file is empty.")
         suffix = path.suffix.lower()
@@ -239,7 +236,7 @@ def _kind(path: Path) -> Kind:
 
 
 def _one_object_a_line(file: io.BufferedReader) -> bool:
-    """Say whether the first line is a whole JSON object and another one follows."""
+    """Return whether the first line is a complete JSON object and another line follows."""
     lines = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in file)
     first, second = (next((line for line in lines if line), b"") for _ in range(2))
     try:
@@ -256,33 +253,31 @@ def _record(value: Any) -> Record | Damaged:
 
 def _within_limits(record: Record) -> Record | Damaged:
     for name, value in record.items():
-        if (isinstance(value, str) and len(value) > MOST_CHARACTERS) or isinstance(value, list | dict | tuple):
-            beyond = _beyond(value)
-            if beyond:
-                return Damaged(f"{clipped(str(name))} has {beyond}")
+        if (isinstance(value, str) and len(value) > MAX_CHARACTERS) or isinstance(value, list | dict | tuple):
+            excess = _excess(value)
+            if excess:
+                return Damaged(f"{clipped(str(name))} has {excess}")
     return record
 
 
-def _beyond(value: Any, depth: int = 1) -> str:
-    """Say what of a value is more than may be; empty where nothing is."""
+def _excess(value: Any, depth: int = 1) -> str:
+    """Return what in a value exceeds the limits, in words; empty if nothing does."""
     if isinstance(value, str):
-        return (
-            f"{len(value):,} characters, and {MOST_CHARACTERS:,} are the most" if len(value) > MOST_CHARACTERS else ""
-        )
+        return f"{len(value):,} characters, and {MAX_CHARACTERS:,} are the most" if len(value) > MAX_CHARACTERS else ""
     if not isinstance(value, list | dict | tuple):
         return ""
-    if depth > MOST_DEPTH:
-        return f"more than {MOST_DEPTH} lists or objects in each other"
+    if depth > MAX_DEPTH:
+        return f"more than {MAX_DEPTH} lists or objects in each other"
     inner = value.values() if isinstance(value, dict) else value
-    return next((words for one in inner if (words := _beyond(one, depth + 1))), "")
+    return next((words for item in inner if (words := _excess(item, depth + 1))), "")
 
 
 def _lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """Yield a file's lines; raise ``AnamnesisError`` for one that is too long, before all of it is in memory."""
+    """Yield a file's lines; raises ``AnamnesisError`` for a line that is too long, before it is in memory."""
     for number in count(1):
-        if not (line := file.readline(MOST_LINE_BYTES)):
+        if not (line := file.readline(MAX_LINE_BYTES)):
             return
-        if len(line) >= MOST_LINE_BYTES:
+        if len(line) >= MAX_LINE_BYTES:
             raise AnamnesisError(f"{path.name}, line {number}: the line is longer than is read ({LIMITS}).")
         yield line
 
@@ -292,27 +287,27 @@ def _lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 @contextmanager
 def _csv_reader(path: Path) -> Iterator[tuple[csv._reader, Callable[[], int]]]:  # type: ignore[name-defined]
-    """Read a UTF-8 file as it comes, with the separator of its header; a line that is no UTF-8 is named.
+    """Yield a reader of a UTF-8 file, with the separator of its header, and a function for the number of bytes read.
 
-    Yields the reader, and what tells how many bytes of the file it has had.
+    Raises ``AnamnesisError`` with the number of a line that is not UTF-8.
     """
-    csv.field_size_limit(MOST_CHARACTERS)  # more is mostly a quote that was never closed
+    csv.field_size_limit(MAX_CHARACTERS)  # a longer field mostly has a quote that is not closed
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
             header = next((line for line in iter(lambda: text.readline(_HEADER_LIMIT), "") if line.strip()), "")
-            if header.count(",") >= MOST_COLUMNS:
+            if header.count(",") >= MAX_COLUMNS:
                 raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
             text.seek(0)
             separator = "," if "," in header else max(_SEPARATORS, key=header.count)
             lines = _lines(text, path)
             yield csv.reader(lines, strict=True, delimiter=separator), cast(io.BufferedReader, text.buffer).tell
     except UnicodeDecodeError:
-        decoded(path)  # says which line it is
+        decoded(path)  # raises with the line number
         raise
 
 
 def decoded(path: Path) -> str:
-    """Return the text of a UTF-8 file; raise ``AnamnesisError`` with the line that is none."""
+    """Return the text of a UTF-8 file; raises ``AnamnesisError`` with the line of an error."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -325,17 +320,17 @@ def decoded(path: Path) -> str:
 def _csv_header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
     """Return the names of the columns: the first line that is not blank."""
     try:
-        found: list[str] = next((values for values in reader if any(value.strip() for value in values)), [])
+        header: list[str] = next((values for values in reader if any(value.strip() for value in values)), [])
     except csv.Error as error:
         raise AnamnesisError(f"{path.name}, line 1: the header cannot be read ({error}).") from error
-    return _header(found, f"{path.name}, line {reader.line_num}")
+    return _header(header, f"{path.name}, line {reader.line_num}")
 
 
 def _header(values: Sequence[str], where: str) -> list[str]:
     header = [name.strip() for name in values]
     twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
     if twice is not None:
-        raise AnamnesisError(f"{where}: the column {clipped(twice)} stands there twice.")
+        raise AnamnesisError(f"{where}: the column {clipped(twice)} occurs twice.")
     return header
 
 
@@ -352,11 +347,16 @@ def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
 
 
 def is_spreadsheet(path: Path) -> bool:
-    """Say whether a file is a workbook of Excel's (.xlsx), by what it packs."""
+    """Return whether a file is an Excel workbook (.xlsx), by its contents."""
     try:
         with zipfile.ZipFile(path) as packed:
             return "xl/workbook.xml" in packed.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError):  # none, or damaged: unpacking it says so
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        ValueError,
+        EOFError,
+    ):  # no archive, or damaged: unpacking it raises the error
         return False
 
 
@@ -367,10 +367,10 @@ def _sheet_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
 
 
 def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (row, cells as text), blank rows left out, the header first, of the one sheet that holds anything.
+    """Yield (row, cells as text) of the only sheet with contents: the header first, without blank rows.
 
-    A formula stands for what it came to when the workbook was last saved. Raises ``AnamnesisError`` where none or
-    several sheets hold something, or the workbook is damaged or unpacks to more than may be read.
+    A formula has its value when the workbook was last saved. Raises ``AnamnesisError`` if no sheet or several sheets
+    have contents, or if the workbook is damaged or too large.
     """
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
@@ -382,14 +382,14 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
             if len(filled) != 1:
                 names = ", ".join(clipped(sheet.title) for sheet in filled)
                 raise AnamnesisError(
-                    f"{path.name} has {len(filled)} sheets that hold something ({names}): keep the one with the cases."
+                    f"{path.name} has {len(filled)} sheets with contents ({names}): keep the one with the cases."
                     if filled
-                    else f"{path.name} has no sheet with anything in it."
+                    else f"{path.name} has no sheet with contents."
                 )
             rows = _filled(filled[0])
             number, values = next(rows)
             width = max(column for column, value in enumerate(values, start=1) if value)
-            if width > MOST_COLUMNS:
+            if width > MAX_COLUMNS:
                 raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
             header = _header(values[:width], f"{path.name}, row {number}")
             yield number, header
@@ -399,17 +399,17 @@ def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
             book.close()
     except BROKEN_BOOK as error:
         raise AnamnesisError(
-            f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it anew, or "
-            "as CSV."
+            f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it again, "
+            "or as CSV."
         ) from error
 
 
 def check_workbook_size(book: Path | IO[bytes], name: str) -> None:
-    """Raise ``AnamnesisError`` if a workbook unpacks to more than may be read, before any of it is unpacked."""
+    """Raise ``AnamnesisError`` if a workbook is too large, before it is unpacked."""
     with zipfile.ZipFile(book) as packed:
         parts = packed.infolist()
     texts = sum(part.file_size for part in parts if part.filename.endswith("sharedStrings.xml"))
-    if sum(part.file_size for part in parts) > MOST_AT_ONCE_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
+    if sum(part.file_size for part in parts) > MAX_IN_MEMORY_BYTES or texts > _MOST_WORDS_OF_A_BOOK:
         raise AnamnesisError(f"{name} unpacks to more than is read of a workbook: save it as CSV.")
 
 
@@ -425,7 +425,7 @@ BROKEN_BOOK = (
         TypeError,
         AttributeError,
     ),
-    *(NotImplementedError, RuntimeError),  # packed in ways that are not known, or with a password
+    *(NotImplementedError, RuntimeError),  # unknown compression, or a password
 )
 
 
@@ -448,7 +448,7 @@ def _in_text(value: object) -> str:
 
 
 def _json(path: Path) -> Any:
-    if path.stat().st_size > MOST_AT_ONCE_BYTES:
+    if path.stat().st_size > MAX_IN_MEMORY_BYTES:
         raise AnamnesisError(f"{path.name} is more JSON than is read at once ({LIMITS}): save it as JSON Lines.")
     try:
         body = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
@@ -478,9 +478,9 @@ def _why(error: orjson.JSONDecodeError) -> str:
 
 
 def records_within(root: Any) -> list[Any] | None:
-    """Return the records of a JSON file's outermost value; ``None`` where its layout is not known.
+    """Return the records in the outermost value of a JSON file; ``None`` if the layout is unknown.
 
-    Known are an array, an object of columns (as pandas writes it), and an object whose only list holds the records.
+    Known layouts: an array, an object of columns (as pandas writes it), and an object with a single list of records.
     """
     if isinstance(root, list):
         return root
@@ -491,15 +491,15 @@ def records_within(root: Any) -> list[Any] | None:
         return [dict(zip(root, row, strict=True)) for row in zip(*values, strict=True)]
     if all(isinstance(v, dict) for v in values) and len({tuple(v) for v in values}) == 1:
         keys = list(values[0])
-        # of two ways to nest records, columns are those whose inner keys are only numbers
+        # in the layout by columns the inner keys are row numbers
         if keys and all(str(key).isdecimal() for key in keys):
             return [{name: column[key] for name, column in root.items()} for key in keys]
-    lists = [v for v in values if isinstance(v, list) and v and all(isinstance(one, dict) for one in v)]
+    lists = [v for v in values if isinstance(v, list) and v and all(isinstance(item, dict) for item in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
 
 
 _BATCH = 100
-"""Records of a Parquet file that are read at once."""
+"""Records of a Parquet file in one batch."""
 
 
 def _opened_parquet(path: Path) -> Any:
@@ -508,9 +508,9 @@ def _opened_parquet(path: Path) -> Any:
 
     try:
         file = parquet.ParquetFile(path)
-        _ = file.schema_arrow.names  # which may be no text
+        _ = file.schema_arrow.names  # raises if a name is not text
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > MOST_BYTES:
+        if sum(group.total_byte_size for group in groups) > MAX_BYTES:
             raise AnamnesisError(f"{path.name} unpacks to more than is read: {LIMITS}.")
         return file
     except (pyarrow.ArrowException, OSError, ValueError) as error:
@@ -521,5 +521,5 @@ def _opened_parquet(path: Path) -> Any:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return what a library says of a fault, without its line breaks: bytes of the file may stand in it."""
+    """Return a library's error message in one line; it may contain bytes of the file."""
     return clipped(" ".join(str(error).split()).rstrip("."), _MOST_WORDS)

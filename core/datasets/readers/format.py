@@ -1,4 +1,4 @@
-"""What a format of data sets is: how it is recognised, and how one of its records becomes the fields of a case."""
+"""The definition of a format of data sets: how it is recognised, and how its records become cases."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from core.datasets.readers.files import Record, Rows
 from core.datasets.reading import Reading
 
 SEE_PAGE = "see the data set's own page"
-"""Written where a licence is not certain."""
+"""The licence if it is not certain."""
 
 CaseFields = dict[str, Any]
-"""Fields of ``core.case.Case`` and the record's own ``id``, or ``None`` where it has none."""
+"""Fields of ``core.case.Case``, and the ``id`` of the record or ``None``."""
 
 
 class RowError(Exception):
-    """A record cannot be used; its message is the reason, to follow "line 3: "."""
+    """A record cannot be used; the message is the reason, as it follows "line 3: "."""
 
 
 class LeftOutError(Exception):
-    """A sound record that the format leaves out by its nature; its message is the reason."""
+    """A valid record that the format leaves out by design; the message is the reason."""
 
 
 @dataclass
 class Work:
-    """One reading under way: ``at`` is the position of the record in hand.
+    """The state of reading a file: ``at`` is the position of the current record.
 
-    ``columns`` is what the user said of the columns: our field → theirs.
+    ``columns`` is field of a case → column of the file, as given by the user.
     """
 
     rows: Rows
@@ -37,25 +37,25 @@ class Work:
     at: int = 0
 
     def remark(self, sentence: str, *, whole_file: bool = False) -> None:
-        """Note what was decided about the record in hand, or the whole file."""
+        """Add a remark about the current record, or about the complete file."""
         self.reading.remarks.append((0 if whole_file else self.at, sentence))
 
 
 Start = Callable[[Work], Callable[[Record], CaseFields]]
-"""Looks at the file as a whole where it must, and returns what turns a record into fields.
+"""Reads the complete file if necessary, and returns the function that converts a record to fields.
 
-That raises ``RowError`` or ``LeftOutError`` for a record that becomes no case."""
+The function raises ``RowError`` or ``LeftOutError`` for a record that does not become a case."""
 
 
 @dataclass(frozen=True)
 class Format:
     """A published format.
 
-    ``reads`` says in a sentence which files are read and what becomes of them. A file is of this format when its first
-    record has all of ``fields``, or of one of ``also``, and none of ``without``; the format that asks for the most
-    wins. ``needs`` are the columns that a table must have. ``unpack`` finds the records of a JSON file whose outermost
-    value is an object of this format's own layout, and returns ``None`` for any other. ``takes`` are the names that
-    --columns may give. ``files`` are the names under which the data set itself was published.
+    ``reads`` describes in a sentence which files are read, and how. A file has this format if its first record has all
+    ``fields``, or all of one of ``also``, and none of ``without``; the format with most fields wins. ``needs`` are the
+    columns that a table must have. ``unpack`` returns the records of a JSON object in the layout of this format, and
+    ``None`` for other objects. ``takes`` are the names that --columns accepts. ``files`` are the file names of the
+    published data set.
     """
 
     name: str
@@ -73,12 +73,12 @@ class Format:
     files: frozenset[str] = frozenset()
 
     def fitting(self, record: Record) -> int:
-        """Return how many fields of this format a record has where it has all of one layout, and 0 otherwise."""
+        """Return the number of fields of the largest layout that the record has completely, else 0."""
         if self.without & record.keys():
             return 0
         return max((len(fields) for fields in (self.fields, *self.also) if fields <= record.keys()), default=0)
 
 
 def each(convert: Callable[[Record], CaseFields]) -> Start:
-    """Return the start of a format whose records stand each for itself."""
+    """Return the start of a format that converts each record independently of the file."""
     return lambda work: convert

@@ -1,4 +1,4 @@
-"""Turns an exam item into the fields of a case: vignette and question apart, who the patient is, which specialty."""
+"""Converts an exam item to the fields of a case: vignette, question, patient, specialty."""
 
 from __future__ import annotations
 
@@ -19,35 +19,34 @@ _TASK = re.compile(
 )
 
 
-def split_item(whole: str) -> tuple[str, str]:
+def split_item(item: str) -> tuple[str, str]:
     """Return (vignette, question) of an exam item.
 
-    The question is the sentence with a question mark (``core.case.split_question``); without one it is a last sentence
-    that is left open ("The cause is") or gives a task ("Choose …"), and otherwise the final diagnosis is asked for. An
-    item that is nothing but a question has no vignette: the whole of it stands for both.
+    The question is the sentence with a question mark (``core.text.questions.split_question``), else a last sentence
+    that is incomplete ("The cause is") or gives a task ("Choose …"), else the question for the final diagnosis. An item
+    that is only a question is returned as both.
     """
-    whole = whole.strip()
-    vignette, question = split_question(whole)
-    if question != FINAL_QUESTION or vignette != whole:
+    item = item.strip()
+    vignette, question = split_question(item)
+    if question != FINAL_QUESTION or vignette != item:
         return vignette, question
-    parts = sentences(whole)
-    if "?" in whole or len(parts) < 2:
-        return whole, whole
+    parts = sentences(item)
+    if "?" in item or len(parts) < 2:
+        return item, item
     last = parts[-1]
     if _STEM.search(last) or _TASK.match(last):
-        return whole[: whole.rindex(last)].strip(), last
-    return whole, FINAL_QUESTION
+        return item[: item.rindex(last)].strip(), last
+    return item, FINAL_QUESTION
 
 
 def speaker_of(age: float | None) -> Literal["patient", "caregiver"]:
-    """Return who speaks to the doctor."""
     return "caregiver" if age is not None and age < CHILD else "patient"
 
 
 def item_fields(
     record_id: str | None, vignette: str, question: str, choices: Mapping[str, str], answer: str, **more: Any
 ) -> CaseFields:
-    """Return the fields of a case, with age and sex as the vignette tells them; ``more`` adds to them."""
+    """Return the fields of a case, with age and sex from the vignette, and ``more`` fields."""
     age, sex = read_demographics(vignette)
     fields: CaseFields = {
         "id": record_id,
@@ -80,16 +79,16 @@ _ALIASES = {
 }
 _KNOWN = {
     **{name.lower(): name for name in SPECIALTIES},
-    **{theirs.lower(): ours for theirs, ours in RELEASE_SPECIALTIES.items()},
-    **{alias.strip(): ours for ours, aliases in _ALIASES.items() for alias in aliases.split(",")},
+    **{label.lower(): name for label, name in RELEASE_SPECIALTIES.items()},
+    **{alias.strip(): name for name, aliases in _ALIASES.items() for alias in aliases.split(",")},
 }
 
 
 def known_specialty(name: str) -> str | None:
-    """Return our name of what a data set calls a specialty, or ``None`` where it is none of the twelve."""
+    """Return the name of a specialty from a data set's label, or ``None`` if it is not one of the twelve."""
     return _KNOWN.get(re.sub(r"\s+", " ", name).strip().lower())
 
 
 def specialty_of(name: str) -> str:
-    """Return our name of what a data set calls a specialty; ``Other`` for any that is none of the rest."""
+    """Return the name of a specialty from a data set's label, or ``Other``."""
     return known_specialty(name) or "Other"

@@ -1,4 +1,4 @@
-"""Takes single values out of a record, or says in plain words why they cannot be used."""
+"""Reads single values of a record, or raises ``RowError`` with the reason in plain words."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LETTERS = string.ascii_uppercase
 
 
 def text(record: Record, name: str) -> str:
-    """Return a text that must be there."""
-    found = optional(record, name)
-    if not found:
+    """Return a required text."""
+    value = optional(record, name)
+    if not value:
         raise RowError(f"{name} is {'empty' if name in record else 'missing'}")
-    return found
+    return value
 
 
 def optional(record: Record, name: str) -> str:
-    """Return a text, empty where there is none."""
+    """Return an optional text, empty if it is missing."""
     return plain(record.get(name), name)
 
 
 def plain(value: Any, name: str) -> str:
-    """Return a value as text; numbers are written out, an empty or missing one is empty."""
+    """Return a text or number as text; empty if the value is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -39,7 +39,7 @@ def plain(value: Any, name: str) -> str:
 
 
 def integer(record: Record, name: str) -> int:
-    """Return a whole number that must be there."""
+    """Return a required integer."""
     value = text(record, name)
     try:
         number = float(value)
@@ -51,51 +51,51 @@ def integer(record: Record, name: str) -> int:
 
 
 def texts(record: Record, name: str) -> list[str]:
-    """Return a list of texts that must be there, none of them empty."""
+    """Return a required list of texts, none of them empty."""
     value = record.get(name)
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise RowError(f"{name} should be a list of texts" if value else f"{name} is empty or missing")
-    found = [plain(one, name) for one in value]
-    if not all(found):
+    items = [plain(item, name) for item in value]
+    if not all(items):
         raise RowError(f"an entry of {name} is empty")
-    return found
+    return items
 
 
 def options(record: Record, name: str = "options") -> dict[str, str]:
-    """Return letter → option, in their order: from letters with texts, a list of such pairs, or a list of texts."""
+    """Return letter → option in their order, from an object of letters, a list of pairs, or a list of texts."""
     value = record.get(name)
     if isinstance(value, Mapping):
-        pairs = [(str(letter).strip().upper(), one) for letter, one in value.items()]
+        pairs = [(str(letter).strip().upper(), option) for letter, option in value.items()]
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        pairs = [_pair(one, letter, name) for letter, one in lettered(value, name)]
+        pairs = [_pair(option, letter, name) for letter, option in with_letters(value, name)]
     else:
         raise RowError(f"{name} {'is missing' if value is None else 'should be a list or letters with texts'}")
-    # tables give every record the letters of the longest one
+    # in tables every record has the letters of the record with most options
     while pairs and pairs[-1][1] is None:
         pairs.pop()
     return checked_options(pairs)
 
 
-def lettered(values: Sequence[Any], name: str) -> list[tuple[str, Any]]:
-    """Return values with their letters; raise ``RowError`` where the letters do not suffice."""
+def with_letters(values: Sequence[Any], name: str) -> list[tuple[str, Any]]:
+    """Return values with letters from A; raises ``RowError`` if there are more values than letters."""
     if len(values) > len(_LETTERS):
         raise RowError(f"{name} has {len(values)} entries, more than there are letters")
     return list(zip(_LETTERS, values, strict=False))
 
 
 def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """Return letter → option; raise ``RowError`` where there are fewer than two or one is empty."""
-    found = {letter: plain(value, f"option {letter}") for letter, value in pairs}
-    if len(found) < 2:
+    """Return letter → option; raises ``RowError`` if there are fewer than two, or one is empty."""
+    choices = {letter: plain(value, f"option {letter}") for letter, value in pairs}
+    if len(choices) < 2:
         raise RowError("there are fewer than two options")
-    if len(found) > len(_LETTERS):
-        raise RowError(f"there are {len(found)} options, more than there are letters")
-    if len(found) < len(pairs):
+    if len(choices) > len(_LETTERS):
+        raise RowError(f"there are {len(choices)} options, more than there are letters")
+    if len(choices) < len(pairs):
         raise RowError("two options have the same letter")
-    empty = [letter for letter, value in found.items() if not value]
+    empty = [letter for letter, value in choices.items() if not value]
     if empty:
         raise RowError(f"option {' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty")
-    return found
+    return choices
 
 
 def _pair(value: Any, letter: str, name: str) -> tuple[str, Any]:
@@ -109,24 +109,24 @@ def _pair(value: Any, letter: str, name: str) -> tuple[str, Any]:
 
 
 def by_letter(letter: str, choices: Mapping[str, str], name: str) -> str:
-    """Return the option that a letter names."""
-    found = choices.get(letter.strip().strip("().").upper())
-    if found is None:
+    """Return the option with this letter; raises ``RowError`` if there is none."""
+    option = choices.get(letter.strip().strip("().").upper())
+    if option is None:
         letters = list(choices)
         raise RowError(f"{name} {letter!r} is none of the options {letters[0]} to {letters[-1]}")
-    return found
+    return option
 
 
-def same(one: str, other: str) -> bool:
-    """Say whether two texts are the same but for capitals, spaces and a final full stop."""
-    return _folded(one) == _folded(other)
+def same(first: str, second: str) -> bool:
+    """Return whether two texts are equal apart from capitals, spaces and a final full stop."""
+    return _folded(first) == _folded(second)
 
 
-def agreed(by_mark: str, said: str, mark: str) -> str:
-    """Return the right option where letter or number and the answer's text agree, or there is only the former."""
-    if said and not same(by_mark, said):
-        raise RowError(f"the answer is {said!r}, but {mark} names {by_mark!r}")
-    return by_mark
+def checked_answer(option: str, answer: str, field: str) -> str:
+    """Return the ``option`` that ``field`` names; raises ``RowError`` if the text ``answer`` is a different one."""
+    if answer and not same(option, answer):
+        raise RowError(f"the answer is {answer!r}, but {field} names {option!r}")
+    return option
 
 
 def _folded(value: str) -> str:

@@ -1,9 +1,9 @@
 """AutoMedic (Oh, Park, Kim, arXiv 2512.10195): the doctor asks patient and clinical staff by tags, then answers.
 
-A turn is one query with its answer, and the doctor, who speaks first, has so many of them; a message may hold several
-queries, which are answered one after the other as far as the turns reach. Beside the answer after the conversation the
-same doctor answers the full static question, in the same trial. After the conversation the patient rates the doctor's
-empathy, unless a provider broke it off. What broke the tag protocol is said at its message.
+A turn is one query with its answer; the doctor speaks first and has a limited number of turns. A message can have
+several queries, which are answered one after another until the limit. In the same trial the doctor answers the full
+static question, in addition to the answer after the conversation. After the conversation the patient rates the doctor's
+empathy, unless a provider failed. Each misuse of the tag protocol is an event after its message.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ from core.text.profile_check import edited, remarks
 from core.text.profiles import CaseId, Generated, Prepared, prepare
 
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
-"""The static question and the answer after the conversation, with choices and, for cases without any, free."""
+"""The static question and the question after the conversation, with choices and, for cases without choices, free."""
 MAX_TURNS, MOST_TURNS = 20, 100
-"""Turns that a doctor has unless it is told otherwise, and the most that it can be given."""
+"""Default and maximum of the number of turns."""
 NOTHING_TO_RATE = "The doctor asked the patient nothing."
-"""Stands in place of the patient's words where no query reached it: there is no rating then."""
+"""Stored in place of the patient's words if there was no query to the patient, and so no rating."""
 TO_PATIENT = 0.6
-"""Assumed share of queries that go to the patient; the others go to the clinical staff."""
+"""Assumed share of queries to the patient; the others are to the clinical staff."""
 _DOCTOR_TOKENS, _PATIENT_TOKENS, _STAFF_TOKENS, _QUESTION_TOKENS, _STATIC_TOKENS = 340, 170, 170, 130, 20
 _RATING_TOKENS, _MESSAGE_TOKENS, _RATED_TOKENS, _ANSWER_TOKENS = 150, 25, 35, 15
 
 
 class Settings(FrameworkSettings):
-    """What can be set of AutoMedic."""
+    """Settings of AutoMedic."""
 
     max_turns: int = option(
         MAX_TURNS,
-        "How many turns the doctor has: one query with its answer each.",
+        "Maximum number of turns; a turn is one query with its answer.",
         label="Cap of turns",
         place="main",
         flag="--cap",
@@ -71,7 +71,7 @@ class Settings(FrameworkSettings):
 
 @dataclass(frozen=True)
 class AutoMedicCast:
-    """Who plays which role in a trial."""
+    """The players of a trial."""
 
     doctor: TagDoctor
     patient: AutoMedicPatient
@@ -89,7 +89,7 @@ class ProfiledCases(Preparation):
         return prepare(cases, stored)
 
     def edited(self, case: Case, profile: Profile, by: str) -> Generated:
-        """Return a person's word on a case, with what the checks find in its note."""
+        """Return a profile that a person edited, with the findings of the checks in its note."""
         return edited(case, profile, by)
 
     def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ class AutoMedic(Framework):
     publication = Publication("Oh, Park, Kim, arXiv 2512.10195", ARMS[:2], ("care",))
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
-        "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes of it "
-        "stands on Conversation quality, under CARE."
+        "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). Results are on "
+        "Conversation quality, under CARE."
     )
     settings = Settings
     seats = (
@@ -120,7 +120,7 @@ class AutoMedic(Framework):
     cases, speech = ProfiledCases(), TagSpeech()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
-        """Return the cast; free responses are graded under the prompts of the first framework."""
+        """Return the cast; free responses are graded with the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack, turns = casting.pack, settings.max_turns
         doctor: TagDoctor = casting.filled(
@@ -147,10 +147,10 @@ class AutoMedic(Framework):
     async def play(
         self, trial: Trial, cast: AutoMedicCast, settings: Settings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
-        """Yield conversation and rating, where an arm needs them, and the answers."""
+        """Yield conversation and rating, if an arm needs them, and the answers."""
         yield started(self, trial, branch)
         briefings = briefings_of(trial.case)
-        # nobody says which clinic it is
+        # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
         talk = Talk(branch.dialogue if branch else (), _passed_on)
         for event in talk.repeated():
@@ -159,12 +159,12 @@ class AutoMedic(Framework):
             async for event in _conversation(talk, briefings, scene, cast, settings.max_turns):
                 yield event
             if not talk.broken:
-                # the patient's rating of the doctor; a provider that fails leaves none, and harms nothing else
-                seen = view_of(talk.dialogue, "patient")
-                rating = Rating(None, "" if seen else NOTHING_TO_RATE)
+                # if the provider fails, the rating is missing, and the rest of the trial is not affected
+                view = view_of(talk.dialogue, "patient")
+                rating = Rating(None, "" if view else NOTHING_TO_RATE)
                 try:
-                    if seen:
-                        async for item in cast.patient.rate(briefings.held, scene.without_pictures(), seen):
+                    if view:
+                        async for item in cast.patient.rate(briefings.patient, scene.without_pictures(), view):
                             if isinstance(item, Rating):
                                 rating = item
                             elif isinstance(item, Token | Called | Waiting):
@@ -189,34 +189,34 @@ class AutoMedic(Framework):
         yield Finished()
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
-        """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""
+        """Return calls and tokens, assuming that every doctor uses all turns, with one query in each message."""
         cases, trials = campaign.cases, len(campaign.cases) * campaign.trials
         turns = campaign.settings.max_turns if any(f == "multi_turn" for f, _ in campaign.arms) else 0
-        asked = round(turns * TO_PATIENT)
+        to_patient = round(turns * TO_PATIENT)
         static = trials * sum(format_ == "vignette" for format_, _ in campaign.arms)
         after = trials * sum(format_ == "multi_turn" for format_, _ in campaign.arms)
-        said = 2 * turns * _MESSAGE_TOKENS
+        dialogue = 2 * turns * _MESSAGE_TOKENS
         vignette = tokens_of(cases, lambda case: case.vignette)
         patient = _PATIENT_TOKENS + tokens_of(cases, lambda case: profile_words(case, "demographics", "basic"))
         staff = _STAFF_TOKENS + tokens_of(cases, lambda case: profile_words(case, "optional"))
-        rating = patient + 2 * asked * _MESSAGE_TOKENS + _RATING_TOKENS
+        rating = patient + 2 * to_patient * _MESSAGE_TOKENS + _RATING_TOKENS
         seats = {
             "doctor": (
                 trials * turns + static + after,
                 trials * _talking(turns, _DOCTOR_TOKENS + picture_tokens)
                 + static * (vignette + _STATIC_TOKENS + _QUESTION_TOKENS + picture_tokens)
-                + after * (_DOCTOR_TOKENS + picture_tokens + said + _QUESTION_TOKENS),
+                + after * (_DOCTOR_TOKENS + picture_tokens + dialogue + _QUESTION_TOKENS),
                 trials * turns * _MESSAGE_TOKENS + (static + after) * _ANSWER_TOKENS,
             ),
             "patient": (
-                trials * (asked + bool(asked)),
-                trials * (_talking(asked, patient) + asked * _MESSAGE_TOKENS + bool(asked) * rating),
-                trials * (asked * _MESSAGE_TOKENS + bool(asked) * _RATED_TOKENS),
+                trials * (to_patient + bool(to_patient)),
+                trials * (_talking(to_patient, patient) + to_patient * _MESSAGE_TOKENS + bool(to_patient) * rating),
+                trials * (to_patient * _MESSAGE_TOKENS + bool(to_patient) * _RATED_TOKENS),
             ),
             "staff": (
-                trials * (turns - asked),
-                trials * (_talking(turns - asked, staff) + (turns - asked) * _MESSAGE_TOKENS),
-                trials * (turns - asked) * _MESSAGE_TOKENS,
+                trials * (turns - to_patient),
+                trials * (_talking(turns - to_patient, staff) + (turns - to_patient) * _MESSAGE_TOKENS),
+                trials * (turns - to_patient) * _MESSAGE_TOKENS,
             ),
             "grader": graded(campaign),
         }
@@ -226,11 +226,11 @@ class AutoMedic(Framework):
 async def _conversation(
     talk: Talk, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
 ) -> AsyncIterator[Event]:
-    """Yield messages and the answers to their queries from where the dialogue stands, up to ``Ended``."""
-    told = scene.without_pictures()
+    """Yield messages and the answers to their queries, from the present dialogue up to ``Ended``."""
+    without_pictures = scene.without_pictures()
     while True:
-        # the first query of the doctor's last message that nobody has answered yet
-        last = max((turn for turn, said in enumerate(talk.dialogue) if said.role == "doctor"), default=-1)
+        # the first unanswered query of the doctor's last message
+        last = max((number for number, turn in enumerate(talk.dialogue) if turn.role == "doctor"), default=-1)
         query = next((query for query in queries_of(talk.dialogue) if query.turn == last and query.reply is None), None)
         if query is None:
             if talk.dialogue and talk.dialogue[-1].role == "doctor":
@@ -251,7 +251,8 @@ async def _conversation(
         if _passed_on(talk.dialogue) >= max_turns:
             break
         title = "clinical staff" if query.to == "staff" else "patient"
-        async for event in talk.say(query.to, title, _reply(query, briefings, told, cast, talk.dialogue), strip=True):
+        replying = _reply(query, briefings, without_pictures, cast, talk.dialogue)
+        async for event in talk.say(query.to, title, replying, strip=True):
             yield event
         if talk.ended:
             return
@@ -266,17 +267,17 @@ def _passed_on(dialogue: Dialogue) -> int:
 
 
 def _reply(
-    query: Query, briefings: Briefings, told: Scene, cast: AutoMedicCast, dialogue: Dialogue
+    query: Query, briefings: Briefings, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue
 ) -> AsyncIterator[Saying]:
-    """Hand the query to whom it is addressed, with that role's own knowledge and view."""
-    seen = (*view_of(dialogue, query.to), Turn("doctor", query.text))
+    """Pass the query to its addressee, with the briefing and the view of this role."""
+    view = (*view_of(dialogue, query.to), Turn("doctor", query.text))
     if query.to == "staff":
-        return cast.staff.reply(briefings.results, told, seen)
-    return cast.patient.reply(briefings.held, told, seen)
+        return cast.staff.reply(briefings.results, scene, view)
+    return cast.patient.reply(briefings.patient, scene, view)
 
 
 def _talking(calls: int, system: float) -> float:
-    """Return the prompt tokens of so many calls in one dialogue: each sends the 0, 2, 4 … messages before it."""
+    """Return the prompt tokens of ``calls`` in one dialogue: each sends the 0, 2, 4 … messages before it."""
     return calls * (system + (calls - 1) * _MESSAGE_TOKENS) if calls else 0.0
 
 

@@ -1,13 +1,13 @@
-"""Finds where a doctor writes the patient's or the clinical staff's words itself instead of asking for them.
+"""Finds messages in which a doctor writes words of the patient or the clinical staff instead of asking for them.
 
 Role breaking of AutoMedic (Oh, Park, Kim, arXiv 2512.10195, robustness). Two forms count, both by rule:
 
 - A label of the patient, the caregiver or the staff with a colon (``Patient: it hurts``), at the start of a line, of a
-  tag or after a sentence, with words that are a reply. A question, a request, a case note ("Patient: 45-year-old man
-  with …"), a name, and words to the patient ("you", without "I") are no reply.
-- A tag after the first query, or an unknown tag, that holds a reply: of the patient by the first person, by yes or no,
-  or by a length of time at its start; of the staff by a measured value or by a word of findings ("shows", "normal"). A
-  question mark, a request, or a word that begins a question makes it a query.
+  tag or after a sentence, followed by a reply. A question, a request, a case note ("Patient: 45-year-old man with …"),
+  a name, and words to the patient ("you", without "I") are not a reply.
+- A tag after the first query, or an unknown tag, that contains a reply: of the patient, if it has the first person, or
+  begins with yes or no or a length of time; of the staff, if it has a measured value or a word of findings ("shows",
+  "normal"). With a question mark, a request, or a question word at its start it is a query.
 
 Free retelling ("You said that …", a quotation within a query) is neither.
 """
@@ -22,8 +22,8 @@ from core.text.sections import sentences
 
 
 @dataclass(frozen=True)
-class Held:
-    """What stands between a tag and its closing, and where both lie in the message."""
+class TagContent:
+    """The text between an opening and a closing tag, and the place of both in the message."""
 
     tag: str
     text: str
@@ -48,7 +48,7 @@ _REQUEST = re.compile(
     r"will|what|which|how|when|where|who|why|whether|any|do|does|did|is|are|was|were|has|have)\b",
     re.IGNORECASE,
 )
-"""How a question or a request begins, with or without its mark."""
+"""The start of a question or a request, with or without a question mark."""
 _NEED = re.compile(
     r"\b(?:need|needs|needed|required|requested|recommended|indicated|i(?:['’]d| would) like|i want|requesting)\b",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ _NOTE = re.compile(
     r"describe[sd]|who|admits|endorses|known)\b",
     re.IGNORECASE,
 )
-"""How a note about the patient begins."""
+"""The start of a note about the patient."""
 _NAME = re.compile(r"[A-Z][a-z]+ [A-Z][a-z]+(?:,|\.?$)")
 _FIRST_PERSON = re.compile(r"\b(?:I|me|my|mine|we|us|our)\b|\b[Ii]['’](?:m|ve|d|ll)\b")
 _SECOND_PERSON = re.compile(r"(?<!thank )\byou(?:r|rs|rself)?\b", re.IGNORECASE)
@@ -86,56 +86,57 @@ _FINDING = re.compile(
 )
 
 
-def speech_for_others(text: str, queries: Sequence[Held], unknown: Sequence[Held]) -> str:
-    """Return the first words that the doctor writes for the patient or the staff; empty where there are none.
+def speech_for_others(text: str, queries: Sequence[TagContent], unknown: Sequence[TagContent]) -> str:
+    """Return the first words that the doctor writes for the patient or the staff; empty if there are none.
 
-    ``queries`` are what the known tags of the message hold, ``unknown`` what others do.
+    ``queries`` are the contents of the known tags of the message, ``unknown`` those of other tags.
     """
-    spoken = [*_labelled(text), *_in_tags(queries[1:]), *_in_tags(unknown)]
-    return min(spoken)[1] if spoken else ""
+    replies = [*_labelled(text), *_in_tags(queries[1:]), *_in_tags(unknown)]
+    return min(replies)[1] if replies else ""
 
 
 def _labelled(text: str) -> Iterator[tuple[int, str]]:
     """Yield (place, label and words) of replies with a label."""
-    for found in _LABEL.finditer(text):
-        words = found["words"].strip(" \t\"'“”*_)]")
-        judge = _patients if found["patient"] else _staffs
-        if judge(words):
-            yield found.start(), found[0].strip()
+    for match in _LABEL.finditer(text):
+        words = match["words"].strip(" \t\"'“”*_)]")
+        is_reply = _is_patient_reply if match["patient"] else _is_staff_reply
+        if is_reply(words):
+            yield match.start(), match[0].strip()
 
 
-def _in_tags(held: Sequence[Held]) -> Iterator[tuple[int, str]]:
-    """Yield (place, words) of tags that hold a reply; an unknown tag may be meant for either."""
-    for one in held:
-        of_patient = one.tag != "clinical" and _told_in_tag(one.text)
-        of_staff = one.tag != "patient" and "?" not in one.text and _staffs(one.text)
+def _in_tags(contents: Sequence[TagContent]) -> Iterator[tuple[int, str]]:
+    """Yield (place, words) of tags with a reply; an unknown tag can be of patient or staff."""
+    for content in contents:
+        of_patient = content.tag != "clinical" and _is_patient_reply_in_tag(content.text)
+        of_staff = content.tag != "patient" and "?" not in content.text and _is_staff_reply(content.text)
         if of_patient or of_staff:
-            yield one.start, one.text
+            yield content.start, content.text
 
 
-def _patients(words: str) -> bool:
+def _is_patient_reply(words: str) -> bool:
     if _NOTE.match(words) or _NAME.match(words):
         return False
-    return any(not _is_asking(s) and (_FIRST_PERSON.search(s) or not _SECOND_PERSON.search(s)) for s in _said(words))
+    return any(
+        not _is_asking(s) and (_FIRST_PERSON.search(s) or not _SECOND_PERSON.search(s)) for s in _sentences(words)
+    )
 
 
-def _told_in_tag(text: str) -> bool:
-    """Say whether a tag that is not the first holds a reply of the patient."""
+def _is_patient_reply_in_tag(text: str) -> bool:
     if "?" in text or _SECOND_PERSON.search(text):
         return False
     return any(
         not _is_asking(s) and not _DOCTORS_OWN.match(s) and (_FIRST_PERSON.search(s) or _REPLY_BEGINS.match(s))
-        for s in _said(text)
+        for s in _sentences(text)
     )
 
 
-def _staffs(words: str) -> bool:
-    return any(not _is_asking(s) and not _NEED.search(s) and _FINDING.search(s) for s in _said(words))
+def _is_staff_reply(words: str) -> bool:
+    return any(not _is_asking(s) and not _NEED.search(s) and _FINDING.search(s) for s in _sentences(words))
 
 
 def _is_asking(sentence: str) -> bool:
     return sentence.endswith("?") or bool(_REQUEST.match(sentence))
 
 
-def _said(words: str) -> list[str]:
+def _sentences(words: str) -> list[str]:
     return [sentence for sentence in sentences(words) if re.search(r"\w", sentence)]

@@ -1,8 +1,8 @@
-"""What CARE is figured from: trials with clinical staff row by row, what failed in them, how patients rated the doctor.
+"""Data of CARE: trials with clinical staff row by row, their failures, and the patients' ratings of the doctor.
 
-A query is what a doctor's message passes on to somebody and was answered; a turn is one of them. Words of a message
-beside its queries count among those of the turns. Nearly all messages are nothing but one query and are read in SQL, by
-the pattern of their framework (``Speech.one_query``); any other is read by its ``queries``.
+A turn is a query that was passed on and answered. Words of a message outside its queries count among the words of the
+turns. Nearly all messages are exactly one query, which SQL reads by the pattern of their framework
+(``Speech.one_query``); the framework's ``queries`` reads the others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from core.store.tables import arrow_table, records, schema_of
 
 CareQuestion = Literal["mcq", "frq"]
 RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
-"""The rule that judges the answers in CARE: with choices, exactly one has to be named."""
+"""The rule that judges answers in CARE: an answer with choices must name exactly one."""
 ABRUPT_TURNS = 3
-"""A conversation that ends by the doctor's own message after at most so many turns has ended abruptly."""
+"""A conversation that a message of the doctor ends after at most this number of turns has ended abruptly."""
 MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
 FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
 FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
@@ -41,15 +41,15 @@ CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
     "abrupt_termination": ("no_tag", "misplaced_end", "early_end"),
     "invalid_answer": ("no_diagnosis", "multiple", "refused_in_words", "empty"),
 }
-"""What each kind of failure can come from (Oh et al., CARE, robustness)."""
+"""Kind of failure → possible causes (Oh et al., CARE, robustness)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure of one trial, and what shows it.
+    """One failure of one trial, with a quote that shows it.
 
-    ``turn`` is the number of the message (from 0), ``None`` for the answer after the conversation; ``quote`` holds
-    words of that message or answer. ``model`` is the doctor.
+    ``turn`` is the number of the message (from 0), ``None`` for the answer after the conversation; ``quote`` is from
+    this message or answer. ``model`` is the doctor.
     """
 
     trial_id: str
@@ -65,7 +65,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Rating:
-    """How the patient rated a doctor's empathy, 1 (worst) to 5, in its own words; ``None`` could not be read."""
+    """The patient's rating of a doctor's empathy, 1 (worst) to 5, and its words; ``None`` could not be read."""
 
     trial_id: str
     run_id: str
@@ -82,35 +82,34 @@ def trial_rows(
 ) -> pd.DataFrame:
     """Return a row for each trial with clinical staff of runs that ask this question type, by condition and case.
 
-    Choices are judged by the strict rule, whatever rule the selection names.
+    Choices are judged by the strict rule, whatever the rule of the selection.
 
     Columns:
     ``run_id``, ``trial_id``, ``model`` (the condition; a category, in the order of conditions), ``case_key``,
     ``dataset``, ``specialty``, ``question_type``, ``end_reason``;
-    ``whole``: the conversation came to an end of its own, no provider failed in it;
-    ``conv``, ``static``: verdict on the answer after the conversation and on that to the whole question, missing where
-    the run does not ask it (``ungraded`` where nobody has judged it; a conversation that broke off is
-    ``provider_error`` or ``refused``);
-    ``counted``: the conversation is whole and its answer counts: efficiency and robustness rest on these trials;
+    ``whole``: the conversation ended regularly, without a failure or refusal of a provider;
+    ``conv``, ``static``: verdict on the answer after the conversation and on that to the whole question, missing if the
+    run does not ask it (``ungraded`` if there is no grade; a conversation that broke off is ``provider_error`` or
+    ``refused``);
+    ``counted``: the conversation is whole and its answer counts: efficiency and robustness use these trials;
     ``static_counted``: the answer to the whole question counts;
-    ``turns``: queries that were answered, ``to_staff`` of them by the clinical staff, ``repeated`` of them asked before
-    (same addressee, same words but for case, white space, full stops and question marks), ``words`` of the messages
-    that held them, all but reasoning;
-    ``rating``: 1 to 5, missing where the conversation is not whole or no rating could be read;
+    ``turns``: number of answered queries, ``to_staff`` of them by the clinical staff, ``repeated`` of them repeated
+    (same addressee, same words apart from case, white space, full stops and question marks); ``words``: number of words
+    of their messages, without reasoning;
+    ``rating``: 1 to 5, missing if the conversation is not whole or no rating could be read;
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
-    ``misused_KIND``: messages that broke the tag protocol in that way.
+    ``misused_KIND``: number of messages with this misuse of tags.
     """
     chosen = replace(selection or Selection(), frameworks=staffed(), mcq_rule="mcq_strict")
     select(cursor, chosen)
-    asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
-    cursor.execute(_PICK, asked)
+    cursor.execute(_PICK, {"question_type": question_type, "conv": f"multi_turn:{question_type}"})
     cursor.execute("""
         CREATE OR REPLACE TEMP TABLE care_asked (
             framework VARCHAR, trial_id VARCHAR, turn INTEGER, text VARCHAR, replies INTEGER, query VARCHAR)""")
     for name in staffed():
         cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].speech.one_query or _NEVER})
-    # Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
-    # counts as it stands. Its words are counted once.
+    # Each reply after a message makes one of its queries a turn; if the present rules find fewer queries, the message
+    # itself counts as the query. Its words are counted once.
     sql = "SELECT framework, trial_id, turn, replies, text FROM care_asked WHERE query IS NULL"
     readers = {name: frameworks()[name].speech.queries for name in staffed()}
     read: list[tuple[str, int, int, str, int]] = []
@@ -133,29 +132,29 @@ def trial_rows(
 
 
 def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Failure]:
-    """Return the failures of a table of ``trial_rows``, or of part of it, with the words that show each."""
+    """Return the failures of a table of ``trial_rows``, or of part of it, with quotes."""
     failed = trials[trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()]
     if failed.empty:
         return []
     parameters = {"trials": failed["trial_id"].tolist(), "question_type": str(failed["question_type"].iat[0])}
-    shown = {row["trial_id"]: row for row in records(cursor.execute(_SHOWN, parameters))}
-    found: list[Failure] = []
+    quotes = {row["trial_id"]: row for row in records(cursor.execute(_QUOTES, parameters))}
+    result: list[Failure] = []
     columns = ["trial_id", "run_id", "case_key", "dataset", "model", "role_breaking", "abrupt", "invalid"]
     for values in failed[columns].itertuples(index=False):
         row: dict[str, Any] = {
             name: None if pd.isna(value) else value for name, value in zip(columns, values, strict=True)
         }
-        of, head = shown[row["trial_id"]], {name: row[name] for name in columns[:5]}
+        quote, trial = quotes[row["trial_id"]], {name: row[name] for name in columns[:5]}
         if row["role_breaking"]:
-            where = {"turn": of["broken_turn"], "quote": _clipped(of["broken"])}
-            found.append(Failure(**head, kind="role_breaking", cause="speaks_for_others", **where))
+            place = {"turn": quote["broken_turn"], "quote": _clipped(quote["broken"])}
+            result.append(Failure(**trial, kind="role_breaking", cause="speaks_for_others", **place))
         if row["abrupt"]:
-            where = {"turn": of["last_turn"], "quote": _clipped(of["last"])}
-            found.append(Failure(**head, kind="abrupt_termination", cause=row["abrupt"], **where))
+            place = {"turn": quote["last_turn"], "quote": _clipped(quote["last"])}
+            result.append(Failure(**trial, kind="abrupt_termination", cause=row["abrupt"], **place))
         if row["invalid"]:
-            where = {"turn": None, "quote": _clipped(of["response"] or "")}
-            found.append(Failure(**head, kind="invalid_answer", cause=row["invalid"], **where))
-    return found
+            place = {"turn": None, "quote": _clipped(quote["response"] or "")}
+            result.append(Failure(**trial, kind="invalid_answer", cause=row["invalid"], **place))
+    return result
 
 
 def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rating]:
@@ -187,8 +186,8 @@ _PICK = """
     FROM chosen JOIN seated USING (run_id) JOIN runs USING (run_id) JOIN trials USING (trial_id)
     WHERE list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])"""
 
-# The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
-# several queries.
+# The doctor's messages with replies, and the number of replies. A message with a misuse or several queries has no
+# ``query`` here.
 _ASK = """
     INSERT INTO care_asked
     WITH spoken AS (
@@ -211,7 +210,7 @@ _ASK = """
             AND NOT contains(read.query, '  ') THEN trim(read.query) END AS query
     FROM asked"""
 
-# The words of a query have single spaces between them, so that there is one word more than there are spaces.
+# The words of a query have single spaces between them, so it has one word more than spaces.
 _TALK = """
     CREATE OR REPLACE TEMP TABLE care_talks AS
     WITH queries AS (
@@ -260,7 +259,7 @@ _ROWS = f"""
         CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple', 'refused_in_words', 'empty') THEN conv END AS invalid
     FROM told ORDER BY place, case_key, trial, trial_id"""
 
-_SHOWN = """
+_QUOTES = """
     WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id),
     broken AS (
         SELECT trial_id, min(turn) AS broken_turn, arg_min(detail, turn) AS broken FROM misuses

@@ -1,10 +1,9 @@
-"""What the roles of AutoMedic can do, who is given what, a human and a model in each (Oh, Park, Kim, arXiv 2512.10195).
+"""The roles of AutoMedic, their briefings, and a human and a model for each (Oh, Park, Kim, arXiv 2512.10195).
 
-Of the profile the doctor knows the demographics, the patient these and the basic facts, the clinical staff the optional
-ones. Nobody in the conversation is given the vignette, the question, the choices or the answer. Patient and staff see
-what was addressed to them and what they said, without tags; the doctor sees the whole dialogue. A human speaks without
-tags, which are put on, and is shown what the seat is briefed with; a model is sent its own briefing and its own view of
-the dialogue, nothing else of the case.
+The doctor knows the demographics of the profile, the patient these and the basic facts, the clinical staff the optional
+facts. No role gets the vignette, the question, the choices or the answer. Patient and staff see the queries to them and
+their replies, without tags; the doctor sees the whole dialogue. A human writes without tags, which are added, and sees
+the briefing of the seat; a model gets its briefing and its view of the dialogue, and nothing else of the case.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ from core.text.sections import divided
 
 Facts = tuple[Fact, ...]
 NOT_AVAILABLE = "That is not available."
-"""What the staff says where it has no result: the reference staff always, a model where it keeps to its prompt."""
+"""Reply of the staff without a result: always of the reference staff, and of a model that follows its prompt."""
 
 
 @dataclass(frozen=True)
 class Briefings:
-    """What of a case each role of the conversation is given."""
+    """The parts of a case for each role of the conversation."""
 
     demographics: Facts
-    """The doctor's."""
-    held: Held
-    """The patient's: demographics and basic facts and nothing shown; the whole vignette if there is no profile."""
+    """For the doctor."""
+    patient: Held
+    """For the patient: demographics and basic facts and nothing shown; the whole vignette if there is no profile."""
     results: Facts
-    """The staff's."""
+    """For the staff."""
 
 
 @dataclass(frozen=True)
 class Rating:
-    """The patient's rating of the doctor, 1 to 5 or ``None`` where it cannot be read, with the rater's words."""
+    """The patient's rating of the doctor, 1 to 5 or ``None`` if it is missing or unreadable, with the rater's words."""
 
     rating: int | None
     words: str
@@ -57,46 +56,46 @@ class TagDoctor(Agent, Protocol):
     """The model under test: asks patient and staff by tags, and answers the question."""
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message, with its tags."""
+        """Yield the next message, with its tags."""
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[Saying]:
-        """Answer after the conversation, or on the vignette alone where the material is a text."""
+        """Answer after the conversation, or from the vignette if the material is a text."""
 
     def differential(
         self, scene: Scene, demographics: Facts, dialogue: Dialogue
     ) -> tuple[tuple[str, float], ...] | None:
-        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+        """Return the belief after the dialogue if the doctor can state it without a call, else ``None``."""
 
 
 class AutoMedicPatient(Agent, Protocol):
-    """Who answers the queries to the patient, as the patient or as who speaks for them (``held.caregiver``)."""
+    """Answers the queries to the patient, as the patient or as a caregiver (``Held.caregiver``)."""
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last message of the patient's own view."""
+    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the last message of the patient's view of the dialogue."""
 
-    def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Rate the doctor's empathy after the patient's own view of the conversation; ``Rating`` comes last."""
+    def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+        """Rate the doctor's empathy from the patient's view of the dialogue; ``Rating`` comes last."""
 
 
 class Staff(Agent, Protocol):
     """The clinical staff, which has the results of examination and tests."""
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last message of the staff's own view."""
+        """Answer the last message of the staff's view of the dialogue."""
 
 
 def briefings_of(case: Case) -> Briefings:
-    """Return who is given what of a case.
+    """Return the briefing of each role.
 
     Without a profile the doctor knows age and sex, the patient the whole vignette, and the staff the sentences of it
     that say what examination and tests showed.
     """
     caregiver, profile = case.speaker == "caregiver", case.profile
     if profile is not None:
-        held = Held("", profile.demographics + profile.basic, (), caregiver)
-        return Briefings(profile.demographics, held, profile.optional)
+        patient = Held("", profile.demographics + profile.basic, (), caregiver)
+        return Briefings(profile.demographics, patient, profile.optional)
     words = age_and_sex(case)
     demographics = (Fact(key="age and sex", value=words, lay=words),) if words else ()
     results = tuple(
@@ -107,7 +106,7 @@ def briefings_of(case: Case) -> Briefings:
 
 
 def view_of(dialogue: Dialogue, addressee: Addressee) -> Dialogue:
-    """Return what the patient or the staff has seen of a dialogue: the queries that it answered, without tags."""
+    """Return the patient's or the staff's view of a dialogue: the queries that it answered, without tags."""
     answered = [query for query in queries_of(dialogue) if query.to == addressee and query.reply is not None]
     return tuple(turn for q in answered for turn in (Turn("doctor", q.text), Turn(addressee, q.reply or "")))
 
@@ -116,7 +115,7 @@ HOW = (
     "You may ask the patient by writing plainly, the clinical staff by beginning with “staff:”, and end with “done”, "
     "after which you are asked for your answer."
 )
-"""What a human doctor is told before its first message."""
+"""Instruction for a human doctor before the first message."""
 RATE = "How much empathy did the doctor show, from 1 (none) to 5 (very much)?"
 _STAFF = re.compile(r"\s*(?:clinical )?staff\s*[:,]\s*", re.IGNORECASE)
 _DONE = re.compile(r"\W*(?:done|end|i am done|that is all)\W*", re.IGNORECASE)
@@ -124,29 +123,28 @@ _DONE = re.compile(r"\W*(?:done|end|i am done|that is all)\W*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class HumanTagDoctor:
-    """The doctor by hand."""
+    """A person as the doctor."""
 
     human: Human
     name = Human.name
 
     async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Wait for the next query; words without a tag are put into one."""
-        known = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
-        async for item in self.human.said("dialogue", "" if dialogue else f"{known}\n\n{HOW}".strip()):
+        """Wait for the next query; text without a tag is put into one."""
+        briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
+        async for item in self.human.said("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
             yield Said(tagged(item.text), item.call_id) if isinstance(item, Said) else item
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[Saying]:
-        """Wait for the answer."""
         return self.human.answer(scene, material, question)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
-        """Return nothing: a human is not asked for a belief."""
+        """Return ``None``: a human is not asked for a belief."""
 
 
 def tagged(text: str) -> str:
-    """Return what a person wrote as a message under the tag protocol; what holds tags already stays as it is."""
+    """Return the text of a person as a message with tags; a text that already has tags is not changed."""
     spoken = read_tags(text)
     if spoken.queries or spoken.ends:
         return text
@@ -158,29 +156,29 @@ def tagged(text: str) -> str:
 
 
 class HumanRater(Human):
-    """The patient by hand, who also rates the doctor."""
+    """A person as the patient, who also rates the doctor."""
 
-    async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Wait for a rating from 1 to 5; other words are none."""
+    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+        """Wait for a rating from 1 to 5; other text gives no rating."""
         async for item in self.said("rate", RATE, "12345"):
             if isinstance(item, Said):
-                found = re.search(r"[1-5]", item.text)
-                yield Rating(int(found[0]) if found else None, item.text)
+                match = re.search(r"[1-5]", item.text)
+                yield Rating(int(match[0]) if match else None, item.text)
             else:
                 yield item
 
 
 @dataclass(frozen=True)
 class HumanStaff:
-    """The clinical staff by hand; the results are before its eyes."""
+    """A person as the clinical staff, who sees the results."""
 
     human: Human
     name = Human.name
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Wait for the answer to the last query."""
-        held = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
-        return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{held}" if held else dialogue[-1].text)
+        listed = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
+        return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
 
 
 _RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
@@ -194,7 +192,7 @@ _SECTION: dict[Section, str] = {
 
 
 class LLMTagDoctor(ModelAgent):
-    """The model under test; it is told how many turns it has."""
+    """The model under test; its prompt has the number of turns."""
 
     prompt = "doctor"
 
@@ -203,51 +201,49 @@ class LLMTagDoctor(ModelAgent):
         self._max_turns = max_turns
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message, seeing demographics and the whole dialogue."""
+        """Yield the next message, from demographics and the whole dialogue."""
         parts = self._consultation(scene, demographics, dialogue)
         return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[Saying]:
-        """Answer after the dialogue, or on the vignette alone."""
+        """Answer after the dialogue, or from the vignette."""
         if material.text is not None:
             written = prompt_part(self._pack, "static", "user", "case", vignette=material.text)
-            shown = [*picture_parts(self._pack, scene), written]
+            parts = [*picture_parts(self._pack, scene), written]
         else:
-            shown = self._consultation(scene, demographics, material.dialogue)
-        part = question_part(self._pack, question)
+            parts = self._consultation(scene, demographics, material.dialogue)
         voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
-        return call(voice, [*shown, part], "doctor", "answer", scene.seed)
+        return call(voice, [*parts, question_part(self._pack, question)], "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
-        """Return nothing: a language model's belief costs a call."""
+        """Return ``None``: a language model's belief costs a call."""
 
     def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[Part]:
-        told = {"max_turns": self._max_turns, "caregiver": scene.caregiver}
-        system = prompt_part(self._pack, "doctor", "system", "system", **told)
+        values = {"max_turns": self._max_turns, "caregiver": scene.caregiver}
+        system = prompt_part(self._pack, "doctor", "system", "system", **values)
         opening = prompt_part(self._pack, "opening", "user", "case", demographics=_pairs(demographics))
-        # the dialogue as the doctor sees it; several replies to one message each say who spoke
+        # if one message has several replies, each begins with the name of its speaker
         parts = dialogue_parts(dialogue, "doctor")
         for number, turn in enumerate(dialogue):
-            beside = [*dialogue[max(number - 1, 0) : number], *dialogue[number + 1 : number + 2]]
-            if turn.role != "doctor" and any(other.role != "doctor" for other in beside):
+            neighbours = [*dialogue[max(number - 1, 0) : number], *dialogue[number + 1 : number + 2]]
+            if turn.role != "doctor" and any(other.role != "doctor" for other in neighbours):
                 parts[number] = replace(parts[number], content=f"{_SPEAKS[turn.role]}: {turn.text}")
         return [system, *picture_parts(self._pack, scene), opening, *parts]
 
 
 class LLMAutoMedicPatient(ModelAgent):
-    """The simulated patient: holds demographics and basic facts in lay words."""
+    """The simulated patient, which knows demographics and basic facts in lay words."""
 
     prompt = "patient"
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last query."""
-        return call(self._voice, self._spoken(held, dialogue), "patient", "dialogue", scene.seed)
+    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        return call(self._voice, self._parts(briefing, dialogue), "patient", "dialogue", scene.seed)
 
-    async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Rate the doctor from 1 to 5; one that cannot be read rates nothing."""
-        parts = [*self._spoken(held, dialogue), instruction_part(self._pack, "empathy")]
+    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+        """Rate the doctor from 1 to 5; the rating is ``None`` if no reply can be read."""
+        parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
         request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
         async for item in ask(self._voice, self._pack, request):
             if isinstance(item, Asked):
@@ -256,19 +252,19 @@ class LLMAutoMedicPatient(ModelAgent):
             else:
                 yield item
 
-    def _spoken(self, held: Held, dialogue: Dialogue) -> list[Part]:
-        told = {"facts": [fact.lay for fact in held.told] or [held.vignette], "caregiver": held.caregiver}
-        return [prompt_part(self._pack, "patient", "system", "system", **told), *_view(dialogue, "patient")]
+    def _parts(self, briefing: Held, dialogue: Dialogue) -> list[Part]:
+        facts = [fact.lay for fact in briefing.told] or [briefing.vignette]
+        values = {"facts": facts, "caregiver": briefing.caregiver}
+        return [prompt_part(self._pack, "patient", "system", "system", **values), *_view(dialogue, "patient")]
 
 
 class LLMStaff(ModelAgent):
-    """The clinical staff: holds the results."""
+    """The clinical staff, which knows the results."""
 
     prompt = "staff"
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last query."""
-        # the results under their sections; what has no section is another test
+        # results without a section are other tests
         grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
         for fact in results:
             grouped[fact.section or "other_tests"].append(fact)
@@ -293,7 +289,7 @@ _SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
 
 
 def _view(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
-    """Return a view of the dialogue as the one who speaks next sees it; its messages are not the dialogue's own."""
+    """Return the parts of a role's view of a dialogue; its turns have other numbers than those of the dialogue."""
     return [replace(part, turn=None) for part in dialogue_parts(dialogue, speaking)]
 
 
@@ -302,13 +298,13 @@ _ALONE = re.compile(r"\A\W{0,4}(-?\d+(?:[.,]\d+)?)(\s?[-–]\s?\d)?\b")
 _OUT_OF = re.compile(r"\A[\s*_]*(?:(?:/|out of|of)\s*5\b)?\W*", re.IGNORECASE)
 _REASON = re.compile(r"\A\W*reason\b\W*", re.IGNORECASE)
 _LONGEST = 500
-"""Characters of the rater's words that are kept."""
+"""Maximum number of characters of the rater's words that are stored."""
 
 
 def read_rating(reply: str) -> tuple[int, str]:
-    """Return rating and words; raise ``ValueError`` where there is no such number, or several.
+    """Return rating and words; raise ``ValueError`` if there is no rating, or several.
 
-    The number follows the word "Rating", before or after the reason, or stands alone at the beginning.
+    The number follows the word "Rating", before or after the reason, or is alone at the beginning.
     """
     text = reply.strip()
     if not text:
@@ -317,14 +313,14 @@ def read_rating(reply: str) -> tuple[int, str]:
     first = labelled[0] if labelled else _ALONE.match(text)
     if first is None:
         raise ValueError("it held no line that begins with Rating")
-    if len({found[1] for found in labelled}) > 1:
+    if len({match[1] for match in labelled}) > 1:
         raise ValueError("it held several ratings")
     if first[2] or first[1] not in ("1", "2", "3", "4", "5"):
         raise ValueError(f"{first[0].strip()!r} is no whole number from 1 to 5")
-    # what stands beside a rating that begins its line, or the whole text where it is part of a sentence
+    # the words are the text around a rating that begins its line, or the whole text if it is within a sentence
     before, after = text[: first.start()], text[first.end() :]
     if re.search(r"\w", before.rpartition("\n")[2]) and not _REASON.match(before):
-        before, told = text, ""
+        words = text
     else:
-        before, told = _REASON.sub("", before), _REASON.sub("", _OUT_OF.sub("", after))
-    return int(first[1]), " ".join(f"{before} {told}".split()).strip(' *_#{}"')[:_LONGEST]
+        words = f"{_REASON.sub('', before)} {_REASON.sub('', _OUT_OF.sub('', after))}"
+    return int(first[1]), " ".join(words.split()).strip(' *_#{}"')[:_LONGEST]

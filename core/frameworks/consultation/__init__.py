@@ -1,8 +1,8 @@
 """Consultation (Liao et al., arXiv 2309.02077): the doctor only takes the history, a separate solver answers the task.
 
-The patient opens with the request P0, message 0. The doctor asks until it no longer inquires or has had its questions,
-the last of which is still answered; the oracle asks for every item, however many there are. The solver then sees the
-dialogue without the doctor's closing message, and the task.
+The patient opens with the request P0, message 0. The doctor asks until it stops inquiring or reaches the maximum number
+of questions; the last question is still answered. The oracle asks for all items, without a maximum. The solver then
+sees the dialogue without the doctor's closing message, and the task.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized
 
 ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
-"""The task with its choices, which is the benchmark's, and the same question without them."""
+"""The task of the benchmark, which has choices, and the same question without choices."""
 MAX_QUESTIONS, MOST_QUESTIONS = 10, 100
-"""Questions that a doctor has unless it is told otherwise, and the most that it can be given."""
+"""Default and maximum of the number of questions."""
 _DOCTOR_TOKENS, _PATIENT_TOKENS, _TASK_TOKENS, _REPLY_TOKENS, _ANSWER_TOKENS = 330, 190, 130, 20, 10
 _MOST_SPLIT = 100
-"""Cases whose items are counted for the oracle, spread over all: splitting thousands takes seconds."""
+"""Maximum number of cases, spread over all, whose items are counted for the oracle; thousands would take seconds."""
 _UPPER, _LOWER = Bound("upper"), Bound("lower")
 
 
 class Settings(FrameworkSettings):
-    """What can be set of Consultation."""
+    """Settings of Consultation."""
 
     max_questions: int = option(
         MAX_QUESTIONS,
-        "How many questions the doctor has; the last is still answered. They do not bind the oracle.",
+        "Maximum number of the doctor's questions; the last is still answered. The oracle has no maximum.",
         label="Cap of questions",
         place="main",
         flag="--cap",
@@ -65,14 +65,14 @@ class Settings(FrameworkSettings):
     )
     doctor_prompt: Literal["long", "short", ""] = option(
         "long",
-        "What the doctor's model is told: how to take a history (long), or the bare task (short).",
+        "Prompt of the doctor's model: with instructions for taking a history (long), or only the task (short).",
         label="The doctor's prompt",
     )
 
 
 @dataclass(frozen=True)
 class ConsultationCast:
-    """Who plays which role: a doctor that inquires, the oracle, or a bound that needs no conversation."""
+    """The players of a trial; the doctor inquires, is the oracle, or is a bound without a conversation."""
 
     doctor: Inquirer | OracleDoctor | Bound
     patient: ConsultationPatient | Human
@@ -81,29 +81,29 @@ class ConsultationCast:
 
 
 class ConsultationSpeech(Speech):
-    """Says who answers, and what oracle and bounds are."""
+    """Descriptions of the solver, the oracle and the bounds."""
 
     kinds: ClassVar = {
         **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
-        _UPPER.name: "Upper bound: no doctor, all is told",
+        _UPPER.name: "Upper bound: no doctor, the whole case",
         _LOWER.name: "Lower bound: no doctor, only the opening",
     }
 
     def answering(self, events: Sequence[Event]) -> str:
-        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
+        """Return a sentence on the material of the solver: the dialogue, or the whole case without a conversation."""
         if any(isinstance(event, Utterance) for event in events):
-            return "The solver answers, who saw this dialogue and the task only."
+            return "The solver answers; it saw only this dialogue and the task."
         broken_off = any(isinstance(event, Ended) for event in events)
-        told = not broken_off and any(isinstance(event, Answered) for event in events)
-        return "The solver answers: it was shown all that there was to know." if told else ""
+        upper_bound = not broken_off and any(isinstance(event, Answered) for event in events)
+        return "The solver answers; it saw the whole case." if upper_bound else ""
 
     def invitation(self, role: str, tested: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        """Return the prompt for a person in a seat; for a doctor with the way to end the conversation."""
         usual = super().invitation(role, tested)
         return f"{usual}, or end without one" if role == tested else usual
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
+        """Return the cap of questions; bounds have no questions, the oracle has no cap."""
         if isinstance(BY_NAME.get(tested), OracleDoctor):
             return "none: it asks for every item"
         questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
@@ -111,26 +111,26 @@ class ConsultationSpeech(Speech):
 
 
 class ItemizedCases(Preparation):
-    """The patient opens; the oracle and the patient by rule know the items of a case."""
+    """The patient opens; the oracle and the patient by rule use the items of a case."""
 
     plays_items = patient_opens = True
 
     def uses_items(self, names: CastNames) -> bool:
-        """Say whether the oracle asks or the patient by rule answers; a bound talks to nobody."""
+        """Return whether the oracle asks or the patient by rule answers; a bound has no conversation."""
         doctor = BY_NAME.get(names.doctor)
         return isinstance(doctor, OracleDoctor) or (doctor is None and names.patient == ItemsPatient.name)
 
 
 class Consultation(Framework):
-    """History taking, and what a solver makes of it."""
+    """History taking, and a solver that answers from it."""
 
     name, title, rank = "consultation", "Consultation", 1
     version = 2
     publication = Publication("Liao et al., arXiv 2309.02077", ARMS[:1], ("history",))
     about = (
-        "The patient opens with a request, the doctor only takes the history, and a solver who saw nothing else "
-        "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a doctor could "
-        "reach."
+        "The patient opens with a request, the doctor only takes the history, and a solver that sees nothing else "
+        "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds show what a doctor could "
+        "achieve."
     )
     settings = Settings
     seats = (
@@ -144,7 +144,7 @@ class Consultation(Framework):
     cases, speech = ItemizedCases(), ConsultationSpeech()
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
-        """Return the cast; free responses are graded under the prompts of the first framework."""
+        """Return the cast; free responses are graded with the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack, prompt = casting.pack, settings.doctor_prompt or "long"
         doctor: Inquirer | OracleDoctor | Bound = casting.filled(
@@ -172,37 +172,38 @@ class Consultation(Framework):
     async def play(
         self, trial: Trial, cast: ConsultationCast, settings: Settings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
-        """Yield the conversation, none for the upper bound, and the solver's answers."""
+        """Yield the conversation (none for the upper bound) and the solver's answers."""
         yield started(self, trial, branch)
-        about = itemized(trial.case)
-        # nobody says which clinic it is
+        case = itemized(trial.case)
+        # this framework does not tell the doctor the specialty
         scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (Turn("patient", about.opening),), _questions)
+        talk = Talk(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
         if branch or cast.doctor != _UPPER:
             for event in talk.repeated():
                 yield event
-            async for event in _conversation(talk, about, scene, cast, settings.max_questions):
+            async for event in _conversation(talk, case, scene, cast, settings.max_questions):
                 yield event
 
         def solve(material: Material, question: Question) -> AsyncIterator[Saying]:
-            told = Material(material.format, text=trial.case.vignette) if cast.doctor == _UPPER else material
-            return cast.solver.solve(scene.without_pictures(), told, question)
+            if cast.doctor == _UPPER:
+                material = Material(material.format, text=trial.case.vignette)
+            return cast.solver.solve(scene.without_pictures(), material, question)
 
         async for event in answered(trial, talk, solve, cast.grader):
             yield event
         yield Finished()
 
     def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
-        """Say whether anybody talks: a bound holds no conversation."""
+        """Return whether there is a conversation: not with a bound."""
         return not isinstance(BY_NAME.get(tested), Bound)
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
-        """Return the settings without a prompt for who reads none, and without a cap for the oracle."""
-        full = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
-        return full.but(max_questions=0) if isinstance(BY_NAME.get(names.doctor), OracleDoctor) else full
+        """Return the settings without a prompt if the doctor is not a model, and without a cap for the oracle."""
+        completed = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
+        return completed.but(max_questions=0) if isinstance(BY_NAME.get(names.doctor), OracleDoctor) else completed
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
-        """Return calls and tokens: every doctor is taken to use all its questions; the oracle's are the items."""
+        """Return calls and tokens, assuming that every doctor uses all questions; the oracle's are the items."""
         trials, cases = len(campaign.cases) * campaign.trials, campaign.cases
         doctor = BY_NAME.get(campaign.names.doctor)
         bound, n = isinstance(doctor, Bound), int(campaign.settings.max_questions)
@@ -212,7 +213,7 @@ class Consultation(Framework):
         elif bound:
             n = 0
         information = tokens_of(cases, lambda case: case.vignette)
-        said = max(information if bound else 0, (2 * n + 1) * _REPLY_TOKENS)
+        material = max(information if bound else 0, (2 * n + 1) * _REPLY_TOKENS)
         answers = trials * len(campaign.arms)
 
         def talking(system: float) -> tuple[int, float, float]:
@@ -224,35 +225,34 @@ class Consultation(Framework):
             {
                 "doctor": talking(_DOCTOR_TOKENS + picture_tokens),
                 "patient": talking(_PATIENT_TOKENS + information),
-                "solver": (answers, answers * (said + _TASK_TOKENS), answers * _ANSWER_TOKENS),
+                "solver": (answers, answers * (material + _TASK_TOKENS), answers * _ANSWER_TOKENS),
                 "grader": graded(campaign),
             },
         )
 
 
 async def _conversation(
-    talk: Talk, about: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
+    talk: Talk, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
 ) -> AsyncIterator[Event]:
-    """Yield the conversation from where it stands, up to ``Ended``."""
+    """Yield the rest of the conversation, up to ``Ended``."""
     if cast.doctor == _LOWER:
         yield talk.over("no_question")
         return
     oracle = isinstance(cast.doctor, OracleDoctor)
-    keys = tuple(item.key for item in about.items)
+    keys = tuple(item.key for item in case.items)
     doctor = OracleInquiry(cast.doctor, keys) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
-    assert not isinstance(doctor, Bound), "the upper bound holds no conversation"
-    patient, briefing, told = cast.patient, briefing_of(about), scene.without_pictures()
+    assert not isinstance(doctor, Bound), "the upper bound has no conversation"
+    patient, briefing, without_pictures = cast.patient, briefing_of(case), scene.without_pictures()
 
     def over(dialogue: Dialogue) -> EndReason | None:
-        """Return why the conversation ends: the doctor concludes, or has had its questions."""
         if dialogue[-1].role == "doctor":
             return concluded(dialogue[-1].text)
         return "turn_cap" if not oracle and _questions(dialogue) >= cap else None
 
     def reply(dialogue: Dialogue) -> AsyncIterator[Saying]:
         if isinstance(patient, Human):
-            return patient.reply(briefing.held, told, dialogue)
-        return patient.reply(briefing, told, dialogue)
+            return patient.reply(briefing.facts, without_pictures, dialogue)
+        return patient.reply(briefing, without_pictures, dialogue)
 
     async for event in in_turns(talk, scene, doctor, reply, over):
         yield event

@@ -1,8 +1,8 @@
-"""Items of cases, measures of history taking by case, and what solvers answered after the beginning of a conversation.
+"""Items of cases, measures of history taking by case, and answers of solvers to the beginning of a conversation.
 
-The newest items of a case count. A solver can be asked about conversations that came to a regular end, those with
-clinical staff aside. Of several answers of a solver at one share of a dialogue, judged by one grader, the newest counts
-that no provider broke, as long as the case is the same.
+The newest items of a case count. A solver can be asked about conversations that ended regularly and have no clinical
+staff. Of several answers of a solver at one share of a dialogue with one grader, the newest without a provider's error
+counts, if the content of the case is the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.case import Case, Opening
 from core.events import COUNTED, QuestionType, Verdict
 from core.store.queries.answers import OUTCOMES
 from core.store.queries.cases import CASE_COLUMNS, case_from
-from core.store.queries.scores import OPENING, Reader, kept, key, newest
+from core.store.queries.scores import OPENING, Reader, current_scores, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import insert, records
 from core.store.written import write
@@ -28,7 +28,7 @@ from core.text.profiles import CaseId
 
 
 class StoredItems(NamedTuple):
-    """The items of a case as JSON, who made them, and when (seconds since 1970)."""
+    """The items of a case as JSON, their maker, and the time (seconds since 1970)."""
 
     case_key: str
     content_hash: str
@@ -38,7 +38,7 @@ class StoredItems(NamedTuple):
 
 
 def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None) -> list[StoredItems]:
-    """Return the items that count, of some cases or all."""
+    """Return the newest items, of some cases or all."""
     sql = f"""
         SELECT case_key, content_hash, items, made_by, made_at FROM {newest("history_items")}
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""
@@ -47,23 +47,23 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
 
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
-    """Append items that rules made and can make again. Needs a write lease."""
+    """Append items by rules, which can be made again, to the database. Needs a write lease."""
     insert(connection, "INSERT INTO history_items BY NAME SELECT * FROM incoming", "history_items", list(new))
 
 
 def keep_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> None:
-    """Journal and append items that a person took from a file or wrote. Needs a write lease."""
-    write(connection, "items", [one._asdict() for one in new])
+    """Append items of a person to journal and database. Needs a write lease."""
+    write(connection, "items", [items._asdict() for items in new])
 
 
 def opening_row(case: Case, opening: str | None, made_by: str, made_at: float) -> StoredItems:
-    """Return the row of what a model was asked to open a case with; ``None``: it gave nothing that holds."""
+    """Return the row of a model's opening of a case; ``None``: the model gave no valid opening."""
     items = [Item(key="opening", value=opening, topic="chief complaint")] if opening else []
     return StoredItems(case.case_key, case.content_hash, items_to_json(items), f"{OPENING}{made_by}", made_at)
 
 
 def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> dict[CaseId, Opening]:
-    """Return the openings that count of some cases: the newest that a model made and that holds."""
+    """Return the openings of some cases: the newest valid opening by a model."""
     sql = """
         SELECT case_key, content_hash, items, made_by FROM history_items
         WHERE starts_with(made_by, $opening) AND json_array_length(items) > 0 AND list_contains($keys, case_key)
@@ -76,13 +76,13 @@ def newest_openings(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str])
 
 
 def opened_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
-    """Return the cases about which this maker was asked, whatever came of it."""
+    """Return the cases for which this maker was asked, with or without a valid opening."""
     sql = "SELECT DISTINCT case_key, content_hash FROM history_items WHERE made_by = ?"
     return {(str(key), str(content)) for key, content in cursor.execute(sql, [f"{OPENING}{made_by}"]).fetchall()}
 
 
 def vague_openings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> tuple[int, int]:
-    """Return how many of the selected conversations that a patient opens name no complaint, and how many there are."""
+    """Return the number of selected conversations opened by a patient without a complaint, and of all such openings."""
     select(cursor, selection)
     sql = """
         SELECT count(*) FILTER (contains(text, $vague)), count(*) FROM utterances SEMI JOIN chosen USING (trial_id)
@@ -94,7 +94,7 @@ def vague_openings(cursor: duckdb.DuckDBPyConnection, selection: Selection | Non
 def cases_without_items(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, rules: Sequence[str] = ()
 ) -> list[Case]:
-    """Return the cases of selected trials that have no items, or items by an earlier version of their maker.
+    """Return the cases of selected trials without items, or with items by an earlier version of their maker.
 
     ``rules`` are the present names of versioned makers: with "rules-2", items by "rules-1" are an earlier version's.
     """
@@ -108,8 +108,7 @@ def cases_without_items(
                 list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1))))
         ORDER BY cases.case_key"""
     select(cursor, selection)
-    found = records(cursor.execute(sql, {"rules": list(rules)}))
-    return [case_from(row) for row in found]
+    return [case_from(row) for row in records(cursor.execute(sql, {"rules": list(rules)}))]
 
 
 def history_means(
@@ -120,43 +119,45 @@ def history_means(
     topics: Sequence[str],
     selection: Selection | None = None,
 ) -> pd.DataFrame:
-    """Return a row for each condition and case: means of the measures over its conversations, NaN where none has any.
+    """Return a row for each condition and case: means of the measures over its conversations, NaN without values.
 
     Columns: model, case_key, dataset, specialty, n_items, ``conversations`` (measured), ``excluded`` (broken off by an
-    error or refusal, or none held), ``missing`` (not measured yet); a measure's name for its mean and ``n_NAME`` for
-    the conversations that have it; ``NAME_at_I`` for the I-th point of a curve; ``order_TOPIC`` and ``told_TOPIC``.
+    error or refusal, or without a conversation), ``missing`` (not measured yet); a measure's name for its mean and
+    ``n_NAME`` for the number of conversations that have it; ``NAME_at_I`` for the I-th point of a curve;
+    ``order_TOPIC`` and ``told_TOPIC``.
     """
     select(cursor, selection)
-    kept_ = kept(measure)
-    table = cursor.execute(_CASES.format(kept=kept_), key(measure)).df()
+    scores_sql = current_scores(measure)
+    table = cursor.execute(_CASES.format(current_scores=scores_sql), key(measure)).df()
     names = [*scalars, *(f"order {topic}" for topic in topics)]
-    found: dict[str, Any] = cursor.execute(_VALUES.format(kept=kept_), {**key(measure), "names": names}).fetchnumpy()
-    cell = found["slot"].astype(np.int64) * len(names) + found["of"]
-    value = np.ma.filled(found["value"], np.nan)
-    shape, there = (len(table), len(names)), ~np.isnan(value)
+    parameters = {**key(measure), "names": names}
+    values: dict[str, Any] = cursor.execute(_VALUES.format(current_scores=scores_sql), parameters).fetchnumpy()
+    cell = values["slot"].astype(np.int64) * len(names) + values["of"]
+    value = np.ma.filled(values["value"], np.nan)
+    shape, present = (len(table), len(names)), ~np.isnan(value)
     rows = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-    n = np.bincount(cell[there], minlength=rows.size).reshape(shape)
-    sums = np.bincount(cell[there], value[there], minlength=rows.size).reshape(shape)
+    n = np.bincount(cell[present], minlength=rows.size).reshape(shape)
+    sums = np.bincount(cell[present], value[present], minlength=rows.size).reshape(shape)
     with np.errstate(invalid="ignore"):
-        means, told = sums / n, n / rows
+        means, share_told = sums / n, n / rows
     columns = {name: means[:, names.index(name)] for name in scalars}
     columns |= {f"n_{name}": n[:, names.index(name)].astype(np.float64) for name in scalars}
     columns |= _curves(cursor, measure, curves, len(table)) if curves else {}
     columns |= {f"order_{topic}": means[:, names.index(f"order {topic}")] for topic in topics}
-    columns |= {f"told_{topic}": told[:, names.index(f"order {topic}")] for topic in topics}
+    columns |= {f"told_{topic}": share_told[:, names.index(f"order {topic}")] for topic in topics}
     return pd.concat([table, pd.DataFrame(columns)], axis=1)
 
 
 def _curves(
     cursor: duckdb.DuckDBPyConnection, measure: Reader, curves: Sequence[str], cases: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return ``NAME_at_I`` → the mean of that point by case; F1 is made of the two others in each conversation."""
+    """Return ``NAME_at_I`` → mean of this point by case; F1 is computed in each conversation."""
     stems = list(dict.fromkeys(name.rpartition("_")[0] for name in curves))
     sides = [f"{stem}_{side}" for stem in stems for side in ("recall", "precision")]
-    sql = _SERIES.format(kept=kept(measure))
-    found = cursor.sql(sql, params={**key(measure), "names": sides}).to_arrow_table()
-    slot, of, trial = (found[name].to_numpy() for name in ("slot", "of", "trial"))
-    series = found["series"].combine_chunks()
+    sql = _SERIES.format(current_scores=current_scores(measure))
+    scores = cursor.sql(sql, params={**key(measure), "names": sides}).to_arrow_table()
+    slot, side_index, trial = (scores[name].to_numpy() for name in ("slot", "of", "trial"))
+    series = scores["series"].combine_chunks()
     lengths = np.diff(series.offsets.to_numpy())
     place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     points = np.full((len(slot), _POINTS), np.nan)
@@ -167,21 +168,21 @@ def _curves(
     case = np.zeros(len(number), dtype=np.int64)
     case[trial] = slot
     by_side = np.full((len(sides), len(number), _POINTS), np.nan)
-    by_side[of, trial] = points
+    by_side[side_index, trial] = points
     means = {}
     for name in curves:
         stem, _, side = name.rpartition("_")
         recall, precision = by_side[2 * stems.index(stem)], by_side[2 * stems.index(stem) + 1]
         with np.errstate(invalid="ignore", divide="ignore"):
-            held = {
+            curve = {
                 "recall": recall,
                 "precision": precision,
                 "f1": np.where(recall > 0, 2 * recall * precision / (recall + precision), recall),
             }[side]
             for i in range(_POINTS):
-                there = ~np.isnan(held[:, i])
-                sums = np.bincount(case[there], held[there, i], minlength=cases)
-                means[f"{name}_at_{i}"] = sums / np.bincount(case[there], minlength=cases)
+                present = ~np.isnan(curve[:, i])
+                sums = np.bincount(case[present], curve[present, i], minlength=cases)
+                means[f"{name}_at_{i}"] = sums / np.bincount(case[present], minlength=cases)
     return means
 
 
@@ -195,34 +196,34 @@ def recalls_and_answers(
     """
     chosen = selection or Selection()
     select(cursor, chosen)
-    sql = _ANSWERED.format(kept=kept(measure))
+    sql = _ANSWERED.format(current_scores=current_scores(measure))
     values = {**key(measure), "score": score, **chosen.parameters(sql), "counting": list(COUNTED)}
     return cursor.execute(sql, values).df()
 
 
 _POINTS = 11
 _ANSWERED = f"""
-    WITH {OUTCOMES}, {{kept}}
-    SELECT kept.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
-    FROM kept JOIN outcomes USING (trial_id, model)
+    WITH {OUTCOMES}, {{current_scores}}
+    SELECT current_scores.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
+    FROM current_scores JOIN outcomes USING (trial_id, model)
     WHERE name = $score AND value IS NOT NULL AND NOT staffed AND format = 'multi_turn' AND question_type = 'mcq'
         AND list_contains($counting, verdict)
-    ORDER BY kept.place, case_key, trial_id"""
+    ORDER BY current_scores.place, case_key, trial_id"""
 _CASES = """
-    WITH {kept}
+    WITH {current_scores}
     SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
         any_value(listed) AS n_items, count(*) FILTER (measured) AS conversations,
         count(*) FILTER (NOT whole) AS excluded, count(*) FILTER (whole AND NOT measured) AS missing
-    FROM held WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
+    FROM selected_trials WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
 _PLACED = """
-    WITH {kept}, places AS (
+    WITH {current_scores}, places AS (
         SELECT model, case_key, (row_number() OVER (ORDER BY place, case_key) - 1)::INTEGER AS slot
-        FROM held WHERE NOT staffed GROUP BY model, place, case_key
+        FROM selected_trials WHERE NOT staffed GROUP BY model, place, case_key
     ), trial_places AS (
         SELECT trial_id, against, slot, (row_number() OVER () - 1)::INTEGER AS trial
-        FROM held JOIN places USING (model, case_key)
+        FROM selected_trials JOIN places USING (model, case_key)
     ), asked AS (SELECT unnest($names::VARCHAR[]) AS name, unnest(range(len($names)))::INTEGER AS of)"""
-"""Numbers in place of names: the row of ``_CASES`` (``slot``), the conversation, and the score (``of``)."""
+"""Numbers instead of names: the row of ``_CASES`` (``slot``), the conversation (``trial``) and the score (``of``)."""
 _VALUES = f"""{_PLACED}
     SELECT slot, of, value FROM own JOIN trial_places USING (trial_id, against) JOIN asked USING (name)"""
 _SERIES = f"""{_PLACED}
@@ -231,9 +232,9 @@ _SERIES = f"""{_PLACED}
 
 
 class Solver(NamedTuple):
-    """Who answers, under which prompt, and who grades it under which: answers of different ones are never pooled.
+    """Solver and grader with the hashes of their prompts; answers with different values are never pooled.
 
-    Hashes are empty for rules, and all of the grader for choices.
+    Hashes are empty for rules; for choices, grader and its hash are empty.
     """
 
     question_type: QuestionType
@@ -244,7 +245,7 @@ class Solver(NamedTuple):
 
 
 class PrefixAnswer(NamedTuple):
-    """A row of the table: what came at a ``share`` of a dialogue, in per cent; the ``messages`` of it were shown."""
+    """A row of the table: the answer at a ``share`` (per cent) of a dialogue, from its first ``messages`` messages."""
 
     trial_id: str
     content_hash: str
@@ -264,15 +265,14 @@ class PrefixAnswer(NamedTuple):
 
     @property
     def by(self) -> Solver:
-        """Who answered, and who graded it."""
         return Solver(self.question_type, self.solver, self.prompt_hash, self.grader, self.grader_prompts)
 
 
 class TalkToSolve(NamedTuple):
-    """A conversation whose question can be asked of a solver.
+    """A conversation that a solver can be asked about.
 
-    ``grader`` is that of its run and ``arms`` what was asked in it, ``exchanges`` roughly how many it has, and
-    ``characters`` the length of its messages and of the question with its choices.
+    ``grader`` and ``arms`` are those of its run, ``exchanges`` is their approximate number, and ``characters`` the
+    length of its messages and of the question with its choices.
     """
 
     trial_id: str
@@ -290,9 +290,9 @@ class TalkToSolve(NamedTuple):
 def talks_to_solve(
     cursor: duckdb.DuckDBPyConnection, selection: Selection, limit: int | None = None
 ) -> list[TalkToSolve]:
-    """Return the selected conversations in an order as if shuffled, always the same; only the first ``limit``.
+    """Return the selected conversations in a fixed pseudo-random order; only the first ``limit``.
 
-    So the first N are a random sample of them, and more go on with it.
+    The first N are a random sample, and a larger limit extends the same sample.
     """
     select(cursor, selection)
     return [TalkToSolve(*row) for row in cursor.execute(_TO_SOLVE, {"limit": limit}).fetchall()]
@@ -301,16 +301,16 @@ def talks_to_solve(
 def answers_by(
     cursor: duckdb.DuckDBPyConnection, solver: str, prompt_hash: str, trials: Sequence[str]
 ) -> list[PrefixAnswer]:
-    """Return what counts of a solver's answers about these conversations, by any grader."""
+    """Return a solver's answers about these conversations that count, by any grader."""
     values = {"solver": solver, "prompt_hash": prompt_hash, "trials": list(trials)}
     return [PrefixAnswer(*row) for row in cursor.execute(_BY, values).fetchall()]
 
 
 def prefix_answers(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each answer that counts, about the selected conversations, by condition, case and trial.
+    """Return a row for each answer about the selected conversations that counts, by condition, case and trial.
 
-    Columns: model, case_key, dataset, specialty, ``trial`` (its number), those of ``PrefixAnswer``, and ``answer`` and
-    ``choices`` of the case.
+    Columns: model, case_key, dataset, specialty, ``trial`` (its number), the fields of ``PrefixAnswer``, and ``answer``
+    and ``choices`` of the case.
     """
     select(cursor, selection)
     return cursor.execute(f"""
@@ -321,7 +321,7 @@ def prefix_answers(cursor: duckdb.DuckDBPyConnection, selection: Selection | Non
 
 
 def solvable(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each condition and case: how many ``conversations`` could be asked about.
+    """Return a row for each condition and case with the number of ``conversations`` that a solver can be asked about.
 
     Columns: model, case_key, dataset, specialty, ``choices`` of the case, conversations.
     """

@@ -1,13 +1,13 @@
 """Doctors, patients and the solver of the benchmark: models, rules, oracle and bounds (Liao et al., arXiv 2309.02077).
 
-A doctor only inquires; another model, the solver, answers the task from what came out. The model under test sees its
-prompt and the dialogue, nothing of M, T or the answer. The oracle is told which items there are, never what they say,
-and asks about each in turn. The bounds hold no conversation: the solver is shown all of M (upper) or the patient's
-opening words alone (lower). The solver took no part in the conversation and sees nothing of the case but what is shown
-and the task.
+M is the information about the patient, T the task. A doctor only inquires; another model, the solver, answers the task
+from the dialogue. The model under test sees its prompt and the dialogue, but not M, T or the answer. The oracle knows
+the keys of the items, but not their values, and asks about each in turn. The bounds have no conversation: the solver
+sees all of M (upper) or only the patient's opening (lower). The solver takes no part in the conversation; it sees the
+dialogue and the task, and nothing else of the case.
 
-The patient's model is a named person who sees M and nothing of T. By rule a question that names no item is answered by
-the reference patient's own rules, with one fact: a reply never holds more than one item. An item of many facts takes
+The patient's model is a named person who sees M and nothing of T. If a question names no item, the patient by rule
+answers like the reference patient, with one fact: a reply never has more than one item. An item of many facts takes
 more words than the benchmark allows a model.
 """
 
@@ -31,39 +31,37 @@ from core.text.demographics import patient_demographics
 from core.text.rouge import words_of
 
 QUESTION = "Can you tell me about {key}?"
-"""How the oracle asks for an item (Liao et al., arXiv 2309.02077, the doctor by rule).
+"""The oracle's question about an item (Liao et al., arXiv 2309.02077, the doctor by rule).
 
-The doctor's measured precision depends on this form: its words count among those that the doctor says.
+The doctor's measured precision depends on this wording, because its words count.
 """
 CLOSING = "Thank you, that is all I need to know."
-"""What the oracle says when every item has been asked for; it holds no question."""
+"""The oracle's last message, without a question."""
 
 
 class LLMInquirer(ModelAgent):
-    """The model under test as a doctor that only asks; it is told how many questions it has."""
+    """The model under test as a doctor that only asks; its prompt has the maximum number of questions."""
 
     def __init__(self, voice: Voice, pack: PromptPack, prompt: str, max_questions: int) -> None:
         super().__init__(voice.within(pack.prompts[f"doctor_{prompt}"]), pack)
         self._system = prompt_part(pack, f"doctor_{prompt}", "system", "system", max_questions=max_questions)
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Say the next message, seeing the whole dialogue."""
         parts = [self._system, *picture_parts(self._pack, scene), *dialogue_parts(dialogue, "doctor")]
         return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return nothing: a language model's belief costs a call."""
+        """Return ``None``: a language model's belief costs a call."""
 
 
 @dataclass(frozen=True)
 class OracleDoctor:
-    """Asks about every item of a case, one a message."""
+    """Asks about every item of a case, one in each message."""
 
     order: Order
 
     @property
     def name(self) -> str:
-        """Full name under which it is stored."""
         return f"reference/oracle-{self.order}"
 
 
@@ -76,46 +74,42 @@ class OracleInquiry:
 
     @property
     def name(self) -> str:
-        """Full name under which it is stored."""
         return self.oracle.name
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Ask about the next item, or close where none is left."""
-        asked = sum(turn.role == "doctor" for turn in dialogue)
+        """Ask about the next item, or close after the last."""
+        number = sum(turn.role == "doctor" for turn in dialogue)
         keys = ordered(self.keys, self.oracle.order, random.Random(f"{scene.seed}:oracle"))
-        text = QUESTION.format(key=keys[asked]) if asked < len(keys) else CLOSING
+        text = QUESTION.format(key=keys[number]) if number < len(keys) else CLOSING
         return at_once("doctor", "dialogue", text)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return nothing: the oracle believes nothing."""
+        """Return ``None``: the oracle has no belief."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """No doctor: the solver sees all of M (``upper``), or the opening request only (``lower``)."""
+    """No doctor: the solver sees all of M (``upper``), or only the opening request (``lower``)."""
 
     side: Literal["upper", "lower"]
 
     @property
     def name(self) -> str:
-        """Full name under which it is stored."""
         return f"reference/{self.side}-bound"
 
 
 class ReferenceInquirer(ReferenceDoctor):
-    """The reference doctor, which takes every message of a patient for the reply to a question."""
+    """The reference doctor; it reads every message of a patient as the reply to a question."""
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Ask the next question, or conclude."""
         return super().ask(scene, greeted(dialogue))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
-        """Return the five likeliest diseases after the dialogue."""
         return super().differential(scene, greeted(dialogue))
 
 
 def greeted(dialogue: Dialogue) -> Dialogue:
-    """Return the dialogue with a greeting before the patient's opening words, as the reference doctor reads it."""
+    """Return the dialogue with a greeting before the patient's opening, as the reference doctor expects it."""
     return (_GREETING, *dialogue) if dialogue and dialogue[0].role == "patient" else dialogue
 
 
@@ -131,31 +125,29 @@ _SPEAKERS = {"doctor": "Doctor", "patient": "Patient"}
 
 
 class Solver(Agent, Protocol):
-    """Who answers the task, and has taken no part in the conversation."""
+    """Answers the task, without a part in the conversation."""
 
     def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer the question from the dialogue, or the text, in the material."""
 
 
 class ReferenceSolver:
-    """The reference doctor's answer on the material, by the evidence that its words hold."""
+    """The reference doctor's answer from the evidence in the words of the material."""
 
     name = "reference/solver"
 
     async def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer as the reference doctor does."""
-        heard = replace(material, dialogue=greeted(material.dialogue))
-        async for item in ReferenceDoctor().answer(scene, heard, question):
+        material = replace(material, dialogue=greeted(material.dialogue))
+        async for item in ReferenceDoctor().answer(scene, material, question):
             yield item if not isinstance(item, Token) else item.model_copy(update={"role": "solver"})
 
 
 class LLMSolver(ModelAgent):
-    """A language model under the pack's prompt ``solver``."""
+    """A language model with the pack's prompt ``solver``."""
 
     prompt = "solver"
 
     def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Answer from the dialogue or the text, in one message."""
         task = prompt_part(
             self._pack,
             "solver",
@@ -178,46 +170,46 @@ _ASKING = frozenset(
     "a about any are can could describe did do does have has how i is like me of on please say some something tell "
     "the there was what with would you your".split()
 )
-"""Words of a question that name nothing."""
+"""Words of a question that do not name an item."""
 
 
 @dataclass(frozen=True)
 class Briefing:
-    """All that a patient is given: information M, a name, the items in lay words; nothing of the task T.
+    """The briefing of a patient: information M, a name, the items in lay words; nothing of the task T.
 
-    ``held`` is the same knowledge as facts, for a patient that answers by rule.
+    ``facts`` has M as a text and as facts, for a patient by rule.
     """
 
     name: str
-    held: Held
+    facts: Held
     items: tuple[SpokenItem, ...]
 
 
 class ConsultationPatient(Agent, Protocol):
-    """Who answers the doctor."""
+    """Answers the doctor."""
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message."""
 
 
-def briefing_of(about: ItemizedCase) -> Briefing:
-    """Return what the patient of a case is given; a case always has the same name."""
-    sex = patient_demographics(about.case)[1]
+def briefing_of(itemized: ItemizedCase) -> Briefing:
+    """Return the briefing of the patient of a case; the name of a case is always the same."""
+    sex = patient_demographics(itemized.case)[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
-    name = random.Random(f"{about.case.case_key}:name").choice(names)
-    return Briefing(name, what_patient_holds(about.case), about.spoken)
+    name = random.Random(f"{itemized.case.case_key}:name").choice(names)
+    return Briefing(name, what_patient_holds(itemized.case), itemized.spoken)
 
 
 class LLMConsultationPatient(ModelAgent):
-    """The simulated patient: a named person who holds M and tells one point of it a reply."""
+    """The simulated patient: a named person who knows M and tells one point of it in each reply."""
 
     prompt = "patient"
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the doctor's last message. A reply over the limits of the prompt stays as it was said."""
-        held = briefing.held
-        told = {"name": briefing.name, "information": held.vignette, "caregiver": held.caregiver}
-        system = prompt_part(self._pack, "patient", "system", "system", **told)
+        """Answer the doctor's last message; a reply over the limits of the prompt is not shortened."""
+        facts = briefing.facts
+        values = {"name": briefing.name, "information": facts.vignette, "caregiver": facts.caregiver}
+        system = prompt_part(self._pack, "patient", "system", "system", **values)
         return call(self._voice, [system, *dialogue_parts(dialogue, "patient")], "patient", "dialogue", scene.seed)
 
 
@@ -227,18 +219,17 @@ class ItemsPatient:
     name = ReferencePatient.name
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the last message of the dialogue."""
         item = named_item(dialogue[-1].text, briefing.items)
         if item is not None:
             return at_once("patient", "dialogue", item.lay)
-        return ReferencePatient().reply(briefing.held, scene, dialogue)
+        return ReferencePatient().reply(briefing.facts, scene, dialogue)
 
 
 def named_item(question: str, items: Sequence[SpokenItem]) -> SpokenItem | None:
-    """Return the item that a question names by its whole key, and besides which it names nothing."""
-    asked = frozenset(words_of(question))
+    """Return the item whose whole key is in a question that names nothing else."""
+    words = frozenset(words_of(question))
     for item in items:
         key = frozenset(words_of(item.key))
-        if key and key <= asked and asked - key <= _ASKING:
+        if key and key <= words and words - key <= _ASKING:
             return item
     return None

@@ -1,6 +1,6 @@
-"""CRAFT-MD (Johri et al. 2025, Methods): a conversation, then the diagnosis asked for in every arm of the trial.
+"""CRAFT-MD (Johri et al. 2025, Methods): a conversation, then the question of every arm of the trial.
 
-The doctor greets, the patient answers, and they talk until the doctor concludes. One conversation serves all arms.
+The doctor greets, the patient answers, and they talk until the doctor concludes. All arms share one conversation.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ PROMPTS = (
     "answer_frq", "answer_frq_top3", "grader_extract", "grader_judge", "summariser",
 )  # fmt: skip
 QUESTIONS_A_CONVERSATION = 7
-"""Assumed doctor messages a conversation; the release's models ask 3 to 11."""
+"""Assumed number of doctor messages in a conversation; models of the release ask 3 to 11."""
 _LEAST_MESSAGES = 4
 _NEVER_ENDING = 400
-"""Messages after which a conversation without a cap is ended all the same."""
+"""Messages after which a conversation without a cap ends."""
 _SYSTEM_TOKENS, _QUESTION_TOKENS, _REPLY_TOKENS, _ANSWER_TOKENS = 230, 90, 22, 14
 _PROBE_TOKENS, _BELIEF_TOKENS = 240, 110
 
 
 class Settings(FrameworkSettings):
-    """What can be set of CRAFT-MD."""
+    """Settings of CRAFT-MD."""
 
     max_messages: int | None = option(
         30, "Cap of a conversation's messages, the doctor's prompt counted as one; 0 for none.", label="Cap of messages"
@@ -58,7 +58,7 @@ class Settings(FrameworkSettings):
     persona: str = option("", "How the patient speaks, such as anxious,A,poor,caregiver.", place="patient")
     probe: bool = option(
         False,
-        "Ask the doctor's model after each reply, outside the dialogue, what it believes; costs calls.",
+        "Ask the doctor's model for its belief after each reply, outside the dialogue; this costs calls.",
         label="Ask the doctor's belief after every reply",
     )
 
@@ -79,7 +79,7 @@ class Settings(FrameworkSettings):
 
 
 class CraftMDSpeech(Speech):
-    """Says what the rules are that play, and who the patient is."""
+    """Descriptions of the rules, and of personas."""
 
     kinds: ClassVar = {
         GRADER.rules[0]: "Reference grader (names and synonyms)",
@@ -87,28 +87,25 @@ class CraftMDSpeech(Speech):
     }
 
     def in_words(self, name: str, value: object) -> str:
-        """Return a persona as people say it."""
         return label(parse_persona(str(value))) if name == "persona" else str(value)
 
     def invitation(self, role: str, tested: str) -> str:
-        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        """Return the prompt for a person in a seat; for a doctor with the way to end the conversation."""
         usual = super().invitation(role, tested)
         return f"{usual}, or write Final Diagnosis: and its name" if role == tested else usual
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
-        """Return the cap of messages."""
         return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
 
 
 class CraftMD(Framework):
-    """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
+    """Conversation of a doctor and a patient, with questions in twenty-four arms."""
 
     name, title, rank = "craftmd", "CRAFT-MD", 0
     version = 2
     publication = Publication("Johri et al., Nature Medicine 2025", PAPER_ARMS, ("accuracy", "experts"), RELEASE)
     about = (
-        "The doctor questions a patient and then answers itself, in every format and question type that is asked "
-        "(Johri et al. 2025)."
+        "The doctor questions a patient and then answers in every chosen format and question type (Johri et al. 2025)."
     )
     settings = Settings
     seats = (
@@ -122,11 +119,10 @@ class CraftMD(Framework):
     speech = CraftMDSpeech()
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
-        """Return the rules of a trial."""
         return ByRule(case, header, seed, pack)
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
-        """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
+        """Return the cast; the settings decide on a probe of the doctor's model; the reference doctor needs none."""
         pack = casting.pack
         doctor: Doctor = casting.filled(
             "doctor", names.doctor, lambda voice: LLMDoctor(voice, pack), lambda human: human, ReferenceDoctor
@@ -151,11 +147,11 @@ class CraftMD(Framework):
     async def play(
         self, trial: Trial, cast: Cast, settings: Settings, branch: Branch | None = None
     ) -> AsyncIterator[Event]:
-        """Yield the conversation, where an arm needs one, and then the answers."""
+        """Yield the conversation, if an arm needs it, and then the answers."""
         yield started(self, trial, branch)
         persona = parse_persona(settings.persona)
         scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
-        talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "doctor" for turn in said) - 1)
+        talk = Talk(branch.dialogue if branch else (), lambda turns: sum(turn.role == "doctor" for turn in turns) - 1)
         for event in talk.repeated():
             yield event
         if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
@@ -168,7 +164,7 @@ class CraftMD(Framework):
         yield Finished()
 
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
-        """Raise ``UsageError`` where patient or pack cannot do a persona, or the pack no beliefs or pictures."""
+        """Raise ``UsageError`` if patient or pack cannot do a persona, or the pack lacks beliefs or pictures."""
         super().check(pack, settings, names)
         assert isinstance(settings, Settings)
         persona = parse_persona(settings.persona)
@@ -180,11 +176,11 @@ class CraftMD(Framework):
             persona_prompt(pack, persona, caregiver=False)
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
-        """Return the settings without what only a model can be asked for, where the doctor is none."""
+        """Return the settings, without a probe if the doctor is not a model."""
         return settings if is_model(names.doctor) else settings.but(probe=False)
 
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
-        """Return calls and tokens, every conversation taken to have ``QUESTIONS_A_CONVERSATION`` questions."""
+        """Return calls and tokens, assuming ``QUESTIONS_A_CONVERSATION`` questions in every conversation."""
         trials, arms, n = len(campaign.cases) * campaign.trials, campaign.arms, QUESTIONS_A_CONVERSATION
         talks = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
         vignette = tokens_of(campaign.cases, lambda case: case.vignette)
@@ -212,25 +208,23 @@ class CraftMD(Framework):
 
 
 async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:
-    """Yield the conversation from where it stands (from the greeting if nothing is said) up to ``Ended``.
+    """Yield the rest of the conversation (from the greeting, if it has no messages) up to ``Ended``.
 
-    The patient speaks first after the greeting, until the doctor stops. A dialogue whose last message ends it already
-    is over at once.
+    A dialogue whose last message concludes ends at once.
     """
-    held, told = replace(what_patient_holds(case), caregiver=scene.caregiver), scene.without_pictures()
+    briefing = replace(what_patient_holds(case), caregiver=scene.caregiver)
     if not talk.dialogue:
         yield Utterance(turn=0, role="doctor", text=cast.greeting)
         talk.dialogue = (Turn("doctor", cast.greeting),)
 
     def over(dialogue: Dialogue) -> EndReason | None:
-        """Return why the doctor's last message ends the conversation: it concludes, or the cap is reached."""
         if len(dialogue) == 1 or dialogue[-1].role != "doctor":
             return None
         messages = len(dialogue) + 1  # the doctor's prompt counts as one
         capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
         return concluded(dialogue[-1].text) or ("turn_cap" if capped else None)
 
-    reply = functools.partial(cast.patient.reply, held, told)
+    reply = functools.partial(cast.patient.reply, briefing, scene.without_pictures())
     async for event in in_turns(talk, scene, cast.doctor, reply, over, cast.probe):
         yield event
 

@@ -1,11 +1,11 @@
-"""The authors' repository: where cases, results and annotations lie, what the papers call its models, and a case file.
+"""Reader of the authors' repository: its folders, the papers' names of its models, and the layout of a case file.
 
-A case file holds five trials with conversation, answers and grades, and the case if it brings one. What is missing in a
-trial (a null, a list in place of a text, no evaluation, the whole trial) is invalid with its reason, never wrong. What
-makes the file itself unusable raises ``BadFileError``: nothing of it is taken.
+A case file has five trials with conversation, answers and grades, and sometimes the case. A missing part of a trial (a
+null, a list in place of a text, no evaluation, the whole trial) is invalid with a reason, never wrong. An unusable file
+raises ``BadFileError``, and nothing of it is imported.
 
-The results on the NEJM Image Challenge (Johri et al. 2025, Methods) are numbered by a list of their own: their
-``case_1`` is not the ``case_1`` of the data set's file. They bring their cases, with the picture that was shown.
+The results on the NEJM Image Challenge (Johri et al. 2025, Methods) have separate numbers: their ``case_1`` is not the
+``case_1`` of the data set's file. Their files contain the cases, with the picture that the doctor saw.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
 ARMS: tuple[Arm, ...] = tuple(
     (f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")
 )
-"""The eight arms of the published paper; the others that can be asked are the preprint's."""
+"""The eight arms of the published paper; the preprint has the other arms."""
 _SPELT = {"multi_turn": "multiturn", "single_turn": "singleturn"}
 _KEYS = tuple(f"{_SPELT.get(format_, format_)}_{question_type}" for format_, question_type in ARMS)
 """The field with the response of each arm."""
@@ -66,7 +66,7 @@ _STR = {str}
 _ROLES = ["assistant", "user"] * 200
 _TURNS = ("doctor", "patient") * 200
 OWN_CASES = "craftmd-images"
-"""The data set of the cases that results bring themselves, as those on pictures do."""
+"""The data set of cases that are contained in files of results, such as those with pictures."""
 _PICTURE_PART = b'"image_url"'
 _TEXTS = ("case_vignette", "correct_ans")
 
@@ -78,12 +78,12 @@ _CASE_FILE = re.compile(r"case_\d+\.json")
 _QC_COLUMNS = ("case_id", "only_possible_answer", "single_most_likely_answer")
 _QC_NAME = re.compile(r"(public|private)_case(\d+)")
 _OFFSET = {"public": -1, "private": 99}
-"""The annotators' file names cases public_case01… and private_case01…; the data set case_0… and case_100…."""
+"""The annotators' file has case names public_case01… and private_case01…, the data set case_0… and case_100…."""
 _SPECIALTY = re.compile(r"(You are an AI doctor)(?: specializing in [^.]+)?\.")
 
 
 def _model(label: str, max_messages: int | None = 30, own_cases: bool | None = False) -> ReleasedModel:
-    """Describe results; the cap of messages counts the doctor's prompt, ``None`` is no cap."""
+    """Return the description of a model; the cap of messages counts the doctor's prompt, ``None`` is no cap."""
     return ReleasedModel(label, {"max_messages": max_messages}, own_cases)
 
 
@@ -99,14 +99,14 @@ _MODELS = {
 
 
 class AuthorsRelease(Release):
-    """``data/`` with the case file, ``results/MODEL/case_N.json``, and what experts said of both."""
+    """``data/`` with the case file, ``results/MODEL/case_N.json``, and the experts' annotations."""
 
     name, own_cases, version, arms, trials = NAME, OWN_CASES, 2, ARMS, TRIALS
     about = "the CRAFT-MD authors' release"
     cast: ClassVar = {"patient": "gpt_4", "grader": "gpt_4", "summariser": "gpt_3_5"}  # Johri et al. 2025, Methods
 
     def wanted(self, member: PurePosixPath) -> bool:
-        """Say whether a member of an archive is the case file, a file of results or an annotation."""
+        """Return whether a member of an archive is the case file, a file of results or an annotation."""
         parts = member.parts
         if parts[-2:] == tuple(CASES_FILE.split("/")):
             return True
@@ -121,20 +121,20 @@ class AuthorsRelease(Release):
         if root is None:
             if any((p / "results").is_dir() for p in candidates):
                 raise AnamnesisError(
-                    f"{name} holds results, but not {CASES_FILE}, which has their cases: add it; nothing was imported."
+                    f"{name} has results, but not {CASES_FILE}, which has their cases: add it; nothing was imported."
                 )
             raise AnamnesisError(
-                f"{name} holds no {CASES_FILE} and no results: name a copy of the CRAFT-MD authors' repository."
+                f"{name} has no {CASES_FILE} and no results: name a copy of the CRAFT-MD authors' repository."
             )
         models = tuple(_models(root / "results"))
         if not models:
-            raise AnamnesisError(f"{name} holds no results/MODEL/case_N.json: there is nothing to import.")
+            raise AnamnesisError(f"{name} has no results/MODEL/case_N.json: there is nothing to import.")
         annotations = root / "results" / _ANNOTATIONS
-        kept = sorted(p for p in annotations.iterdir() if p.is_file()) if annotations.is_dir() else []
-        return Layout(self, root, models, tuple(kept))
+        documents = sorted(p for p in annotations.iterdir() if p.is_file()) if annotations.is_dir() else []
+        return Layout(self, root, models, tuple(documents))
 
     def cases(self, layout: Layout) -> Reading:
-        """Read the case file, and mark which cases allow one single diagnosis as far as annotators looked at them."""
+        """Read the case file, with ``single_diagnosis`` of the cases that annotators labelled."""
         reading = read_cases(layout.root / CASES_FILE, NAME, NAME)
         labels = next((p for p in layout.documents if p.name == _QUALITY_CONTROL and not p.is_symlink()), None)
         single = single_diagnosis(labels.read_bytes()) if labels else {}
@@ -146,7 +146,7 @@ class AuthorsRelease(Release):
         return reading
 
     def read(self, data: bytes, case_id: str, case: Case | None, model: ReleasedModel) -> list[ReleasedTrial]:
-        """Return the five trials of a case file; ``case`` is the data set's case of that id, if it has one."""
+        """Return the five trials of a case file; ``case`` is the data set's case of this id, if there is one."""
         stored = stored_object(data, case_id)
         if case is None:
             raise BadFileError("the data set file has no such case")
@@ -158,15 +158,14 @@ class AuthorsRelease(Release):
             raise BadFileError(f"it holds {extra}, but the release has {TRIALS} trials a case, trial_0 to trial_4")
         if not any(name in stored for name in TRIAL_NAMES):
             raise BadFileError("it holds no trial")
-        # 11 answers of the release have a space at an end, which the paper's rule for choices looks for as well
+        # 11 answers of the release begin or end with a space, and the paper's rule for choices searches for it too
         reader = _TrialReader(case, model.settings["max_messages"], answer if isinstance(answer, str) else case.answer)
         return [reader.read(number, stored.get(name)) for number, name in enumerate(TRIAL_NAMES)]
 
     def brings_own_cases(self, files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
-        """Say whether files (contents, case id, the data set's case of that id) bring cases of their own.
+        """Return whether files (contents, case id, the data set's case of this id) contain their cases.
 
-        They do where one shows a picture, or where every one that can be compared has another vignette and another
-        answer than the data set.
+        They do if one has a picture, or if all comparable files differ from the data set in vignette and answer.
         """
         compared = False
         for data, case_id, case in files:
@@ -185,9 +184,9 @@ class AuthorsRelease(Release):
         return compared
 
     def own_case(self, data: bytes, case_id: str) -> OwnCase:
-        """Return the case that a file brings, its picture kept; raises ``BadFileError`` where it lacks a part of it.
+        """Return the case in a file, and store its pictures; raises ``BadFileError`` if a part is missing.
 
-        A picture that is broken or too large is a fault in words, and the case goes without it.
+        A picture that is broken or too large is listed in ``faults``, and the case is without it.
         """
         stored = stored_object(data, case_id)
         empty = [name for name in _TEXTS if not _text(stored, name)]
@@ -196,7 +195,7 @@ class AuthorsRelease(Release):
         choices = stored.get("choices")
         age, sex = read_demographics(_text(stored, "case_vignette"))
         addresses = list(dict.fromkeys(_addresses(stored)))
-        kept, faults = _keep(addresses, case_id)
+        pictures, faults = _store_pictures(addresses, case_id)
         case = Case(
             case_key=f"{OWN_CASES}/{case_id}",
             dataset=OWN_CASES,
@@ -207,18 +206,18 @@ class AuthorsRelease(Release):
             answer=_text(stored, "correct_ans"),
             age=age,
             sex=sex,
-            images=kept,
+            images=pictures,
             source=FORMATS["craftmd"].source,
         )
         return OwnCase(case, int(case_id.removeprefix("case_")), bool(addresses), faults)
 
     def template_of(self, prompt: str) -> str:
-        """Return a prompt with a mark in place of its specialty, also where it names none (the specialty Other)."""
+        """Return a prompt with ``{specialty}`` in place of its specialty, or added if it has none (Other)."""
         return _SPECIALTY.sub(r"\1 specializing in {specialty}.", prompt, count=1).strip()
 
 
 def _models(results: Path) -> Iterator[ModelFolder]:
-    """Yield the folders with case files; one that the papers do not name keeps its name."""
+    """Yield the folders with case files; the label of a model that is not in the papers is its folder's name."""
     for folder in sorted(results.iterdir()) if results.is_dir() else []:
         if not folder.is_dir() or folder.name == _ANNOTATIONS:
             continue
@@ -232,24 +231,24 @@ def _models(results: Path) -> Iterator[ModelFolder]:
 
 
 def single_diagnosis(data: bytes) -> dict[str, bool]:
-    """Return the data set's case id → whether one diagnosis is the only possible or single most likely one.
+    """Return case id of the data set → whether one diagnosis is the only possible or the single most likely one.
 
-    Rows with another kind of name are left out; a wrong header raises ``AnamnesisError``.
+    Rows with other names are ignored; a wrong header raises ``AnamnesisError``.
     """
     rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig", errors="replace")))
     if not set(_QC_COLUMNS) <= set(rows.fieldnames or ()):
         raise AnamnesisError(f"The quality-control file needs the columns {', '.join(_QC_COLUMNS)} in its first line.")
-    found: dict[str, bool] = {}
+    labels: dict[str, bool] = {}
     for row in rows:
         name = _QC_NAME.fullmatch((row["case_id"] or "").strip())
         if name:
             single = any((row[column] or "").strip().lower() == "yes" for column in _QC_COLUMNS[1:])
-            found[f"case_{int(name[2]) + _OFFSET[name[1]]}"] = single
-    return found
+            labels[f"case_{int(name[2]) + _OFFSET[name[1]]}"] = single
+    return labels
 
 
 def stored_object(data: bytes, case_id: str) -> dict[str, Any]:
-    """Return what a case file holds; raises ``BadFileError`` where it is no object or that of another case."""
+    """Return the JSON object of a case file; raises ``BadFileError`` if it is invalid or of another case."""
     if not data.strip():
         raise BadFileError("it is empty")
     try:
@@ -264,7 +263,7 @@ def stored_object(data: bytes, case_id: str) -> dict[str, Any]:
 
 
 class _TrialReader:
-    """Reads the trials of one case; the same words are judged once."""
+    """Reads the trials of one case; verdicts on equal responses are cached."""
 
     def __init__(self, case: Case, max_messages: int | None, answer_as_stored: str) -> None:
         self._case = case
@@ -287,7 +286,7 @@ class _TrialReader:
         else:
             trial.responses = [_text_of(value) for value in values]
             trial.faults = [_fault_of(stored, key, trial.missing) for key in _KEYS]
-        # judge multiple choice by both rules, and take over the grader's verdicts on free responses
+        # judge multiple choice by both rules, and copy the grader's verdicts on free responses
         for index in _MCQ_KEYS:
             response = trial.responses[index]
             if response is None or trial.faults[index]:
@@ -304,7 +303,7 @@ class _TrialReader:
         loose = judge_loose(response, self._answer_as_stored)
         judged: McqVerdicts = (loose.verdict, None, None)
         if self._case.choices:
-            # the authors' prompt named the choices without letters: those that models write fit no order
+            # the authors' prompt lists the choices without letters: letters in answers refer to no order
             strict = judge_strict(response, self._case.answer, self._case.choices, lettered=False)
             judged = (loose.verdict, strict.verdict, strict.extracted)
         self._judged[response] = judged
@@ -316,9 +315,9 @@ class _TrialReader:
             return
         if not isinstance(messages, list) or not set(map(type, messages)) <= {dict}:
             raise BadFileError(f"trial_{trial.number}: the conversation is not a list of messages")
-        prompted = bool(messages) and messages[0].get("role") != "assistant"  # as system, or as the first user
+        prompted = bool(messages) and messages[0].get("role") != "assistant"  # role system, or the first user message
         if prompted:
-            trial.prompt = _said_in(messages[0].get("content"))
+            trial.prompt = _message_text(messages[0].get("content"))
         self._read_messages(trial, messages[prompted:])
         trial.doctor_turns = max(0, trial.roles.count("doctor") - 1)
         if trial.end_detail:
@@ -332,11 +331,11 @@ class _TrialReader:
                 trial.end_detail = "the release's record stops at a question, before the cap of messages"
 
     def _read_messages(self, trial: ReleasedTrial, spoken: list[dict[str, Any]]) -> None:
-        """Take over what was said, up to a message that is missing."""
+        """Copy the messages, up to a missing message."""
         if _is_regular(spoken):
             trial.texts, trial.roles = [message["content"] for message in spoken], _TURNS[: len(spoken)]
             return
-        texts = [_said_in(message.get("content")) for message in spoken]
+        texts = [_message_text(message.get("content")) for message in spoken]
         roles = [_SPEAKERS.get(message.get("role", ""), "") for message in spoken]
         if "" in roles:
             raise BadFileError(f"trial_{trial.number}: message {roles.index('')} is by no doctor and no patient")
@@ -348,7 +347,7 @@ class _TrialReader:
 
 
 def _is_regular(spoken: list[dict[str, Any]]) -> bool:
-    """Say whether doctor and patient take turns and every message is a text, as in nearly all conversations."""
+    """Return whether doctor and patient alternate and every message is a text, as in nearly all conversations."""
     try:
         roles = [message["role"] for message in spoken]
         return roles == _ROLES[: len(spoken)] and {type(message["content"]) for message in spoken} == _STR
@@ -357,7 +356,7 @@ def _is_regular(spoken: list[dict[str, Any]]) -> bool:
 
 
 def _verdict_of(evaluation: object, extracted: str | None) -> Verdict:
-    """Return the authors' grader's verdict: 1 is correct whatever was extracted; −1, or none, cannot be counted."""
+    """Return the verdict of the authors' grader: 1 is correct, 0 is wrong; −1 or a missing value is ungradable."""
     if evaluation == 1:
         return "correct"
     if evaluation != 0:
@@ -369,14 +368,14 @@ _WRONG: Mapping[str, Verdict] = {"multiple": "multiple", "none": "no_diagnosis"}
 
 
 def _text_of(value: object) -> str | None:
-    """Return a text, also from a list ``[text, cost]``; ``None`` where there is none."""
+    """Return a text, which may be in a list ``[text, cost]``; ``None`` if there is none."""
     if type(value) is str:
         return value
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else None
 
 
-def _said_in(content: object) -> str | None:
-    """Return what a message says: its text, or the texts of its parts where some of them are pictures."""
+def _message_text(content: object) -> str | None:
+    """Return the text of a message, or the texts of its parts if it has pictures."""
     if not isinstance(content, list) or not any(isinstance(part, dict) for part in content):
         return _text_of(content)
     parts = [part for part in content if isinstance(part, dict)]
@@ -385,7 +384,7 @@ def _said_in(content: object) -> str | None:
 
 
 def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault | None:
-    """Say why a field holds no answer to grade, or ``None`` where it does; ``missing`` says that the trial does."""
+    """Return why a field has no gradable answer, or ``None``; ``missing`` is the reason if the trial is missing."""
     if missing:
         return "ungradable", missing
     if key not in stored:
@@ -402,20 +401,20 @@ def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault
     return "ungradable", "the release holds a list [text, cost] in place of a response"
 
 
-def _keep(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[str, ...]]:
-    """Keep the pictures of a file: those in the file itself as files, others by their address only."""
-    kept: dict[Image, None] = {}
+def _store_pictures(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[str, ...]]:
+    """Store the embedded pictures of a file, and return all pictures; others have only an address."""
+    pictures: dict[Image, None] = {}
     faults = []
     for number, address in enumerate(addresses, 1):
         name = case_id if len(addresses) == 1 else f"{case_id} ({number})"
         if address.startswith(("https://", "http://")):
-            kept[Image(name=name, url=address)] = None
+            pictures[Image(name=name, url=address)] = None
             continue
         try:
-            kept[images.keep(_bytes_of(address, name), name)] = None
+            pictures[images.keep(_bytes_of(address, name), name)] = None
         except UsageError as error:
             faults.append(str(error))
-    return tuple(kept), tuple(faults)
+    return tuple(pictures), tuple(faults)
 
 
 def _bytes_of(address: str, name: str) -> bytes:
@@ -429,7 +428,7 @@ def _bytes_of(address: str, name: str) -> bytes:
 
 
 def _addresses(stored: dict[str, Any]) -> Iterator[str]:
-    """Yield the addresses of the pictures in the conversations; a picture without one yields an empty text."""
+    """Yield the addresses of pictures in the conversations; an empty text for a picture without an address."""
     for name in TRIAL_NAMES:
         trial = stored.get(name)
         messages = trial.get("multiturn_conversation") if isinstance(trial, dict) else None
@@ -437,8 +436,8 @@ def _addresses(stored: dict[str, Any]) -> Iterator[str]:
             content = message.get("content") if isinstance(message, dict) else None
             for part in content if isinstance(content, list) else []:
                 if isinstance(part, dict) and part.get("type") == "image_url":
-                    shown = part.get("image_url")
-                    address = shown.get("url") if isinstance(shown, dict) else shown
+                    picture = part.get("image_url")
+                    address = picture.get("url") if isinstance(picture, dict) else picture
                     yield address if isinstance(address, str) else ""
 
 

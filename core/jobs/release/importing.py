@@ -192,7 +192,7 @@ def import_release(
 def _header(layout: Layout, reading: FolderReading, set_hash: str, now: float) -> RunHeader:
     """Describe a model's results as a run; its prompts are described once they are stored."""
     model, own, release = reading.model, reading.own, layout.release
-    shown = {"images": _SHOWN} if any(brought.shown for brought in (own or {}).values()) else {}
+    shown = {"images": _SHOWN} if any(brought.with_picture for brought in (own or {}).values()) else {}
     return RunHeader(
         run_id=model.run_id,
         fingerprint=hashlib.sha256(model.run_id.encode()).hexdigest(),

@@ -192,7 +192,7 @@ class Files:
         known = self.own.get(case_id)  # of another folder: what was shown there belongs to the case all the same
         shared = (
             known is not None
-            and not brought.shown
+            and not brought.with_picture
             and known.model_copy(update={"images": ()}) == brought.case.model_copy(update={"images": ()})
         )
         case = self.own[case_id] = known if known is not None and shared else brought.case

@@ -1,1 +1,1 @@
-"""Reviews by people: what is drawn, asked, decided and agreed on."""
+"""Reviews by experts: their decisions, their agreement, workbooks in and out, and graders compared with them."""

@@ -1,11 +1,11 @@
-"""Figures of the experts' answers: shares, paired tests, agreement, and how far a grader can be trusted.
+"""Figures of the experts' answers: shares, paired tests, agreement, and the error of a grader.
 
-What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
-about one case hang together: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
-given only of a review that is unblinded.
+The experts' answer is that of the single annotator, that of both if they agree, or else that of the third. Items about
+one case are correlated: intervals resample cases with all their items (``core.stats.smoothed``). Models' names are
+available only for unblinded reviews.
 
-A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
-an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.
+A grader of free responses is compared with experts answer by answer and count by count. Accuracies are corrected for
+its error by the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -44,46 +44,46 @@ TIE_BREAKER = "d3"
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer on one question about one item and how it came about; ``None`` while a tie is open."""
+    """The answer to one question about one item and how it was decided; ``None`` while a tie is open."""
 
     model: str
     case: str
     question: Question
     answer: Answer | None
     how: How
-    said: dict[str, Answer] = field(default_factory=dict)
-    """Annotator → what each of those said who did not know of a tie."""
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """Annotator → answer, without annotators who were asked to break a tie."""
     item: str = ""
 
 
 def decide(judgements: Iterable[Judgement], tie_breaker: str = TIE_BREAKER) -> list[Decision]:
     """Return one decision for every model, case, item and question, in the order in which they first occur.
 
-    A third judgement, or one of the annotator ``tie_breaker``, only counts where two others differ; of several the
-    first.
+    A third judgement, or one by the annotator ``tie_breaker``, counts only if two others differ; of several third
+    judgements the first counts.
     """
-    said: dict[tuple[str, str, str, Question], dict[str, Answer]] = {}
+    answers_by_key: dict[tuple[str, str, str, Question], dict[str, Answer]] = {}
     third: dict[tuple[str, str, str, Question], Answer] = {}
-    for one in judgements:
-        key = (one.model, one.case, one.item, one.question)
-        first = said.setdefault(key, {})
-        if one.third or one.annotator == tie_breaker:
-            third.setdefault(key, one.answer)
+    for judgement in judgements:
+        key = (judgement.model, judgement.case, judgement.item, judgement.question)
+        answers = answers_by_key.setdefault(key, {})
+        if judgement.third or judgement.annotator == tie_breaker:
+            third.setdefault(key, judgement.answer)
         else:
-            first[one.annotator] = one.answer
-    found = []
-    for (model, case, item, question), answers in said.items():
+            answers[judgement.annotator] = judgement.answer
+    decisions = []
+    for (model, case, item, question), answers in answers_by_key.items():
         how: How = "single" if len(answers) == 1 else "agreed"
         answer: Answer | None = next(iter(answers.values()), None)
         if len(set(answers.values())) != 1:
             answer = third.get((model, case, item, question))
             how = "tie_broken" if answer else "open"
-        found.append(Decision(model, case, question, answer, how, answers, item))
-    return found
+        decisions.append(Decision(model, case, question, answer, how, answers, item))
+    return decisions
 
 
 VALUE = Columns("value", "low", "high", "n")
-"""How the figures of ``report experts`` are printed."""
+"""Columns of the figures of ``report experts``."""
 MEASURES = {
     "percent_agreement": "percent agreement",
     "cohen_kappa": "Cohen's kappa",
@@ -91,11 +91,11 @@ MEASURES = {
     "gwet_ac": "Gwet's AC1",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-"""Coefficient, as ``core.stats.agreement`` calls it → its name in words."""
+"""Coefficient of ``core.stats.agreement`` → its name in words."""
 
 
 def shares(decisions: Iterable[Decision]) -> list[Row]:
-    """Return how often the experts said yes, by question and model; ``open`` ties are not among the items counted."""
+    """Return the share (0 to 1) of yes by question and model; ``open`` ties are not counted among the items."""
     groups: dict[tuple[Question, str], list[Decision]] = {}
     for decision in decisions:
         groups.setdefault((decision.question, decision.model), []).append(decision)
@@ -120,9 +120,9 @@ def shares(decisions: Iterable[Decision]) -> list[Row]:
 
 
 def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Return the exact two-sided McNemar test of every two models on the cases that both have an answer for.
+    """Return the exact two-sided McNemar test of every two models on the cases with an answer for both.
 
-    If a model has several items on a case, the first that was decided counts.
+    If a model has several items on a case, the first decided item counts.
     """
     answers: dict[tuple[Question, str], dict[str, bool]] = {}
     for decision in decisions:
@@ -133,11 +133,11 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[
     for question in questions:
         models = [model for q, model in answers if q == question]
         for first, second in combinations(models, 2):
-            left, right = answers[question, first], answers[question, second]
-            shared = [case for case in left if case in right]
+            first_answers, second_answers = answers[question, first], answers[question, second]
+            shared = [case for case in first_answers if case in second_answers]
             if not shared:
                 continue
-            counts = paired_counts([left[case] for case in shared], [right[case] for case in shared])
+            counts = paired_counts([first_answers[case] for case in shared], [second_answers[case] for case in shared])
             lines.append(
                 {
                     "question": ASKED[question],
@@ -153,28 +153,28 @@ def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[
 
 
 def agreement(decisions: Iterable[Decision], questions: Sequence[Question]) -> list[Row]:
-    """Return how far annotators agree on each question, over the items that two judged who did not know of a tie.
+    """Return the agreement of annotators on each question, over the items that two of them judged independently.
 
-    Cohen's kappa if the same two judged all items, else Fleiss'.
+    Cohen's kappa if the same two annotators judged all items, else Fleiss'.
     """
     listed = list(decisions)
     rows: list[Row] = []
     for question in questions:
-        twice = [d for d in listed if d.question == question and len(d.said) == 2]
-        judges = {who for d in twice for who in d.said}
-        cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in twice))}
+        by_two = [d for d in listed if d.question == question and len(d.answers) == 2]
+        annotators = {annotator for d in by_two for annotator in d.answers}
+        cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in by_two))}
         table = np.zeros((len(cases), len(ANSWERS), len(ANSWERS)))
-        for decision in twice:
-            # in one order for all items, since Cohen's kappa tells the first judge from the second
-            first, second = (decision.said[who] for who in sorted(decision.said))
+        for decision in by_two:
+            # the same order for all items, because Cohen's kappa distinguishes the first judge from the second
+            first, second = (decision.answers[annotator] for annotator in sorted(decision.answers))
             table[cases[decision.case], ANSWERS.index(first), ANSWERS.index(second)] += 1
         (estimates,) = agreement_by_case([table])
-        left_out = "fleiss_kappa" if len(judges) <= 2 else "cohen_kappa"
+        other_kappa = "fleiss_kappa" if len(annotators) <= 2 else "cohen_kappa"
         for name, words in MEASURES.items():
-            if name != left_out:
+            if name != other_kappa:
                 value, (low, high) = estimates[name]
                 label = {"question": ASKED[question], "measure": words}
-                rows.append(Row(label, value, low, high, len(twice), unit="items", columns=VALUE))
+                rows.append(Row(label, value, low, high, len(by_two), unit="items", columns=VALUE))
     return rows
 
 
@@ -183,7 +183,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class JudgedAnswer:
-    """One free response that experts and a grader judged: whether it is right by either."""
+    """One free response that experts and a grader judged: whether it is right by each of them."""
 
     item: str
     model: str
@@ -194,15 +194,15 @@ class JudgedAnswer:
 
 
 Counts = tuple[int, int, int]
-"""Of a model's trials on a case: how many the experts call right, how many the grader, and how many there are."""
+"""Numbers of a model's trials on a case: right by the experts, right by the grader, and in total."""
 CONFUSION = ("both say right", "grader alone", "experts alone", "both say wrong")
 
 
 def confusion(grader: str, judged: Iterable[JudgedAnswer]) -> list[Row]:
-    """Return how many answers grader and experts call right, and how far the grader can be trusted.
+    """Return the counts of ``CONFUSION``, and the grader's agreement, sensitivity and specificity (0 to 1).
 
-    ``agreement``: how often the two say the same; ``sensitivity``: how many of the answers that experts call right the
-    grader calls right; ``specificity``: how many of those that experts call wrong it calls wrong.
+    ``agreement``: the share of equal verdicts; ``sensitivity``: the share that the grader calls right among the answers
+    that experts call right; ``specificity``: the share that it calls wrong among those that experts call wrong.
     """
     table = np.array(list(_by_case(judged).values())).reshape(-1, 4)
     both, grader_only, expert_only, neither = table.T
@@ -215,24 +215,24 @@ def confusion(grader: str, judged: Iterable[JudgedAnswer]) -> list[Row]:
     rows = [
         figure_of_grader(grader, name, int(count), n) for name, count in zip(CONFUSION, table.sum(axis=0), strict=True)
     ]
-    for name, (hits, missed) in shares.items():
-        of = hits + missed
-        rows.append(figure_of_grader(grader, name, ratio(hits, of), int(of.sum()), ratio_interval(hits, of)))
+    for name, (hits, misses) in shares.items():
+        totals = hits + misses
+        share = ratio(hits, totals)
+        rows.append(figure_of_grader(grader, name, share, int(totals.sum()), ratio_interval(hits, totals)))
     return rows
 
 
 def figure_of_grader(grader: str, figure: str, value: float | None, n: int, interval: Interval = NOTHING) -> Row:
-    """Return a figure of a grader next to experts, on ``n`` items."""
     label = {"grader": grader, "figure": figure}
     return Row(label, value, interval.low, interval.high, n, unit="items", columns=VALUE)
 
 
 def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
-    """Return case → how many of its answers both call right, the grader alone, the experts alone, neither."""
-    found: dict[str, Floats] = {}
-    for one in judged:
-        found.setdefault(one.case, np.zeros(4))[2 * (not one.grader_says) + (not one.expert_says)] += 1
-    return found
+    """Return case → the counts of ``CONFUSION`` of its answers."""
+    counts: dict[str, Floats] = {}
+    for answer in judged:
+        counts.setdefault(answer.case, np.zeros(4))[2 * (not answer.grader_says) + (not answer.expert_says)] += 1
+    return counts
 
 
 def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]:
@@ -247,10 +247,10 @@ def case_counts(judged: Iterable[JudgedAnswer]) -> dict[tuple[str, str], Counts]
 
 
 def count_agreement(grader: str, counts: Collection[Counts]) -> list[Row]:
-    """Compare the counts of experts and grader over cases: three rows, NaN where they are undefined.
+    """Compare the counts of experts and grader over cases: three rows, NaN if undefined.
 
     ``agreement of counts`` is 1 − mean |difference| / trials (Johri et al. 2025, Results), ``same count`` the share of
-    cases with the same count, ``Spearman of counts`` their rank correlation.
+    cases with the same count, ``Spearman of counts`` the rank correlation of the counts.
     """
     experts, graders, trials = np.array(list(counts), dtype=np.float64).reshape(-1, 3).T
     agreed, same, spearman = math.nan, math.nan, math.nan
@@ -268,28 +268,28 @@ def count_agreement(grader: str, counts: Collection[Counts]) -> list[Row]:
 def rogan_gladen(apparent: ArrayLike, sensitivity: ArrayLike, specificity: ArrayLike) -> Floats:
     """Return (apparent + specificity − 1) / (sensitivity + specificity − 1), unclipped, of numbers or of arrays.
 
-    NaN where the grader is no better than chance (sensitivity + specificity ≤ 1) or either is unknown.
+    NaN if the grader is no better than chance (sensitivity + specificity ≤ 1) or either is unknown.
     """
-    missed = 1 - np.asarray(specificity, dtype=np.float64)
-    informed = np.asarray(sensitivity, dtype=np.float64) - missed
+    false_positives = 1 - np.asarray(specificity, dtype=np.float64)
+    youden = np.asarray(sensitivity, dtype=np.float64) - false_positives
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(informed > 0, (np.asarray(apparent, dtype=np.float64) - missed) / informed, np.nan)
+        return np.where(youden > 0, (np.asarray(apparent, dtype=np.float64) - false_positives) / youden, np.nan)
 
 
 def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAnswer]) -> Row:
-    """Correct the mean of a model's ``scores``, by case, by the grader's error, as the judged items show it.
+    """Correct the mean of a model's ``scores`` (by case) for the grader's error, measured on the judged items.
 
-    The row's estimate is the corrected accuracy over the judged items, ``None`` where it cannot be corrected;
-    ``apparent`` the accuracy over ``n_cases`` as the grader has it. ``clipped``: the estimate, or a bound of its 95 %
-    interval, lay outside 0 to 1 and was set to the nearer of them. The interval resamples cases with their score and
-    with all of their judged items; resamples in which the correction is undefined are left out.
+    The row's estimate is the corrected accuracy, ``None`` if it cannot be corrected, and its n the judged items;
+    ``apparent`` is the accuracy over ``n_cases`` by the grader. ``clipped``: the estimate, or a bound of its 95 %
+    interval, was outside 0 to 1 and was set to the nearer limit. The interval resamples cases with their score and all
+    their judged items; resamples in which the correction is undefined are left out.
     """
     by_case = _by_case(judged)
     cases = list(dict.fromkeys([*scores, *by_case]))
-    none = np.zeros(4)
-    table = np.array([[scores.get(case, 0.0), case in scores, *by_case.get(case, none)] for case in cases])
+    no_items = np.zeros(4)
+    table = np.array([[scores.get(case, 0.0), case in scores, *by_case.get(case, no_items)] for case in cases])
     table = table.reshape(-1, 6)
-    apparent, estimate = (float(found[0]) for found in _estimates(table.sum(axis=0)[None]))
+    apparent, estimate = (float(values[0]) for values in _estimates(table.sum(axis=0)[None]))
     more = {"apparent": apparent, "n_cases": len(scores), "clipped": False}
     row = Row({"model": model}, None, n=int(table[:, 2:].sum()), more=more, unit="items", columns=VALUE)
     if math.isnan(estimate):
@@ -303,7 +303,7 @@ def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAn
 
 
 def _estimates(sums: Floats) -> tuple[Floats, Floats]:
-    """Return the accuracy as graded and corrected, of sums of scores, scored cases and the four kinds of item."""
+    """Return the apparent and the corrected accuracy from sums of scores, scored cases and ``CONFUSION`` counts."""
     score, scored, both, grader_only, expert_only, neither = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
         apparent = score / scored
@@ -311,38 +311,39 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
 
 
 RELEASE, IMPORTED = "release", "imported"
-"""Under which name annotations of the authors' release, and those of a file, are kept in place of a review's."""
+"""Stored in place of a review's id with annotations of the authors' release, and with those of a file."""
 RELEASE_THIRD = "release d3"
 
 
 def decisions_of(store: Store, state: ReviewState) -> list[Decision]:
-    """Return the decisions of an unblinded review, by model; raise ``UsageError`` while it is blinded."""
+    """Return the decisions of an unblinded review, by model; raise ``UsageError`` if it is blinded."""
     if not state.review.unblinded:
         raise UsageError(f"The review {state.review.name} is blinded: unblind it to see figures by model.")
-    asked = {one.item: one.annotators for one in state.items}
-    ordered = sorted(state.said.values(), key=lambda one: one.annotated_at)
-    said = _judgements(store, ordered, lambda one: one.annotator not in asked.get(one.item, ()))
-    return sorted(decide(said, tie_breaker=""), key=lambda one: one.model)
+    assigned = {item.item: item.annotators for item in state.items}
+    ordered = sorted(state.newest.values(), key=lambda annotation: annotation.annotated_at)
+    judgements = _judgements(store, ordered, lambda a: a.annotator not in assigned.get(a.item, ()))
+    return sorted(decide(judgements, tie_breaker=""), key=lambda decision: decision.model)
 
 
 def imported_judgements(store: Store) -> list[Judgement]:
-    """Return what the imported annotations say; of three on one question, the one that came last breaks a tie."""
+    """Return the judgements of imported annotations; of three on one question, the last breaks a tie."""
     with store.read() as cursor:
-        held = [one for source in (RELEASE, IMPORTED) for one in annotations_of(cursor, source)]
-    heard: dict[tuple[str, str], list[str]] = {}
-    for one in sorted(held, key=lambda one: one.annotated_at):
-        heard.setdefault((one.item, one.question), []).append(one.annotator)
+        stored = [annotation for source in (RELEASE, IMPORTED) for annotation in annotations_of(cursor, source)]
+    annotators: dict[tuple[str, str], list[str]] = {}
+    for annotation in sorted(stored, key=lambda a: a.annotated_at):
+        annotators.setdefault((annotation.item, annotation.question), []).append(annotation.annotator)
 
-    def third(one: Annotation) -> bool:
-        return one.annotator == RELEASE_THIRD or one.annotator in heard[one.item, one.question][2:]
+    def is_third(annotation: Annotation) -> bool:
+        others = annotators[annotation.item, annotation.question][2:]
+        return annotation.annotator == RELEASE_THIRD or annotation.annotator in others
 
-    return _judgements(store, held, third)
+    return _judgements(store, stored, is_third)
 
 
 def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[JudgedAnswer], dict[str, int]]:
-    """Put every grader's newest verdict on a free response next to the experts' decision on it.
+    """Match every grader's newest verdict on a free response with the experts' decision on it.
 
-    Returns the answers that experts and a grader judged, and reason → how many are left out.
+    Returns the answers that experts and a grader judged, and reason → number of excluded answers.
     """
     about_answers = [decision for decision in decisions if decision.question == "equivalent"]
     items = {decision.item: parse_item(decision.item) for decision in about_answers}
@@ -368,17 +369,17 @@ def against_grader(store: Store, decisions: Iterable[Decision]) -> tuple[list[Ju
 def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[JudgedAnswer]) -> list[Row]:
     """Return the accuracy of every model of the review in its format, corrected for the grader's error.
 
-    Raises ``UsageError`` where the items do not stand for all answers, being drawn for disagreement.
+    Raises ``UsageError`` if the items were drawn for disagreement, and so do not represent all answers.
     """
     plan = state.review.plan
     if plan.sampling == "disagreement":
         raise UsageError(
-            "These items were drawn because graders or rules disagree on them: the grader's error on them is not its "
-            "error on all answers, so no accuracy is corrected by it."
+            "These items were drawn because graders or rules disagree on them: the grader's error on them differs from "
+            "its error on all answers, so no accuracy is corrected."
         )
     with store.read() as cursor:
-        known = subjects(cursor, [parse_item(one.item).trial_id for one in judged])
-        runs = sorted({subject.run_id for subject in known.values()})
+        by_trial = subjects(cursor, [parse_item(answer.item).trial_id for answer in judged])
+        runs = sorted({subject.run_id for subject in by_trial.values()})
         selection = Selection(
             runs=runs,
             datasets=plan.datasets or None,
@@ -387,29 +388,31 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             question_types=["frq"],
         )
         scores = means_by_model(case_scores(cursor, selection))
-    return [corrected(model, found, judged) for model, found in scores.items()]
+    return [corrected(model, means, judged) for model, means in scores.items()]
 
 
 def means_by_model(scores: Iterable[CaseScore]) -> dict[str, dict[str, float]]:
-    """Return model → case → its score, without the cases of which nothing counts."""
-    found: dict[str, dict[str, float]] = {}
-    for one in scores:
-        if one.score is not None:
-            found.setdefault(one.model, {})[one.case_key] = one.score
-    return found
+    """Return model → case → score, without cases that have no counted trial."""
+    means: dict[str, dict[str, float]] = {}
+    for score in scores:
+        if score.score is not None:
+            means.setdefault(score.model, {})[score.case_key] = score.score
+    return means
 
 
-def _judgements(store: Store, said: Sequence[Annotation], third: Callable[[Annotation], bool]) -> list[Judgement]:
-    answers = [one for one in said if one.question in QUESTIONS and one.value in ("yes", "no")]
-    items = {one.item: parse_item(one.item) for one in answers}
+def _judgements(
+    store: Store, annotations: Sequence[Annotation], is_third: Callable[[Annotation], bool]
+) -> list[Judgement]:
+    answers = [a for a in annotations if a.question in QUESTIONS and a.value in ("yes", "no")]
+    items = {answer.item: parse_item(answer.item) for answer in answers}
     with store.read() as cursor:
-        known = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+        by_trial = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
 
-    def whose(item: Item) -> tuple[str, str]:
-        subject = known.get(item.trial_id)
+    def model_and_case(item: Item) -> tuple[str, str]:
+        subject = by_trial.get(item.trial_id)
         return (subject.model, subject.case_key) if subject else (item.model or "unknown", item.case_key or "unknown")
 
     return [
-        Judgement(*whose(items[one.item]), one.question, one.annotator, one.value, one.item, third(one))  # type: ignore[arg-type]
-        for one in answers
+        Judgement(*model_and_case(items[a.item]), a.question, a.annotator, a.value, a.item, is_third(a))  # type: ignore[arg-type]
+        for a in answers
     ]

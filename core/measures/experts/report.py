@@ -1,4 +1,4 @@
-"""``report experts``: what experts said, by model, how far they agree, the grader, and their own answers."""
+"""``report experts``: the experts' answers by model, their agreement, graders, and experts' accuracy on vignettes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.datasets import published as publications
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import released
 from core.measures.accuracy import accuracy_of
-from core.measures.base import Asked, Columns, Listed, Row, Section, metric
+from core.measures.base import Columns, Listed, MetricRequest, Row, Section, metric
 from core.measures.experts.adjudication import (
     Decision,
     JudgedAnswer,
@@ -42,33 +42,31 @@ _PRINTED: dict[str, Question] = {
     "stopped_when_single_most_likely_diagnosis_mcnemar_p": "single_diagnosis",
     "elicited_relevant_medical_history_mcnemar_p": "complete_history",
 }
-"""Figure of the paper → the question that it is about: shares of a model in %, and p of two."""
+"""Figure of the paper → its question; figures are shares of one model in %, and p of two models."""
 
 
-@metric(
-    "experts", empty="There is nothing to report: nobody has answered yet, or only one model was judged.", page="judges"
-)
+@metric("experts", empty="There is nothing to report: no answers yet, or only one model was judged.", page="judges")
 def report(
-    asked: Asked,
+    request: MetricRequest,
     part: Annotated[
         Literal["shares", "pairs", "agreement", "grader", "contradictions", "baseline"],
-        "Shares by model, McNemar between models, the experts' agreement, the grader, what graders judged both ways, "
-        "or the experts' own answers.",
+        "Shares by model, McNemar between models, the experts' agreement, the grader, answers that graders judged both "
+        "ways, or the accuracy of experts on vignettes.",
     ] = "shares",
-    review: Annotated[str | None, "An unblinded review by name; without it what the release's experts said."] = None,
-    imported: Annotated[bool, "What annotations from files say, instead of the release's experts."] = False,
-    published: Annotated[bool, "In a column of their own, the figures that the release's paper prints."] = False,
+    review: Annotated[str | None, "An unblinded review by name; without it, the release's experts."] = None,
+    imported: Annotated[bool, "Use annotations from files instead of the release's experts."] = False,
+    published: Annotated[bool, "Add a column with the figures that the release's paper prints."] = False,
 ) -> Iterator[Listed]:
-    """Report what experts said of conversations and free responses, ties broken by a third."""
-    state = state_of(asked.store, review) if review else None
+    """Report the experts' answers on conversations and free responses; a third expert breaks ties."""
+    state = state_of(request.store, review) if review else None
     if part == "baseline":
-        yield from _baseline(asked, state)
+        yield from _baseline(request, state)
     elif part == "contradictions":
-        yield from _contradictions(asked)
+        yield from _contradictions(request)
     elif part == "grader":
-        yield from _review_grader(asked, state) if state else _release_grader(asked)
+        yield from _review_grader(request, state) if state else _release_grader(request)
     else:
-        decisions = asked.read(read_decisions, review, imported)
+        decisions = request.read(read_decisions, review, imported)
         questions = [q for q in QUESTIONS if any(decision.question == q for decision in decisions)]
         rows: Sequence[Listed]
         if part == "shares":
@@ -79,9 +77,9 @@ def report(
 
 
 def read_decisions(store: Store, review: str | None = None, imported: bool = False) -> list[Decision]:
-    """Return what the experts of a review decided, those of annotations from files, or those of the release.
+    """Return the decisions of a review, of annotations from files, or of the release.
 
-    Raises ``UsageError`` while the review is blinded, ``AnamnesisError`` if the release is not here.
+    Raises ``UsageError`` if the review is blinded, ``AnamnesisError`` if the release is not imported.
     """
     if review is not None:
         return decisions_of(store, state_of(store, review))
@@ -89,12 +87,12 @@ def read_decisions(store: Store, review: str | None = None, imported: bool = Fal
 
 
 def printed_figures() -> dict[str, dict[str, str]]:
-    """Return figure → row, of what the release's paper prints on its experts."""
+    """Return metric → row of the figures that the release's paper prints on its experts."""
     return {row["metric"]: row for row in publications.rows(f"{released('experts').name}_expert")}
 
 
 def _with_printed(row: Listed) -> Listed:
-    """Return a row with what the paper prints of its question and its model, or its two models."""
+    """Return a row with the printed figure of its question and its model or two models."""
     label: Mapping[str, Any] = row.label if isinstance(row, Row) else row
     models = {label[part] for part in ("model", "first", "second") if part in label}
     printed = {
@@ -108,15 +106,15 @@ def _with_printed(row: Listed) -> Listed:
     return {**row, "printed": value}
 
 
-def _baseline(asked: Asked, state: ReviewState | None) -> Iterator[Row]:
-    """Yield the accuracy of experts on vignettes, and how they were asked, of one review or of all."""
-    selection = asked.selection
+def _baseline(request: MetricRequest, state: ReviewState | None) -> Iterator[Row]:
+    """Yield the accuracy of experts on vignettes, and the order of their questions, of one review or of all."""
+    selection = request.selection
     if state is not None:
         if state.review.plan.kind != "baseline":
-            raise UsageError(f"The review {state.review.name} is not one of vignettes that experts answer themselves.")
+            raise UsageError(f"In the review {state.review.name} experts do not answer vignettes.")
         runs = [baseline_run(state.review, name) for name in state.review.plan.annotators]
         selection = replace(selection, runs=runs)
-    with asked.store.read() as cursor:
+    with request.store.read() as cursor:
         orders = {condition.name: condition.parts["order"] for condition in select(cursor, selection)}
         scores = case_scores(cursor, selection, "mcq_strict")
     for row in accuracy_of(score for score in scores if score.model.startswith("human/")):
@@ -129,47 +127,49 @@ def _baseline(asked: Asked, state: ReviewState | None) -> Iterator[Row]:
         yield replace(row, label=label, more={}, columns=Columns("value", "low", "high", "n", "excluded"))
 
 
-def _contradictions(asked: Asked) -> list[Row]:
-    """Return the shares of words that a grader judged both ways; of no model by name while a review is blinded."""
-    rows = [row for row in asked.read(flip_rates) if row.label["judged_again"] != "the same answer"]
-    if any(state.blinded for state in states(asked.store)):
+def _contradictions(request: MetricRequest) -> list[Row]:
+    """Return the shares of texts that a grader judged both ways; while a review is blinded, without models' names."""
+    rows = [row for row in request.read(flip_rates) if row.label["judged_again"] != "the same answer"]
+    if any(state.blinded for state in states(request.store)):
         return [replace(row, label={**row.label, "model": HIDDEN}) for row in rows]
     return rows
 
 
-def _release_grader(asked: Asked) -> Iterator[Row]:
-    for row in _contradictions(asked):
+def _release_grader(request: MetricRequest) -> Iterator[Row]:
+    for row in _contradictions(request):
         figure = f"judged {row.label['judged_again']} of {row.label['model']} both ways"
         yield figure_of_grader(row.label["grader"], figure, row.estimate, row.n or 0)
     try:
-        rows, lacking = grader_of_release(asked.store)
-    except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same
-        asked.note(str(error))
+        rows, lacking = grader_of_release(request.store)
+    except AnamnesisError as error:  # the release's files are not imported: the other figures are still shown
+        request.note(str(error))
         return
     if lacking:
-        asked.note(lacking, kind="part")
+        request.note(lacking, kind="part")
     yield from rows
 
 
-def _review_grader(asked: Asked, state: ReviewState) -> Iterator[Row]:
+def _review_grader(request: MetricRequest, state: ReviewState) -> Iterator[Row]:
     if state.review.plan.kind != "answers":
-        raise UsageError(f"The review {state.review.name} is not about free responses: no grader stands beside it.")
-    answers, excluded = against_grader(asked.store, decisions_of(asked.store, state))
+        raise UsageError(f"The review {state.review.name} is not about free responses, so it has no grader.")
+    answers, excluded = against_grader(request.store, decisions_of(request.store, state))
     for grader in dict.fromkeys(answer.grader for answer in answers):
         judged = [answer for answer in answers if answer.grader == grader]
         yield from confusion(grader, judged)
         yield from count_agreement(grader, case_counts(judged).values())
-        yield from _corrected_rows(asked, state, grader, judged)
+        yield from _corrected_rows(request, state, grader, judged)
     if excluded:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in excluded.items())
-        asked.note(f"Free responses that are left out: {reasons}.", kind="excluded")
+        request.note(f"Excluded free responses: {reasons}.", kind="excluded")
 
 
-def _corrected_rows(asked: Asked, state: ReviewState, grader: str, judged: Sequence[JudgedAnswer]) -> Iterator[Row]:
+def _corrected_rows(
+    request: MetricRequest, state: ReviewState, grader: str, judged: Sequence[JudgedAnswer]
+) -> Iterator[Row]:
     try:
-        rows = corrected_accuracies(asked.store, state, judged)
+        rows = corrected_accuracies(request.store, state, judged)
     except UsageError as error:
-        asked.note(str(error), kind="excluded")
+        request.note(str(error), kind="excluded")
         return
     for row in rows:
         clipped = " (clipped)" if row.more["clipped"] else ""
@@ -186,12 +186,12 @@ SHARES = Section(
     place="question",
     axis="Share of yes",
     heads={"n": "Of", "open": "Open ties"},
-    caption="Cases are resampled; Wilson’s interval if each case has one item. Where two annotators differ the third’s "
-    "word counts; open ties are left out.",
+    caption="Intervals resample cases (Wilson’s if each case has one item). If two annotators differ, the third "
+    "decides; open ties are excluded.",
     page="judges",
 )
 PAIRS = Section(
-    "Models against one another",
+    "Models compared",
     report,
     {"part": "pairs"},
     kind="table",
@@ -201,7 +201,7 @@ PAIRS = Section(
         "n": "Cases",
         "printed": "Printed p",
     },
-    help="McNemar’s exact two-sided test on the cases that both have; p is not corrected for the number of tests.",
+    help="McNemar’s exact two-sided test on the cases of both models; p is not corrected for the number of tests.",
     page="judges",
 )
 AGREEMENT = Section(
@@ -210,10 +210,9 @@ AGREEMENT = Section(
     {"part": "agreement"},
     kind="table",
     heads={"n": "Items"},
-    help="Over the items that two annotators saw who did not know of a tie; 95 % intervals resample cases with all "
-    "their items. Kappa, AC1 and alpha correct agreement for chance; where nearly all answers are the same, kappa and "
-    "alpha can be low though people agree, and AC1 stays near the agreement. A dash: undefined, since all answers are "
-    "the same.",
+    help="Items that two annotators judged independently; 95 % intervals resample cases with all their items. Kappa, "
+    "AC1 and alpha correct agreement for chance. If nearly all answers are the same, kappa and alpha can be low "
+    "although people agree; AC1 stays near the agreement. A dash: undefined, because all answers are the same.",
     page="judges",
 )
 GRADERS = Section(
@@ -223,34 +222,33 @@ GRADERS = Section(
     kind="table",
     heads={"n": "Answers or cases"},
     help="Agreement of counts: 1 − mean |difference of the counts of right trials| / trials, over a model’s cases (the "
-    "paper’s rule); same count: the share of a model’s cases with the same count; Spearman: the rank correlation of "
-    "the counts over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − "
-    "1), with the grader’s sensitivity and specificity on all items of the review; intervals resample cases with all "
-    "their items, 95 %, and what lies outside 0 to 1 is clipped. A dash: the grader is no better than chance on these "
-    "items.",
+    "paper’s rule). Same count: the share of cases with the same count. Spearman: the rank correlation of the counts "
+    "over cases. Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with "
+    "the grader’s sensitivity and specificity on all items of the review. 95 % intervals resample cases with all their "
+    "items; values outside 0 to 1 are clipped. A dash: the grader is no better than chance on these items.",
     page="judges",
 )
 CONTRADICTIONS = Section(
-    "The same words, judged again",
+    "The same text, judged again",
     report,
     {"part": "contradictions"},
     kind="table",
-    heads={"judged_again": "Met again", "both_ways": "Judged both ways"},
-    help="Pairs of a right answer with the same response, or with the same diagnosis read out of it, that a grader met "
-    "more than once; judged both ways: right at one time and not at another. Verdicts that do not count are left out, "
-    "letters’ case is ignored.",
+    heads={"judged_again": "Judged again", "both_ways": "Judged both ways"},
+    help="Pairs of a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
+    "judged more than once. Judged both ways: right in one judgement and not right in another. Verdicts that do not "
+    "count are excluded; letter case is ignored.",
     page="judges",
 )
 BASELINE = Section(
-    "Experts’ own answers",
+    "Accuracy of experts",
     report,
     {"part": "baseline"},
     kind="table",
     axis="Accuracy",
     heads={"n": "Vignettes"},
-    help="All vignettes that these experts have answered, by the order in which they were asked; choices by the strict "
-    "rule, diagnoses in own words by the reference grader. Where the choices were shown first, own words are not free "
-    "of them.",
+    help="All vignettes that these experts have answered, by the order of their questions: choices by the strict rule, "
+    "diagnoses in their own words by the reference grader. If the choices were shown first, they may have influenced "
+    "the diagnosis.",
     page="judges",
 )
 SECTIONS = (SHARES, PAIRS, AGREEMENT, GRADERS, CONTRADICTIONS, BASELINE)

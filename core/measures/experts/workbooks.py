@@ -1,12 +1,12 @@
-"""Annotations in and out: the workbooks of the authors' release, and plain CSV with the history of every answer.
+"""Import and export of annotations: the workbooks of the authors' release, and CSV with the history of every answer.
 
-In the release two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a
-third annotator said where those two differ. A sheet is a model, a row a conversation; the questions are the columns
-that begin with Q1, Q2 and Q3. The grader's file holds, for 317 cases, the diagnoses that the grader read out of GPT-4's
-five answers to the whole vignette, and how many of them the experts call right. Its first 200 columns are the data
-set's cases 0 to 199, the rest the MedQA dermatology cases in the order of the data set.
+In the release two annotators have one workbook each; some conversations are in both, and a third workbook has the
+answers of a third annotator if the two differ. A sheet is a model, a row a conversation; the questions are the columns
+that begin with Q1, Q2 and Q3. For 317 cases the grader's file has the diagnoses that the grader extracted from GPT-4's
+five answers to the whole vignette, and the number of them that the experts call right. Its first 200 columns are the
+data set's cases 0 to 199, the others the MedQA dermatology cases in the order of the data set.
 
-What stands in the database already is not taken twice. Of a blinded review no export says whose items they are.
+Annotations that are stored already are not imported twice. The export of a blinded review does not name the models.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True)
 class WorkbookRow:
-    """One conversation in a workbook with the words that were said, as far as they stand there, and the answers."""
+    """One conversation in a workbook with its answers; conversation and diagnosis are empty if the sheet lacks them."""
 
     model: str
     case: str
@@ -65,23 +65,23 @@ class WorkbookRow:
 
 
 def judgements(rows: Iterable[WorkbookRow]) -> Iterator[Judgement]:
-    """Yield what was said in rows of workbooks."""
+    """Yield the answers in rows of workbooks."""
     for row in rows:
         for question, answer in row.answers.items():
             yield Judgement(row.model, row.case, question, row.annotator, answer)
 
 
 def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
-    """Return the rows of a workbook that answer something.
+    """Return the rows of a workbook that have answers.
 
-    Raises ``AnamnesisError`` naming sheet and row of what cannot be read.
+    Raises ``AnamnesisError`` with sheet and row if a row cannot be read.
     """
     import openpyxl  # type: ignore[import-untyped]  # slow to load
 
     try:
         check_workbook_size(io.BytesIO(content), f"The workbook of annotator {annotator}")
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        # what nobody saw who looked at the workbook counts in no figure
+        # rows that a reader of the workbook cannot see must not count
         if hidden := [sheet.title for sheet in book if sheet.sheet_state != "visible"]:
             raise AnamnesisError(
                 f"The workbook of annotator {annotator} has a hidden sheet ({hidden[0][:40]}): show it or delete it, "
@@ -90,7 +90,7 @@ def read_rows(content: bytes, annotator: str) -> list[WorkbookRow]:
         return [row for sheet in book for row in _of_sheet(sheet.title, sheet.values, annotator)]
     except BROKEN_BOOK as error:
         raise AnamnesisError(
-            f"The workbook of annotator {annotator} is no Excel file, or damaged: import the release anew."
+            f"The workbook of annotator {annotator} is not an Excel file, or is damaged: import the release again."
         ) from error
 
 
@@ -114,9 +114,9 @@ def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[Workb
         elif columns and case is not None:
             where = f"annotator {annotator}, sheet {title}, row {number}"
             answers = {q: _answer(row[i], where) for i, q in columns.items() if row[i] is not None}
-            said, diagnosis = (str(row[words[name]] or "") if name in words else "" for name in _WORDS)
+            conversation, diagnosis = (str(row[words[name]] or "") if name in words else "" for name in _WORDS)
             if answers:
-                yield WorkbookRow(model, str(case).removesuffix(".json"), annotator, said, diagnosis, answers)
+                yield WorkbookRow(model, str(case).removesuffix(".json"), annotator, conversation, diagnosis, answers)
     if len(columns) != len(_QUESTIONS):
         raise AnamnesisError(
             f"The sheet {title} of annotator {annotator} has no header with case_id and {', '.join(_QUESTIONS)}."
@@ -134,12 +134,12 @@ GRADER_FILE = f"{FOLDER}/validation_graderai.csv"
 GRADED_MODEL = "gpt_4"
 _ARM: Arm = ("vignette", "frq")
 _OWN_ID = 200
-"""Columns before this one name cases of the data set."""
+"""Columns with a smaller number are cases of the data set with this id."""
 
 
 @dataclass(frozen=True)
 class GradedCase:
-    """A column of the grader's file: how many trials the experts call right, ``None`` where they left it open."""
+    """A column of the grader's file; ``right`` trials by the experts, ``None`` if they did not judge the case."""
 
     number: int
     trials: int
@@ -147,19 +147,20 @@ class GradedCase:
 
 
 def release_decisions(store: Store) -> list[Decision]:
-    """Return what the experts of the release decided; raises ``AnamnesisError`` where no workbook was imported."""
+    """Return the decisions of the release's experts; raises ``AnamnesisError`` if no workbook is imported."""
     return decide(judgements(release_rows(store)))
 
 
 def release_rows(store: Store) -> list[WorkbookRow]:
-    """Return the rows of the workbooks that were imported; raises ``AnamnesisError`` where one is missing."""
-    return [row for who, content in _documents(store, FILES).items() for row in read_rows(content, who)]
+    """Return the rows of the imported workbooks; raises ``AnamnesisError`` if a workbook is missing."""
+    workbooks = _documents(store, FILES)
+    return [row for annotator, content in workbooks.items() for row in read_rows(content, annotator)]
 
 
 def grader_of_release(store: Store) -> tuple[Sequence[Figure], str]:
     """Compare the release's grader with its experts by counts of right trials.
 
-    Returns the figures, or else why they cannot be computed from what is here.
+    Returns the figures, or the reason why they cannot be computed from the imported part of the release.
     """
     cases = read_grader_file(_documents(store, {"grader": GRADER_FILE})["grader"])
     with store.read() as cursor:
@@ -168,33 +169,39 @@ def grader_of_release(store: Store) -> tuple[Sequence[Figure], str]:
     counted = [case for case in cases if case.right is not None]
     if run is not None:
         return count_agreement(GRADED_MODEL, counts_by_case(counted, run).values()), ""
-    lacking = (
-        "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed figure "
-        f"cannot be computed from it. The experts’ counts are here for {len(counted)} of {len(cases)} cases."
+    reason = (
+        "The experts judged GPT-4’s answers, and the imported part of the release lacks GPT-4’s results: the printed "
+        f"figure cannot be computed. The experts’ counts are available for {len(counted)} of {len(cases)} cases."
     )
-    return (), lacking
+    return (), reason
 
 
 def counts_by_case(cases: Sequence[GradedCase], run: ReleasedRun) -> dict[str, Counts]:
-    """Return case → counts of experts and grader, of the cases that both have."""
+    """Return case → counts of experts and grader, for the cases of both."""
     by_id = {case.case_key.rpartition("_")[2]: case.case_key for case in run.cases}
-    rest = [
+    medqa_dermatology = [
         case.case_key
         for case in sorted(run.cases, key=lambda case: case.position)
         if case.dataset == RELEASE_DATASETS["medqa_usmle"] and case.specialty == "Dermatology"
     ]
-    found: dict[str, Counts] = {}
+    counts_of: dict[str, Counts] = {}
     for case in cases:
         place = case.number - _OWN_ID
-        key = by_id.get(str(case.number)) if place < 0 else rest[place] if place < len(rest) else None
+        key = (
+            by_id.get(str(case.number))
+            if place < 0
+            else medqa_dermatology[place]
+            if place < len(medqa_dermatology)
+            else None
+        )
         counts = run.counts.get((_ARM, key)) if key else None
         if key and counts and case.right is not None:
-            found[key] = (case.right, counts[0], case.trials)
-    return found
+            counts_of[key] = (case.right, counts[0], case.trials)
+    return counts_of
 
 
 def read_grader_file(content: bytes) -> list[GradedCase]:
-    """Return the columns of the grader's file; raises ``AnamnesisError`` where it is laid out otherwise."""
+    """Return the columns of the grader's file; raises ``AnamnesisError`` if its layout is different."""
     try:
         lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
         rows = {row[0]: row for row in lines if row and row[0]}
@@ -206,7 +213,7 @@ def read_grader_file(content: bytes) -> list[GradedCase]:
         ]
     except (csv.Error, ValueError, StopIteration, KeyError) as error:
         raise AnamnesisError(
-            f"{GRADER_FILE} has no rows case_… and dermatologist_accuracy: import the release anew."
+            f"{GRADER_FILE} has no rows case_… and dermatologist_accuracy: import the release again."
         ) from error
     trials = sum(name.startswith("trial_") for name in rows)
     return [GradedCase(number, trials, _count(cell, head)) for number, head, cell in numbers]
@@ -218,19 +225,19 @@ def _count(cell: str, head: str) -> int | None:
     try:
         return int(float(cell))
     except (ValueError, OverflowError) as error:
-        raise AnamnesisError(f"{GRADER_FILE}, column {head}: {cell[:40]!r} is no number of trials.") from error
+        raise AnamnesisError(f"{GRADER_FILE}, column {head}: {cell[:40]!r} is not a number of trials.") from error
 
 
-def _documents(store: Store, wanted: Mapping[str, str]) -> dict[str, bytes]:
+def _documents(store: Store, paths: Mapping[str, str]) -> dict[str, bytes]:
     with store.read() as cursor:
-        found = {name: document(cursor, path) for name, path in wanted.items()}
-    missing = [wanted[name] for name, content in found.items() if content is None]
+        contents = {name: document(cursor, path) for name, path in paths.items()}
+    missing = [paths[name] for name, content in contents.items() if content is None]
     if missing:
         raise AnamnesisError(
-            f"The experts' files are not here ({', '.join(missing)}): import the authors' release with "
+            f"The experts' files are not imported ({', '.join(missing)}): import the authors' release with "
             f"`python -m core import {released('experts').name} PATH`."
         )
-    return {name: content for name, content in found.items() if content is not None}
+    return {name: content for name, content in contents.items() if content is not None}
 
 
 EXPORTED = (
@@ -240,44 +247,44 @@ HIDDEN = "hidden until unblinded"
 
 
 def export_annotations(store: Store, out: TextIO) -> int:
-    """Write every annotation, the oldest first, and return how many; times are UTC.
+    """Write every annotation, the oldest first, and return their number; times are UTC.
 
-    Of a review that is still blinded a person who has signed in gets only the own answers, an admin all.
+    For a blinded review, signed-in people get only their own answers; an admin gets all.
     """
     reviews = states(store)
-    held = {state.review.review_id: state.review for state in reviews}
-    numbers = {(state.review.review_id, one.item): one.number for state in reviews for one in state.items}
+    review_of = {state.review.review_id: state.review for state in reviews}
+    numbers = {(state.review.review_id, item.item): item.number for state in reviews for item in state.items}
     with store.read() as cursor:
         rows = [
             row
             for row in annotation_history(cursor)
-            if (review := held.get(row.review_id)) is None or review.unblinded or access.answers_as(row.annotator)
+            if (review := review_of.get(row.review_id)) is None or review.unblinded or access.answers_as(row.annotator)
         ]
-        items = {one.item: parse_item(one.item) for one in rows}
-        known = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+        items = {row.item: parse_item(row.item) for row in rows}
+        by_trial = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(EXPORTED)
-    for one in rows:
-        item, review, name = items[one.item], held.get(one.review_id), one.item
-        subject = known.get(item.trial_id)
+    for row in rows:
+        item, review, name = items[row.item], review_of.get(row.review_id), row.item
+        subject = by_trial.get(item.trial_id)
         model, case = (subject.model, subject.case_key) if subject else (item.model, item.case_key)
         if review and not review.unblinded and review.plan.kind != "baseline":
-            # a trial's name would lead to its model
-            model, name = HIDDEN, f"item {numbers.get((one.review_id, one.item), '?')}"
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.annotated_at))
+            # the id of a trial would reveal its model
+            model, name = HIDDEN, f"item {numbers.get((row.review_id, row.item), '?')}"
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.annotated_at))
         writer.writerow(
             inert(cell)
             for cell in (
                 name,
                 model,
                 case,
-                one.annotator,
-                one.question,
-                one.value or "",
-                one.comment,
-                one.reason,
-                (orjson.dumps([vars(span) for span in one.spans]).decode() if one.spans else ""),
-                review.name if review else one.review_id,
+                row.annotator,
+                row.question,
+                row.value or "",
+                row.comment,
+                row.reason,
+                (orjson.dumps([vars(span) for span in row.spans]).decode() if row.spans else ""),
+                review.name if review else row.review_id,
                 at,
             )
         )
@@ -291,26 +298,26 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Imported:
-    """What came in: ``added`` annotations, ``known`` that stood there already, and (line, reason) of rejected rows.
+    """Result of an import: ``added`` and ``unchanged`` annotations, and (line, reason) of rejected rows.
 
-    ``matched`` of the ``items`` are conversations that are stored here.
+    ``matched`` of the ``items`` are stored conversations.
     """
 
     added: int = 0
-    known: int = 0
+    unchanged: int = 0
     items: int = 0
     matched: int = 0
     rejected: tuple[tuple[int, str], ...] = ()
 
 
 def import_release_annotations(store: Store) -> Imported:
-    """Take in what the experts of the imported release said."""
+    """Import the answers of the experts of the imported release."""
     access.require("edit", "import annotations of the release")
     return _import_rows(store, release_rows(store))
 
 
 def import_file(store: Store, path: Path, annotator: str | None = None) -> Imported:
-    """Take in a CSV file, or a workbook as the release has them, whose annotator its name or ``annotator`` tells."""
+    """Import a CSV file or a workbook of the release; a workbook's annotator is ``annotator``, or its file name's."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -318,57 +325,57 @@ def import_file(store: Store, path: Path, annotator: str | None = None) -> Impor
     if path.suffix.lower() == ".csv":
         return import_csv(store, content)
     if path.suffix.lower() != ".xlsx":
-        raise UsageError(f"{path} is neither .csv nor .xlsx: annotations come as CSV or as the release's workbooks.")
-    known = {Path(name).name: who for who, name in FILES.items()}
-    who = annotator or known.get(path.name)
-    if who is None:
-        raise UsageError(f"{path.name} is none of the release's workbooks: say whose it is with --annotator.")
-    return _import_rows(store, read_rows(content, who))
+        raise UsageError(f"{path} is neither .csv nor .xlsx: annotations are CSV files or workbooks of the release.")
+    annotators = {Path(file).name: file_annotator for file_annotator, file in FILES.items()}
+    annotator = annotator or annotators.get(path.name)
+    if annotator is None:
+        raise UsageError(f"{path.name} is not a workbook of the release: name the annotator with --annotator.")
+    return _import_rows(store, read_rows(content, annotator))
 
 
 def import_csv(store: Store, content: bytes) -> Imported:
-    """Take in a CSV with the columns item (or model and case), annotator, question, value and perhaps comment.
+    """Import a CSV with the columns item (or model and case), annotator, question, value and optionally comment.
 
-    A row that cannot be used is rejected by its line, the others go in. ``model`` and ``case`` name a stored
-    conversation where there is exactly one, else one held elsewhere.
+    Invalid rows are rejected with their line, the others are imported. ``model`` and ``case`` identify a stored
+    conversation if there is exactly one, else a conversation that is not stored here.
     """
     access.require("edit", "import annotations")
     try:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
         rows = list(enumerate(reader, start=2))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise AnamnesisError(f"The file is no CSV in UTF-8 ({error}): save it as such.") from error
+        raise AnamnesisError(f"The file is not CSV in UTF-8 ({error}): save it as CSV UTF-8.") from error
     heads = set(reader.fieldnames or ())
     if not {"annotator", "question", "value"} <= heads or not ("item" in heads or {"model", "case"} <= heads):
         raise AnamnesisError(
-            "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment may "
-            "stand beside them."
+            "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment is "
+            "optional."
         )
     pairs = [(_cell(row, "model"), _cell(row, "case")) for _, row in rows if not _cell(row, "item")]
     with store.read() as cursor:
-        talks = {pair: list(held) for pair, held in conversations_on(cursor, pairs).items()}
-    taken: dict[int, Annotation] = {}
+        talks = {pair: list(trials) for pair, trials in conversations_on(cursor, pairs).items()}
+    accepted: dict[int, Annotation] = {}
     rejected: list[tuple[int, str]] = []
     for line, row in rows:
         try:
             question, value = _cell(row, "question"), _cell(row, "value").lower()
             if question not in QUESTIONS:
-                raise UsageError(f"question {question[:40]!r} is none of {', '.join(QUESTIONS)}.")
+                raise UsageError(f"question {question[:40]!r} is not one of {', '.join(QUESTIONS)}.")
             if value not in ANSWERS:
                 raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
             if not _cell(row, "annotator"):
                 raise UsageError("annotator is empty.")
             item = str(_item(row, talks))
-            said = (_cell(row, "annotator"), question, value, _cell(row, "comment"))
-            taken[line] = Annotation(item, *said, review_id=IMPORTED)
+            cells = (_cell(row, "annotator"), question, value, _cell(row, "comment"))
+            accepted[line] = Annotation(item, *cells, review_id=IMPORTED)
         except UsageError as error:
             rejected.append((line, str(error)))
-    trials = {one.item: parse_item(one.item).trial_id for one in taken.values()}
+    trials = {a.item: parse_item(a.item).trial_id for a in accepted.values()}
     with store.read() as cursor:
-        known = subjects(cursor, [trial for trial in trials.values() if trial])
-    there = {one.item for one in taken.values() if not trials[one.item] or trials[one.item] in known}
-    rejected += [(n, f"There is no stored trial for {a.item}.") for n, a in taken.items() if a.item not in there]
-    return _add(store, [one for one in taken.values() if one.item in there], tuple(sorted(rejected)))
+        stored = subjects(cursor, [trial for trial in trials.values() if trial])
+    valid = {item for item, trial in trials.items() if not trial or trial in stored}
+    rejected += [(n, f"There is no stored trial for {a.item}.") for n, a in accepted.items() if a.item not in valid]
+    return _add(store, [a for a in accepted.values() if a.item in valid], tuple(sorted(rejected)))
 
 
 def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Item:
@@ -376,9 +383,9 @@ def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequenc
         return parse_item(_cell(row, "item"))
     model, case = _cell(row, "model"), _cell(row, "case")
     if not (model and case):
-        raise UsageError("neither item nor model and case are given.")
-    held = talks.get((model, case), [])
-    return Item("talk", trial_id=held[0]) if len(held) == 1 else Item("release", model=model, case_key=case)
+        raise UsageError("item, or model and case, are empty.")
+    trials = talks.get((model, case), [])
+    return Item("talk", trial_id=trials[0]) if len(trials) == 1 else Item("release", model=model, case_key=case)
 
 
 def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
@@ -400,16 +407,17 @@ def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
 
 
 def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, Sequence[str]]) -> Item:
-    """Return the stored conversation with the same words, up to its last message, or one held elsewhere.
+    """Return the stored conversation with the same words, up to its last message, or else an item of the release.
 
-    Of several, which then differ in nothing but the diagnosis, the one with the workbook's diagnosis.
+    If several match, they differ only in the diagnosis; the one with the workbook's diagnosis is chosen.
     """
-    said = _words(_SPEAKER.sub(" ", row.conversation))
-    same = [trial for trial, texts in talks.items() if said and _words(" ".join(texts[:-1])) == said]
-    same += [trial for trial, texts in talks.items() if said and _words(" ".join(texts)) == said]
-    closing = [trial for trial in same if _words(row.diagnosis) and _words(talks[trial][-1]) == _words(row.diagnosis)]
-    found = next(iter([*closing, *same]), None)
-    return Item("talk", trial_id=found) if found else Item("release", model=pair[0], case_key=pair[1])
+    words = _words(_SPEAKER.sub(" ", row.conversation))
+    diagnosis = _words(row.diagnosis)
+    same = [trial for trial, texts in talks.items() if words and _words(" ".join(texts[:-1])) == words]
+    same += [trial for trial, texts in talks.items() if words and _words(" ".join(texts)) == words]
+    same_diagnosis = [trial for trial in same if diagnosis and _words(talks[trial][-1]) == diagnosis]
+    match = next(iter([*same_diagnosis, *same]), None)
+    return Item("talk", trial_id=match) if match else Item("release", model=pair[0], case_key=pair[1])
 
 
 def _words(text: str) -> list[str]:
@@ -418,17 +426,14 @@ def _words(text: str) -> list[str]:
 
 def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str], ...]) -> Imported:
     with store.write() as connection:
-        held = {
-            (one.review_id, one.item, one.annotator, one.question): (one.value, one.comment)
-            for one in annotations_of(connection)
+        stored_values = {
+            (a.review_id, a.item, a.annotator, a.question): (a.value, a.comment) for a in annotations_of(connection)
         }
-        fresh = [
-            one
-            for one in new
-            if held.get((one.review_id, one.item, one.annotator, one.question)) != (one.value, one.comment)
+        changed = [
+            a for a in new if stored_values.get((a.review_id, a.item, a.annotator, a.question)) != (a.value, a.comment)
         ]
-        added = add_annotations(connection, fresh)
-    items = {one.item for one in new}
+        added = add_annotations(connection, changed)
+    items = {a.item for a in new}
     stored = sum(parse_item(item).kind in ("talk", "answer") for item in items)
     return Imported(added, len(new) - added, len(items), stored, rejected)
 

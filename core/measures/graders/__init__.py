@@ -1,1 +1,1 @@
-"""Graders of free responses measured: against one another, against themselves, as panels, and their error corrected."""
+"""Graders of free responses: agreement, contradictions, panels, and accuracy corrected for their error."""

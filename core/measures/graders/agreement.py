@@ -1,8 +1,8 @@
-"""How far graders of the same free responses agree, by pairs and all together, and contradict themselves.
+"""Agreement of graders on the same free responses, by pairs and all together, and their contradictions.
 
-Percent agreement, Cohen's kappa (Fleiss' for three and more) and Gwet's AC1, on verdicts as right or not right and as
-all kinds that count. Intervals resample cases with all their answers, since those to one case hang together. A grader
-contradicts itself on the same words in several answers, or on one answer judged again.
+Percent agreement, Cohen's kappa (Fleiss' for three or more graders) and Gwet's AC1, on verdicts as right or not right
+and as all kinds that count. Intervals resample cases with all their answers, because answers to one case are
+correlated. A grader can contradict itself on equal texts of several answers, or on one answer judged again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from core.store.queries.grades_by_grader import StoredGrader, VerdictCount, flip
 from core.store.selection import Selection
 
 NOT_JUDGED = -1
-"""Code of an answer that a grader has not judged, or not with a verdict that counts."""
+"""Code of an answer without a verdict of a grader, or with a verdict that does not count."""
 KINDS_OF_VERDICT = tuple(verdict for verdict in COUNTED if verdict not in ("refused_in_words", "empty"))
-"""As graders are compared: who reads a refusal and who reads no diagnosis agree, and people are asked for neither.
+"""Kinds of verdicts in comparisons. A refusal in words counts as no diagnosis, because people do not distinguish them.
 
-A blank answer is given to no grader.
+Blank answers are not sent to graders.
 """
 _CODE: dict[Verdict, int] = {verdict: code for code, verdict in enumerate(KINDS_OF_VERDICT)}
 _CODE["refused_in_words"] = _CODE["no_diagnosis"]
@@ -38,53 +38,53 @@ _CODE["refused_in_words"] = _CODE["no_diagnosis"]
 
 @dataclass(frozen=True)
 class Judged:
-    """What ``graders`` say now of the same answers; ``counts`` hold their verdicts in this order."""
+    """The newest verdicts of ``graders`` on the same answers; ``counts`` have the verdicts in the order of graders."""
 
     graders: tuple[str, ...]
     counts: Sequence[VerdictCount]
 
     @cached_property
     def cases(self) -> NDArray[np.int64]:
-        """Of each count the number of its case, from 0; answers to one case hang together."""
+        """The number of each count's case, from 0."""
         numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(one.case_key, len(numbers)) for one in self.counts], dtype=np.int64)
+        return np.array([numbers.setdefault(count.case_key, len(numbers)) for count in self.counts], dtype=np.int64)
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
-        """Count × grader: the place of its verdict among the kinds, or ``NOT_JUDGED``."""
-        rows = [[_CODE.get(v, NOT_JUDGED) if v else NOT_JUDGED for v in one.verdicts] for one in self.counts]
+        """Count × grader: the index of the verdict in ``KINDS_OF_VERDICT``, or ``NOT_JUDGED``."""
+        rows = [[_CODE.get(v, NOT_JUDGED) if v else NOT_JUDGED for v in count.verdicts] for count in self.counts]
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.graders))
 
     @cached_property
     def answers(self) -> NDArray[np.int64]:
-        """How many answers each count stands for."""
-        return np.array([one.n for one in self.counts], dtype=np.int64)
+        """The number of answers of each count."""
+        return np.array([count.n for count in self.counts], dtype=np.int64)
 
     def of(self, graders: Sequence[str]) -> Judged:
-        """Return the same with these graders only, in their order; raise ``UsageError`` for one that judged nothing."""
+        """Return the verdicts of these graders only, in this order; raise ``UsageError`` if a grader is unknown."""
         places = [self.place(name) for name in graders]
         if tuple(graders) == self.graders:
             return self
-        counts = [one._replace(verdicts=tuple(one.verdicts[p] for p in places)) for one in self.counts]
+        counts = [count._replace(verdicts=tuple(count.verdicts[p] for p in places)) for count in self.counts]
         return Judged(tuple(graders), counts)
 
     def by_model(self) -> dict[str, Judged]:
-        """Return condition → the answers of it: those of several models or data sets are never put together."""
+        """Return condition → its answers; answers of several models or data sets are never pooled."""
         counts: dict[str, list[VerdictCount]] = {}
         for count in self.counts:
             counts.setdefault(count.model, []).append(count)
         return {model: Judged(self.graders, members) for model, members in counts.items()}
 
     def place(self, name: str) -> int:
-        """Return where a grader stands among the others; raise ``UsageError`` for one that judged nothing."""
+        """Return the index of a grader; raise ``UsageError`` if it has judged nothing."""
         if name not in self.graders:
-            known = ", ".join(self.graders) or "nobody"
-            raise UsageError(f"No grader {name!r} has judged these answers, only {known}: grade them with `regrade`.")
+            graders = ", ".join(self.graders) or "none"
+            raise UsageError(f"No grader {name!r} has judged these answers, only {graders}: grade them with `regrade`.")
         return self.graders.index(name)
 
 
 def read_graders(store: Store, selection: Selection | None = None) -> list[StoredGrader]:
-    """Return who judged free responses of a selection (all campaigns and releases by default)."""
+    """Return the graders of free responses of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
         return stored_graders(cursor, selection)
 
@@ -92,7 +92,7 @@ def read_graders(store: Store, selection: Selection | None = None) -> list[Store
 def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> Judged:
     """Return the newest verdict of each grader (all by default) on every free response of a selection."""
     if graders is None:
-        graders = [one.grader for one in read_graders(store, selection)]
+        graders = [stored.grader for stored in read_graders(store, selection)]
     with store.read() as cursor:
         return Judged(tuple(graders), verdict_counts(cursor, graders, selection))
 
@@ -101,12 +101,12 @@ Kinds = Literal["right or not", "all kinds"]
 KINDS: tuple[Kinds, ...] = ("right or not", "all kinds")
 OF_TWO = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
 OF_MANY = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' kappa", "gwet_ac": "Gwet's AC1"}
-"""Coefficient, as ``core.stats.agreement`` calls it → its name in words."""
+"""Coefficient of ``core.stats.agreement`` → its name in words."""
 Ints = NDArray[np.int64]
 
 
 def agreement_rows(judged: Judged) -> list[Row]:
-    """Return how far graders agree on the answers of each model: every two that judged an answer both, then all."""
+    """Return the agreement of graders on the answers of each model: of every pair with common answers, then of all."""
     rows: list[Row] = []
     for model, answers in judged.by_model().items():
         rows += [*_pair_rows(model, answers), *_common_rows(model, answers)]
@@ -117,7 +117,7 @@ def _pair_rows(model: str, judged: Judged) -> list[Row]:
     pairs = [
         pair for places in combinations(range(len(judged.graders)), 2) if (pair := _common_answers(judged, places)).n
     ]
-    on_same_cases: dict[bytes, list[_CommonAnswers]] = {}  # these are resampled together
+    on_same_cases: dict[bytes, list[_CommonAnswers]] = {}  # pairs with equal cases share their resamples
     for pair in pairs:
         on_same_cases.setdefault(pair.case_set, []).append(pair)
     rows: dict[tuple[str, ...], list[Row]] = {}
@@ -133,7 +133,7 @@ def _pair_rows(model: str, judged: Judged) -> list[Row]:
 
 
 def _common_rows(model: str, judged: Judged) -> list[Row]:
-    """Return the agreement of all graders on the answers that all judged; nothing for fewer than three."""
+    """Return the agreement of all graders on the answers that all have judged; empty for fewer than three graders."""
     common = _common_answers(judged, range(len(judged.graders)))
     rows: list[Row] = []
     for kind in KINDS if len(judged.graders) > 2 and common.n else ():
@@ -147,24 +147,23 @@ def _common_rows(model: str, judged: Judged) -> list[Row]:
 
 
 def graders_in_words(graders: Iterable[str]) -> str:
-    """Return the graders of a row of ``agreement_rows`` as its label names them."""
     return ", ".join(graders)
 
 
 def cross_table(judged: Judged, first: str, second: str) -> Ints:
-    """Return first's verdict × second's, in the order of ``KINDS_OF_VERDICT``: on how many answers they said so."""
+    """Return numbers of answers by the first grader's verdict × the second's, in the order of ``KINDS_OF_VERDICT``."""
     codes, answers = judged.codes[:, [judged.place(first), judged.place(second)]], judged.answers
-    both = (codes != NOT_JUDGED).all(axis=1)
+    by_both = (codes != NOT_JUDGED).all(axis=1)
     table = np.zeros((len(KINDS_OF_VERDICT), len(KINDS_OF_VERDICT)), dtype=np.int64)
-    np.add.at(table, (codes[both, 0], codes[both, 1]), answers[both])
+    np.add.at(table, (codes[by_both, 0], codes[by_both, 1]), answers[by_both])
     return table
 
 
 @dataclass(frozen=True)
 class _CommonAnswers:
-    """The answers that all of some graders judged: case, verdicts and number of answers of each count.
+    """The answers that all of these graders judged: case, verdicts and number of answers of each count.
 
-    ``case_set`` tells which cases; ``left_out`` is how many answers only some of them judged.
+    ``case_set`` identifies the cases; ``left_out`` is the number of answers that only some of the graders judged.
     """
 
     graders: tuple[str, ...]
@@ -183,7 +182,7 @@ class _CommonAnswers:
         return int(self.cases.max()) + 1 if len(self.cases) else 0
 
     def codes_as(self, kinds: Kinds) -> Ints:
-        """Return the verdicts as places among all kinds, or 0 for right and 1 for not."""
+        """Return the verdicts as indices of all kinds, or as 0 for right and 1 for not right."""
         return self.codes if kinds == "all kinds" else (self.codes != _RIGHT).astype(np.int64)
 
     def rows(
@@ -220,9 +219,9 @@ def _common_answers(judged: Judged, places: Sequence[int]) -> _CommonAnswers:
 def flip_rates(store: Store, selection: Selection | None = None) -> list[Row]:
     """Return how often each grader contradicted itself on the answers of each model of a selection.
 
-    A row is the share of pairs, met more than once under the same prompts, that were judged right at one time and not
-    at another. ``judged_again`` says what was met again: the same response, the same diagnosis read out of it, or the
-    answer itself. The interval resamples right answers with all their pairs.
+    A row is the share of pairs, judged more than once under the same prompts, that were right in one judgement and not
+    right in another. ``judged_again`` is what was judged again: the same response, the same diagnosis extracted from
+    it, or the same answer. The interval resamples right answers with all their pairs.
     """
     with store.read() as cursor:
         counts = flip_counts(cursor, selection)

@@ -1,8 +1,8 @@
-"""Accuracy as each grader has it, as a panel of them has it by majority, and corrected for the grader's own error.
+"""Accuracy by each grader, by the majority of a panel of graders, and corrected for the grader's error.
 
-A panel calls an answer right where more than half of its members do. Where not all members have judged the answer, or
-as many call it right as not, it is ungraded: left out and counted, never wrong. The error is what experts' judgements
-of free responses show (Rogan, Gladen).
+An answer is right by a panel if more than half of its members call it right. It is ungraded, and excluded rather than
+wrong, on a tie or if not all members have judged it. The error of a grader is measured against experts' judgements of
+free responses (Rogan, Gladen).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from core.store.queries.answers import CaseScore
 from core.store.selection import Selection
 
 PANEL = "panel"
-"""What a panel is called where graders are named."""
+"""Name of a panel among graders."""
 Verdicts = Sequence[Verdict | None]
 
 
 def majority(verdicts: Iterable[Verdict | None]) -> Verdict | None:
-    """Return what a panel says; ``None`` for a tie, and where a member has not judged with a verdict that counts."""
-    said = list(verdicts)
-    if not _all_judged(said):
+    """Return the verdict of a panel; ``None`` for a tie, or if a member has no verdict that counts."""
+    of_members = list(verdicts)
+    if not _all_judged(of_members):
         return None
-    right = sum(verdict == "correct" for verdict in said)
-    return None if 2 * right == len(said) else ("correct" if 2 * right > len(said) else "incorrect")
+    right, n = sum(verdict == "correct" for verdict in of_members), len(of_members)
+    return None if 2 * right == n else ("correct" if 2 * right > n else "incorrect")
 
 
 def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool = False) -> list[Row]:
-    """Return the accuracy of every model and arm by each grader, then by the panel if one is named.
+    """Return the accuracy of every model and arm by each grader, then by the panel, if there is one.
 
-    ``ties`` answers split the panel evenly; they are among those that are excluded as ungraded. ``common``: only
-    answers that all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of fewer than two, or
-    with a member twice.
+    ``ties`` counts answers that split the panel evenly; they are excluded as ungraded. ``common``: only answers that
+    all graders of ``judged`` have judged count. Raises ``UsageError`` for a panel of fewer than two, or with a member
+    twice.
     """
     arms_of: dict[str, set[tuple[str, str, str]]] = {grader: set() for grader in judged.graders}
     for count in judged.counts:
@@ -53,7 +53,7 @@ def accuracy_by_judge(judged: Judged, panel: Sequence[str] = (), *, common: bool
                 arms_of[grader].add((count.model, count.format, count.question_type))
     rows: list[Row] = []
     for place, grader in enumerate(judged.graders):
-        # what another version of its prompts judged is not missing under this one
+        # arms that the grader judged only with other prompts are not missing under these prompts
         versions = (arms for name, arms in arms_of.items() if name != grader and _base(name) == _base(grader))
         elsewhere = set[tuple[str, str, str]]().union(*versions) - arms_of[grader]
         by_grader = _rows_of(grader, judge_scores(judged, _newest_of(place, common)), {})
@@ -87,35 +87,36 @@ def _base(grader: str) -> str:
 
 
 def judge_scores(judged: Judged, verdict_of: Callable[[Verdicts], Verdict | None]) -> list[CaseScore]:
-    """Return every case of every arm and model by what ``verdict_of`` makes of the graders' verdicts on an answer."""
-    known: dict[tuple[Verdict | None, ...], Verdict | None] = {}  # the same few combinations come again and again
-    found: dict[tuple[str, str, str, str], CaseScore] = {}
-    for one in judged.counts:
-        if one.verdicts not in known:
-            known[one.verdicts] = verdict_of(one.verdicts)
-        verdict = one.invalid or known[one.verdicts]
-        key = (one.model, one.format, one.question_type, one.case_key)
-        before = found.get(key)
+    """Return the scores of cases if ``verdict_of`` decides each answer from the graders' verdicts."""
+    decided: dict[tuple[Verdict | None, ...], Verdict | None] = {}  # a cache: there are few different combinations
+    scores: dict[tuple[str, str, str, str], CaseScore] = {}
+    for count in judged.counts:
+        if count.verdicts not in decided:
+            decided[count.verdicts] = verdict_of(count.verdicts)
+        verdict = count.invalid or decided[count.verdicts]
+        key = (count.model, count.format, count.question_type, count.case_key)
+        before = scores.get(key)
         correct, counted, excluded = (before.correct, before.counted, before.excluded) if before else (0, 0, {})
         if verdict in COUNTED:
-            correct, counted = correct + one.n * (verdict == "correct"), counted + one.n
+            correct, counted = correct + count.n * (verdict == "correct"), counted + count.n
         else:
             reason: Verdict | Literal["ungraded"] = verdict or "ungraded"
-            excluded = {**excluded, reason: excluded.get(reason, 0) + one.n}
-        found[key] = CaseScore(*key, one.dataset, one.specialty, correct, counted, excluded, rule=one.question_type)
-    return list(found.values())
+            excluded = {**excluded, reason: excluded.get(reason, 0) + count.n}
+        group = (count.dataset, count.specialty)
+        scores[key] = CaseScore(*key, *group, correct, counted, excluded, rule=count.question_type)
+    return list(scores.values())
 
 
 def members(panel: str) -> list[str]:
-    """Return the graders that a panel's name lists with commas; raise ``UsageError`` for fewer than two."""
-    found = [name.strip() for name in panel.split(",") if name.strip()]
-    _check(found)
-    return found
+    """Return the graders of a comma-separated list; raise ``UsageError`` for fewer than two, or duplicates."""
+    graders = [name.strip() for name in panel.split(",") if name.strip()]
+    _check(graders)
+    return graders
 
 
 def _check(panel: Sequence[str]) -> None:
     if len(set(panel)) < 2 or len(set(panel)) < len(panel):
-        raise UsageError("A panel needs two graders or more, each named once: --panel openai/gpt-4o,reference/names,…")
+        raise UsageError("A panel needs two or more different graders: --panel openai/gpt-4o,reference/names,…")
 
 
 def _all_judged(verdicts: Verdicts) -> bool:
@@ -123,14 +124,14 @@ def _all_judged(verdicts: Verdicts) -> bool:
 
 
 def _newest_of(place: int, common: bool) -> Callable[[Verdicts], Verdict | None]:
-    return lambda said: None if common and not _all_judged(said) else said[place]
+    return lambda verdicts: None if common and not _all_judged(verdicts) else verdicts[place]
 
 
 def corrected_by_judge(store: Store, graders: Sequence[str], panel: Sequence[str] = ()) -> list[Row]:
-    """Return the corrected accuracies of the models of every review that allows it; of several, the newest review's.
+    """Return the corrected accuracies of the models of every suitable review; the newest review takes precedence.
 
-    Those do whose names are shown, that are about free responses, and that were not drawn for disagreement: the error
-    on such items is not the error on all answers.
+    A suitable review is unblinded, about free responses and not drawn for disagreement: the error on items drawn for
+    disagreement is not the error on all answers.
     """
     rows: dict[tuple[str, str, str], Row] = {}
     for state in states(store):
@@ -166,19 +167,19 @@ def _of_review(store: Store, state: ReviewState, graders: Sequence[str], panel: 
                 yield replace(row, label=label, more={**row.more, "review": state.review.name})
 
 
-def _panel_items(beside: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[JudgedAnswer]:
-    """Return the items that all members of a panel judged without a tie, with the panel as their grader."""
+def _panel_items(answers: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[JudgedAnswer]:
+    """Return the items that all members of a panel judged without a tie, with the panel as grader."""
     groups: dict[str, dict[str, JudgedAnswer]] = {}
-    for one in beside:
-        groups.setdefault(one.item, {})[one.grader] = one
-    found: list[JudgedAnswer] = []
-    for item, by_grader in groups.items():
-        said: list[Verdict | None] = [
+    for answer in answers:
+        groups.setdefault(answer.item, {})[answer.grader] = answer
+    items: list[JudgedAnswer] = []
+    for by_grader in groups.values():
+        verdicts: list[Verdict | None] = [
             None if name not in by_grader else "correct" if by_grader[name].grader_says else "incorrect"
             for name in panel
         ]
-        verdict = majority(said)
+        verdict = majority(verdicts)
         if verdict is not None:
-            one = next(iter(by_grader.values()))
-            found.append(JudgedAnswer(item, one.model, one.case, PANEL, one.expert_says, verdict == "correct"))
-    return found
+            answer = next(iter(by_grader.values()))
+            items.append(replace(answer, grader=PANEL, grader_says=verdict == "correct"))
+    return items

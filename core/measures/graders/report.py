@@ -1,4 +1,4 @@
-"""``report graders``: how far graders agree, where they differ, what accuracy each gives, who contradicts itself."""
+"""``report graders``: agreement of graders, their differences and contradictions, and the accuracy by each grader."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Listed, Row, Section, metric
+from core.measures.base import Listed, MetricRequest, Row, Section, metric
 from core.measures.graders.agreement import Judged, agreement_rows, flip_rates, read_graders, read_judged
 from core.measures.graders.panels import accuracy_by_judge, arm_of, corrected_by_judge, members
 from core.store.queries.grades_by_grader import DifferenceFilter, differences
 from core.store.selection import conditions
 
 NEEDED = (
-    "To correct an accuracy for the grader's error, experts' judgements of free responses are needed: plan a review of "
-    "answers drawn at random or by stratum (page Judges, Experts), have it answered, and unblind it."
+    "Correcting an accuracy for the grader's error needs experts' judgements of free responses: plan a review of "
+    "answers drawn at random or by stratum (page Judges, Experts), and unblind it when all is answered."
 )
 CORRECTED = (
     "Corrected by Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with each grader’s "
-    "sensitivity and specificity against the experts of the review. Empty: no review of this format, or a grader that "
-    "is no better than chance on its items."
+    "sensitivity and specificity against the experts of the review. Empty: there is no review of this format, or the "
+    "grader is no better than chance on its items."
 )
 
 
 GradersPart = Literal["agreement", "flips", "differences", "accuracy", "judged"]
 _LONG = 60
-"""Characters of a response that a table shows; CSV and JSON hold all."""
+"""Maximum number of characters of a response in a table; CSV and JSON have the whole response."""
 
 
 @metric(
@@ -41,161 +41,164 @@ _LONG = 60
     page="judges",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     part: Annotated[
         GradersPart,
-        "Agreement of graders, contradictions of each, answers on which two differ, accuracy by grader, or who judged "
-        "how many answers.",
+        "Agreement of graders, their contradictions, answers on which two differ, accuracy by grader, or the number of "
+        "answers that each judged.",
     ] = "agreement",
     panel: Annotated[
         str | None,
-        "Graders with commas: a panel whose majority counts (accuracy), the ones to compare (agreement), or the two to "
-        "hold against one another (differences; without it the newest verdict and the one before).",
+        "Graders with commas: a panel whose majority counts (accuracy), the graders to compare (agreement), or the two "
+        "to compare (differences; without it, the newest verdict and the previous one).",
     ] = None,
     graders: Annotated[
-        str | None, "Graders with commas that rows are of; all without it (not for differences)."
+        str | None, "Only rows of these graders, with commas; all without it (not for differences)."
     ] = None,
     common: Annotated[bool, "For accuracy: only answers that all graders have judged."] = False,
 ) -> Iterator[Listed]:
-    """Report on graders of free responses; of one grader the newest verdict on an answer counts.
+    """Report on graders of free responses; the newest verdict of a grader on an answer counts.
 
-    A row is about the answers of one model under one condition on one data set; a grader under other prompts is
-    another one, and is named with their hash.
+    A row is about the answers of one model under one condition on one data set. A grader with other prompts is a
+    separate grader, named with their hash.
     """
     if part not in ("judged", "differences"):
-        _tell_conditions(asked)
-    named = members(panel) if panel else []
+        _set_conditions(request)
+    in_panel = members(panel) if panel else []
     only = [name.strip() for name in graders.split(",")] if graders else []
     if part == "agreement":
-        yield from _agreement(_read(asked, named) if named else _read(asked, only=only))
+        yield from _agreement(_read(request, in_panel) if in_panel else _read(request, only=only))
     elif part == "flips":
-        yield from _contradictions(asked, only)
+        yield from _contradictions(request, only)
     elif part == "differences":
-        yield from _differences(asked, named)
+        yield from _differences(request, in_panel)
     elif part == "judged":
-        yield from _judged(asked, only)
+        yield from _judged(request, only)
     else:
-        yield from _accuracies(asked, named, only, common=common)
+        yield from _accuracies(request, in_panel, only, common=common)
 
 
-def _tell_conditions(asked: Asked) -> None:
-    """Let notes be on the conditions whose answers were chosen: here these are told apart whoever judged them."""
-    if asked.selection.conditions is not None:
-        chosen = conditions(asked.store, asked.selection, without=("grader",))
+def _set_conditions(request: MetricRequest) -> None:
+    """Set the conditions that notes are about: here the grader does not distinguish conditions."""
+    if request.selection.conditions is not None:
+        chosen = conditions(request.store, request.selection, without=("grader",))
         runs = {run for condition in chosen for run in condition.runs}
-        asked.basis = replace(asked.selection, conditions=None)
-        behind = conditions(asked.store, asked.basis)
-        asked.shown = [condition.name for condition in behind if not runs.isdisjoint(condition.runs)]
+        request.basis = replace(request.selection, conditions=None)
+        behind = conditions(request.store, request.basis)
+        request.conditions = [condition.name for condition in behind if not runs.isdisjoint(condition.runs)]
 
 
-def _read(asked: Asked, named: Sequence[str] = (), only: Sequence[str] = ()) -> Judged:
-    """Return what the graders in ``only`` have judged, all if it is empty, and those ``named``, who must have."""
-    judged = asked.read(read_judged, None, asked.selection)
+def _read(request: MetricRequest, required: Sequence[str] = (), only: Sequence[str] = ()) -> Judged:
+    """Return the verdicts of the ``required`` graders and of those in ``only`` (all graders if both are empty).
+
+    Raises ``UsageError`` if a required grader has judged nothing, or if none in ``only`` has.
+    """
+    judged = request.read(read_judged, None, request.selection)
     if not judged.graders:
         raise AnamnesisError(
             "No grader has judged a free response here: run a campaign with an arm such as multi_turn:frq, or import "
             "the authors' release."
         )
     some = [grader for grader in judged.graders if grader in only] if only else []
-    return judged.of(list(dict.fromkeys([*(some or only), *named]))) if only or named else judged
+    return judged.of(list(dict.fromkeys([*(some or only), *required]))) if only or required else judged
 
 
 def _agreement(judged: Judged) -> list[Row]:
     rows = agreement_rows(judged)
     if not rows:
         raise AnamnesisError(
-            f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Let another grader judge "
-            "a run's answers, such as the reference grader, which needs no key: "
+            f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Grade a run's answers "
+            "again with another grader, such as the reference grader, which needs no key: "
             "`python -m core job regrade --run RUN --grader reference/names`."
         )
     return rows
 
 
-def _contradictions(asked: Asked, graders: Sequence[str]) -> list[Row]:
-    rows = [row for row in asked.read(flip_rates, asked.selection) if not graders or row.label["grader"] in graders]
+def _contradictions(request: MetricRequest, graders: Sequence[str]) -> list[Row]:
+    rows = [row for row in request.read(flip_rates, request.selection) if not graders or row.label["grader"] in graders]
     if not rows:
         raise AnamnesisError(
-            "No grader has met the same response, or one answer, twice yet. Several trials of a case bring the same "
+            "No grader has judged the same response, or one answer, twice yet. Several trials of a case give equal "
             "responses; `python -m core job regrade --run RUN --grader M --again` asks again."
         )
     return rows
 
 
-def _judged(asked: Asked, graders: Sequence[str]) -> Iterator[Listed]:
-    for held in asked.read(read_graders, asked.selection):
-        if not graders or held.grader in graders:
+def _judged(request: MetricRequest, graders: Sequence[str]) -> Iterator[Listed]:
+    for stored in request.read(read_graders, request.selection):
+        if not graders or stored.grader in graders:
             yield {
-                "grader": held.grader,
-                "answers": held.answers,
-                "verdicts": held.verdicts,
-                "prompts": ", ".join(held.prompts),
-                "last_verdict": f"{datetime.fromtimestamp(held.newest_at, UTC):%Y-%m-%d %H:%M} UTC",
+                "grader": stored.grader,
+                "answers": stored.answers,
+                "verdicts": stored.verdicts,
+                "prompts": ", ".join(stored.prompts),
+                "last_verdict": f"{datetime.fromtimestamp(stored.newest_at, UTC):%Y-%m-%d %H:%M} UTC",
             }
 
 
-def _differences(asked: Asked, named: Sequence[str]) -> Iterator[Listed]:
-    if named and len(named) != 2:
+def _differences(request: MetricRequest, graders: Sequence[str]) -> Iterator[Listed]:
+    if graders and len(graders) != 2:
         raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
-    if named:
-        _read(asked, named)  # says who is unknown
-    graders = (named[0], named[1]) if named else None
-    with asked.store.read() as cursor:
-        found = differences(cursor, DifferenceFilter(graders, selection=asked.selection))
-    if not found:
+    if graders:
+        _read(request, graders)  # raises an error if one is unknown
+    pair = (graders[0], graders[1]) if graders else None
+    with request.store.read() as cursor:
+        differing = differences(cursor, DifferenceFilter(pair, selection=request.selection))
+    if not differing:
         raise AnamnesisError("There is no difference: every verdict agrees with the other.")
-    for one in found:
-        response = " ".join(one.response.split()) if asked.short else one.response
+    for difference in differing:
+        response = " ".join(difference.response.split()) if request.short else difference.response
         yield {
-            "model": one.model,
-            "case": one.case_key,
-            "trial": one.trial + 1,
-            "format": one.format,
-            "question_type": one.question_type,
-            "answer": one.answer,
-            "response": f"{response[:_LONG]}…" if asked.short and len(response) > _LONG else response,
-            "first_grader": one.first_grader,
-            "first_read_as": one.first_extracted,
-            "first_verdict": one.first_verdict,
-            "second_grader": one.second_grader,
-            "second_read_as": one.second_extracted,
-            "second_verdict": one.second_verdict,
-            "trial_id": one.trial_id,
+            "model": difference.model,
+            "case": difference.case_key,
+            "trial": difference.trial + 1,
+            "format": difference.format,
+            "question_type": difference.question_type,
+            "answer": difference.answer,
+            "response": f"{response[:_LONG]}…" if request.short and len(response) > _LONG else response,
+            "first_grader": difference.first_grader,
+            "first_read_as": difference.first_extracted,
+            "first_verdict": difference.first_verdict,
+            "second_grader": difference.second_grader,
+            "second_read_as": difference.second_extracted,
+            "second_verdict": difference.second_verdict,
+            "trial_id": difference.trial_id,
         }
 
 
-def _accuracies(asked: Asked, panel: Sequence[str], only: Sequence[str], *, common: bool) -> Iterator[Row]:
-    judged = _read(asked, panel if only else (), only)
+def _accuracies(request: MetricRequest, panel: Sequence[str], only: Sequence[str], *, common: bool) -> Iterator[Row]:
+    judged = _read(request, panel if only else (), only)
     rows = accuracy_by_judge(judged, panel, common=common)
-    known = {
+    corrections = {
         (row.label["judge"], row.label["model"], row.label["format"], "frq"): row
-        for row in asked.read(corrected_by_judge, judged.graders, tuple(panel))
+        for row in request.read(corrected_by_judge, judged.graders, tuple(panel))
     }
     for row in rows:
-        correction = known.get((row.label["judge"], *arm_of(row)))
+        correction = corrections.get((row.label["judge"], *arm_of(row)))
         columns = {
             "corrected": correction and correction.estimate,
             "corrected_low": correction and correction.low,
             "corrected_high": correction and correction.high,
             "review": correction and correction.more["review"],
         }
-        yield replace(row, more={**row.more, **(columns if known else {})})
-    asked.note(CORRECTED if known else NEEDED)
+        yield replace(row, more={**row.more, **(columns if corrections else {})})
+    request.note(CORRECTED if corrections else NEEDED)
     if ties := sum(row.more["ties"] for row in rows):
-        asked.note(f"The panel tied on {ties:,} answers, which are left out.", kind="excluded")
+        request.note(f"The panel tied on {ties:,} answers, which are excluded.", kind="excluded")
     by_arm: dict[tuple[str, str, str], set[int]] = {}
     for row in rows:
         by_arm.setdefault(arm_of(row), set()).add(row.more["n_trials"])
     if any(len(numbers) > 1 for numbers in by_arm.values()):
-        asked.note("Not all graders judged the same answers: the numbers of trials differ.", kind="part")
+        request.note("The graders judged different answers: the numbers of trials differ.", kind="part")
 
 
 AGREEMENT = Section(
-    "How far every two graders agree",
+    "Agreement of every two graders",
     report,
     {"part": "agreement"},
     kind="matrix",
     heads={"value": "Value", "n_answers": "Answers", "left_out": "Not judged by all"},
-    caption="Of each grader the newest verdict on an answer counts. 95 % intervals resample cases with all their "
+    caption="The newest verdict of each grader on an answer counts. 95 % intervals resample cases with all their "
     "answers.",
     folded=True,
     page="judges",
@@ -206,7 +209,7 @@ JUDGED = Section(
     {"part": "judged"},
     kind="table",
     heads={"answers": "Answers judged", "last_verdict": "Last verdict"},
-    help="Prompts: hashes of the two prompts under which a model judged again; empty for the run’s own, or none.",
+    help="Prompts: hashes of the two prompts of a regrading; empty for the run’s prompts, or none.",
     page="judges",
 )
 ACCURACY = Section(
@@ -242,11 +245,10 @@ CONTRADICTIONS = Section(
         "both_ways": "Judged both ways",
         "pairs": "Of pairs",
     },
-    help="A pair is a right answer with the same response, or with the same diagnosis read out of it, that a grader "
-    "met more than once under the same prompts; “one answer, judged again” is the very same answer. Judged both ways: "
-    "right at one time and not at another. A verdict that was taken over from an earlier identical answer is not "
-    "counted again. The answers of one model are looked at together, those of several never; 95 % intervals resample "
-    "right answers.",
+    help="A pair is a right answer with the same response, or with the same diagnosis extracted from it, that a grader "
+    "judged more than once under the same prompts; “one answer, judged again” is the same answer. Judged both ways: "
+    "right in one judgement and not right in another. A verdict copied from an earlier identical answer is not counted "
+    "again. Answers of different models are never pooled; 95 % intervals resample right answers.",
     page="judges",
 )
 SECTIONS = (AGREEMENT, JUDGED, ACCURACY, CONTRADICTIONS)

@@ -1,1 +1,1 @@
-"""Simulated patients: what they said that a patient would not."""
+"""Errors of simulated patients: replies that a real patient would not give."""

@@ -1,31 +1,31 @@
-"""What a simulated patient says that a patient would not: the rules, what each is worth, and the measure of both.
+"""Replies of simulated patients that a real patient would not give: the rules, their precision, and the measure.
 
-A reply is a patient's message after the doctor's first; one hit a kind and reply counts, the first. What experts were
-asked of the patient: Johri et al. 2025, Methods. What a patient invents no rule decides: a model judges it
+A reply is a patient's message after the doctor's first; of each kind the first hit in a reply counts. The questions to
+the experts are in Johri et al. 2025, Methods. No rule decides whether a patient invents facts: a model judges this
 (``core.jobs.judging``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
 
 - *medical_term*: a term of the lexicon (``core.text.patient_terms``) that the doctor has not said in any form before;
-  it counts where the patient first uses it, and not where it is part of the diagnosis that is given away.
-- *leak*: names the right answer, a synonym of it or a broader name (the case's own lists, and those of data/knowledge),
-  by whole words with a plural, though the vignette does not hold that name and the doctor has not said it before.
-  Saying that one does not have it is a leak as well: nobody had asked. A sentence that speaks of a relative is none.
+  its first use by the patient counts, unless it is part of a diagnosis that is given away.
+- *leak*: names the right answer, a synonym of it or a broader name (from the case's lists and data/knowledge), by whole
+  words with a plural, although the vignette does not contain the name and the doctor has not said it before. Denying
+  the disease is a leak too, if the doctor did not ask. A sentence about a relative is not.
 - *mentions_text*: names the vignette, case description, paragraph, passage, scenario or case study; speaks of the
   provided or given information, text or details, or of a case or description that mentions, specifies or says. "In my
   case" and "that is not the case" are everyday words.
-- *not_mentioned*: answers with what has or has not been mentioned, specified, stated or told ("I haven't mentioned any
-  fever", "you didn't provide that") instead of with how it is. Counts only where the reply does not name the text.
+- *not_mentioned*: answers whether something has been mentioned, specified, stated or told ("I haven't mentioned any
+  fever", "you didn't provide that") instead of answering the question. Counts only if the reply does not name the text.
 - *refusal*: says that it cannot or will not provide, answer, help, share or discuss, or that it is an AI. Not knowing
-  is no refusal. Without the AI, counts only where the reply gives neither of the two reasons above.
-- *plays_doctor*: asks for the other's symptoms, history or medicines; advises treatment or a visit; states a
-  diagnosis to the other; or writes of "the patient" in the third person, as a chart does, where the doctor's message
-  before it does not.
-- *both_sides*: holds a line that begins with a doctor's label and a colon.
-- *stage_direction*: holds what is done, not said: in brackets or single asterisks that begin with a verb of ``_ACTS``,
-  or in asterisks several words that begin with one in -s or -ing.
+  is not a refusal. Except for the AI, counts only if the reply is neither of the two kinds above.
+- *plays_doctor*: asks for the doctor's symptoms, history or medicines; advises treatment or a visit; states a
+  diagnosis to the doctor; or writes of "the patient" in the third person, as a chart does, unless the doctor's previous
+  message does so.
+- *both_sides*: contains a line that begins with a doctor's label and a colon.
+- *stage_direction*: describes an action instead of speaking: in brackets or single asterisks that begin with a verb of
+  ``_ACTS``, or in asterisks several words of which the first ends in -s or -ing.
 
-How often a sample of its hits was right stands with each kind (``ABOUT``): 20 hits of each (all where there are fewer),
-drawn from GPT-4's patient in the authors' release by seed 1, read one by one, drawn again by seed 2 after the rules
-were mended once, and by seed 101 for another reader of the final rules: docs/reliability.md.
+``ABOUT`` has the precision of each kind on samples: 20 hits of each (or all, if fewer), drawn from GPT-4's patient in
+the authors' release by seed 1 and read by hand, drawn again by seed 2 after one revision of the rules, and by seed 101
+for another reader of the final rules: docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from core.text.sections import sentences
 from core.text.vocabulary import relatives
 
 PRECISE = 0.8
-"""Share of right hits among those read from which on a rule may be counted by."""
+"""Minimum share of right hits among the hits that were read; below it no rates are reported for a rule."""
 
 
 @dataclass(frozen=True)
 class About:
-    """A kind for people: ``name``, ``rule`` in a sentence, and what reading the samples found.
+    """Description of a kind: ``name``, ``rule`` in a sentence, and the precision on samples.
 
-    ``first`` is (right, read) of the sample before the rules were mended, ``second`` and ``third`` of those after, by
-    two readers; ``None`` where the release holds no hit. ``false_alarms``: what was wrong with the others, in words.
+    ``first`` is (right, read) of the sample before the revision of the rules, ``second`` and ``third`` of the samples
+    after it, by two readers; ``None`` if the release has no hit. ``false_alarms`` describes the wrong hits.
     """
 
     name: str
@@ -67,21 +67,20 @@ class About:
 
     @property
     def read(self) -> tuple[int, int]:
-        """How many hits of the mended rules were right, of how many that were read."""
+        """Number of right hits of the revised rules, and number of hits that were read."""
         samples = [sample for sample in (self.second, self.third) if sample is not None]
         return sum(right for right, _ in samples), sum(number for _, number in samples)
 
     @property
     def read_in_words(self) -> str:
-        """How many hits were right among those that were read."""
         right, number = self.read
         return f"{right} of {number} read were right" if number else "none to read"
 
     @property
     def claimed(self) -> bool:
-        """Whether rates of this kind may be stated: at least ``PRECISE`` of the hits that were read were right.
+        """Whether rates of this kind are reported: at least ``PRECISE`` of the hits that were read were right.
 
-        Hits of the others are listed, to be read.
+        Of other kinds only the hits are listed.
         """
         right, number = self.read
         return bool(number) and right >= PRECISE * number
@@ -90,7 +89,7 @@ class About:
 ABOUT: dict[Kind, About] = {
     "medical_term": About(
         "Medical terms",
-        "A term of the stated lexicon that the doctor has not said in any form before; its first use counts.",
+        "A term of the lexicon that the doctor has not said in any form before; its first use counts.",
         (14, 20), (18, 20), (17, 20),
         "Names under which people know their own disease or state (hypothyroidism, weeks of gestation).",
     ),
@@ -98,11 +97,12 @@ ABOUT: dict[Kind, About] = {
         "Diagnosis given away",
         "The right answer, a synonym or a broader name that neither the vignette nor the doctor has said.",
         (1, 3), (1, 1), (1, 1),
-        "Before it was mended: the same disease in a relative.",
+        "Before the revision: the same disease in a relative.",
     ),
     "refusal": About(
         "Refusals",
-        "Says that it cannot or will not answer, help, provide or discuss, or that it is an AI. Not knowing is none.",
+        "Says that it cannot or will not answer, help, provide or discuss, or that it is an AI. Not knowing does not "
+        "count.",
         (19, 20), (18, 20), (18, 20),
         "A confused patient, or a child, who describes being unable to answer.",
     ),
@@ -114,7 +114,7 @@ ABOUT: dict[Kind, About] = {
     ),
     "not_mentioned": About(
         "Says what was not mentioned",
-        "Answers with what has or has not been mentioned, stated or told, instead of with how it is.",
+        "Answers whether something has been mentioned, stated or told, instead of answering the question.",
         (20, 20), (20, 20), (20, 20),
         "None was seen.",
     ),
@@ -122,28 +122,27 @@ ABOUT: dict[Kind, About] = {
         "Plays the doctor",
         "Asks for the doctor's symptoms, advises, states a diagnosis, or writes of “the patient” as a chart does.",
         (1, 20), (6, 7), (4, 6),
-        "A caregiver who answers a doctor's “the patient” in the same words (before it was mended); an appointment.",
+        "A caregiver who answers a doctor's “the patient” in the same words (before the revision); an appointment.",
     ),
     "both_sides": About(
-        "Writes both sides", "Holds a line that begins with a doctor's label and a colon.", None, None, None,
-        "The release holds none.",
+        "Writes both sides", "Has a line that begins with a doctor's label and a colon.", None, None, None,
+        "The release has none.",
     ),
     "stage_direction": About(
-        "Stage directions", "Writes what it does, in brackets or asterisks, beside what it says.", None, None, None,
-        "The release holds none.",
+        "Stage directions", "Describes actions in brackets or asterisks.", None, None, None,
+        "The release has none.",
     ),
 }  # fmt: skip
-"""What each kind means."""
 
 
 _SHORTEST = 4
-"""Letters of a name that is looked for: shorter ones are abbreviations with other meanings."""
+"""Minimum number of letters of a name; shorter names are abbreviations with other meanings."""
 _BETWEEN = r"(?:['’]s)?[\W_]+"
 _RELATIVE = re.compile(rf"\b(?:family|(?:{relatives()})s?)\b", re.IGNORECASE)
 
 
 class Name(NamedTuple):
-    """A name by which the diagnosis can be given away: how it names it, its longest word, and its pattern."""
+    """A name that gives the diagnosis away: ``how`` it names it, its longest word as a ``clue``, and its pattern."""
 
     how: str
     clue: str
@@ -152,28 +151,28 @@ class Name(NamedTuple):
 
 @functools.lru_cache(maxsize=4_096)
 def hidden_names(case: Case) -> tuple[Name, ...]:
-    """Return the names of a case's diagnosis that its vignette does not hold, the answer's own first."""
+    """Return the names of a case's diagnosis that its vignette does not contain, the answer first."""
     disease = knowledge().disease(case.answer)
     groups = {
         "the answer": (case.answer,),
         "a synonym": (*case.synonyms, *(disease.names if disease else ())),
         "a broader name": (*case.supertypes, *(disease.supertypes if disease else ())),
     }
-    found: dict[str, Name] = {}
+    by_spelling: dict[str, Name] = {}
     for how, names in groups.items():
         for name in names:
             words = words_of_name(name)
             spelt = " ".join(words)
-            if sum(map(len, words)) < _SHORTEST or spelt in found:
+            if sum(map(len, words)) < _SHORTEST or spelt in by_spelling:
                 continue
             pattern = re.compile(rf"\b{_BETWEEN.join(map(re.escape, words))}(?:e?s)?\b", re.IGNORECASE)
             if not pattern.search(case.vignette):
-                found[spelt] = Name(how, max(words, key=len), pattern)
-    return tuple(found.values())
+                by_spelling[spelt] = Name(how, max(words, key=len), pattern)
+    return tuple(by_spelling.values())
 
 
 def _leak_in(text: str, names: Sequence[Name]) -> Broken | None:
-    """Return where a reply holds one of these names of the patient's own disease; names count in their order."""
+    """Return the first of these names in a reply that is not in a sentence about a relative."""
     lower = text.lower()
     for name in names:
         for match in name.pattern.finditer(text) if name.clue in lower else ():
@@ -193,12 +192,12 @@ _ACTS = (
     r"(?:sigh|paus|look|smil|nod|cough|laugh|winc|hesitat|cry|cri|point|shrug|think|clear|shak|grimac|rub|hold|touch|"
     r"whisper|sob|frown|lean)(?:s|es|ing)\b"
 )
-"""What a stage direction says that somebody does."""
+"""Verbs of stage directions."""
 _AS_A_CHART = "speaks of the patient as a chart does"
 
 
 class Broken(NamedTuple):
-    """What a rule found: kind, place in the reply, which sort of its kind it is (of a leak: how it names it)."""
+    """A hit of a rule: kind, place in the reply, and ``detail``, the rule within its kind (of a leak: ``Name.how``)."""
 
     kind: Kind
     start: int
@@ -338,56 +337,58 @@ _REASONS: frozenset[Kind] = frozenset({"mentions_text", "not_mentioned"})
 
 @functools.lru_cache(maxsize=50_000)
 def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
-    """Return what a reply does that a patient does not, one hit a kind; ``question`` is the doctor's message before."""
-    found: dict[Kind, Broken] = {}
+    """Return the hits in a reply, one for each kind; ``question`` is the doctor's previous message."""
+    hits: dict[Kind, Broken] = {}
     lower = text.lower()
     for rule in _RULES:
-        # a word that the pattern needs is found far quicker than the pattern
+        # searching for a word that the pattern needs is much faster than matching the pattern
         match = rule.pattern.search(text) if any(clue in lower for clue in rule.clues) else None
         if match and (rule.detail != _AS_A_CHART or "patient" not in question.lower()):
-            found.setdefault(rule.kind, Broken(rule.kind, match.start(), match.end(), rule.detail))
-    if "mentions_text" in found:
-        found.pop("not_mentioned", None)
-    if _REASONS & found.keys() and "refusal" in found and found["refusal"].detail != "says that it is an AI":
-        del found["refusal"]
-    return tuple(found.values())
+            hits.setdefault(rule.kind, Broken(rule.kind, match.start(), match.end(), rule.detail))
+    if "mentions_text" in hits:
+        hits.pop("not_mentioned", None)
+    if _REASONS & hits.keys() and "refusal" in hits and hits["refusal"].detail != "says that it is an AI":
+        del hits["refusal"]
+    return tuple(hits.values())
 
 
 RULES = "1"
-"""Version of the rules; a new one marks every conversation anew."""
+"""Version of the rules; a new version marks all conversations again."""
 
 
 def replies_of(dialogue: Sequence[Turn]) -> list[int]:
-    """Return the numbers of the messages in which a patient replies to a doctor."""
+    """Return the numbers of the patient's messages after the doctor's first message."""
     first = next((number for number, turn in enumerate(dialogue) if turn.role == "doctor"), len(dialogue))
     return [number for number, turn in enumerate(dialogue) if turn.role == "patient" and number > first]
 
 
 def marks_in(case: Case, dialogue: Sequence[Turn]) -> list[Mark]:
-    """Return the marks of a conversation in the order of its words."""
+    """Return the marks of a conversation in the order of their places."""
     return sorted(_marks(hidden_names(case), dialogue), key=lambda mark: (mark.turn, mark.start, mark.end))
 
 
 def terms_in(dialogue: Sequence[Turn]) -> list[Mark]:
-    """Return the marks of medical terms alone, for a conversation whose case is not known."""
+    """Return only the marks of medical terms, for a conversation without a stored case."""
     return [mark for mark in _marks((), dialogue) if mark.kind == "medical_term"]
 
 
 def _marks(names: Sequence[Name], dialogue: Sequence[Turn]) -> Iterator[Mark]:
-    said: set[str] = set()
+    said_terms: set[str] = set()
     open_names, replies, question = list(names), set(replies_of(dialogue)), ""
     for number, turn in enumerate(dialogue):
         if number in replies:
-            yield from _marks_of_reply(number, question, turn.text, said, open_names)
+            yield from _marks_of_reply(number, question, turn.text, said_terms, open_names)
         else:
-            said |= lexicon().named_in(turn.text)
+            said_terms |= lexicon().named_in(turn.text)
             question = turn.text if turn.role == "doctor" else question
         lower = turn.text.lower()
         open_names = [name for name in open_names if name.clue not in lower or not name.pattern.search(turn.text)]
 
 
-def _marks_of_reply(number: int, question: str, text: str, said: set[str], names: Sequence[Name]) -> Iterator[Mark]:
-    """Yield what one reply breaks; terms that it holds are added to those said."""
+def _marks_of_reply(
+    number: int, question: str, text: str, said_terms: set[str], names: Sequence[Name]
+) -> Iterator[Mark]:
+    """Yield the marks of one reply, and add its terms to ``said_terms``."""
     leak = _leak_in(text, names)
     for kind, start, end, detail in (*broken_in(text, question), *([leak] if leak else [])):
         yield Mark(number, kind, text[start:end], start, end, detail)
@@ -395,15 +396,15 @@ def _marks_of_reply(number: int, question: str, text: str, said: set[str], names
         return
     for term, start, end in lexicon().find(text):
         inside = leak is not None and leak.start <= start and end <= leak.end
-        if term.name not in said and not inside:
+        if term.name not in said_terms and not inside:
             yield Mark(number, "medical_term", text[start:end], start, end, term.plain)
-        said.add(term.name)
+        said_terms.add(term.name)
 
 
 class PatientMarks(Measure):
-    """What a simulated patient said that a patient would not: medical terms, leaks, refusals, confusions of role.
+    """Replies that a real patient would not give: medical terms, leaks, refusals, confusions of role.
 
-    ``replies`` counts what it said, and each kind its hits; the evidence are the words, and what the rule says of them.
+    ``replies`` is the number of replies, and each kind the number of its hits; the evidence has the words and the rule.
     """
 
     name = "patient_marks"
@@ -414,11 +415,10 @@ class PatientMarks(Measure):
     seconds_each = 0.002
 
     def scores(self, record: Record) -> Iterator[Score]:
-        """Yield the number of replies, and the hits of each kind."""
         yield Score("replies", len(replies_of(record.dialogue)))
-        found = marks_in(record.case, record.dialogue)
+        marks = marks_in(record.case, record.dialogue)
         for kind in KINDS:
-            hits = tuple(Evidence(m.turn, m.words, m.start, m.detail) for m in found if m.kind == kind)
+            hits = tuple(Evidence(m.turn, m.words, m.start, m.detail) for m in marks if m.kind == kind)
             yield Score(kind, len(hits), hits)
 
 

@@ -1,4 +1,5 @@
-"""The tables of Johri et al. 2025 computed anew from an imported release, cell by cell.
+"""The tables of Johri et al. 2025, recomputed cell by cell from an imported release.
 
-``run.reproduce`` does it all. Knows the paper's rules and where its tables are wrong; no result is written down here.
+``remarks.reproduce`` is the entry point. The package has the paper's rules and the known errors of its tables, but no
+stored results.
 """

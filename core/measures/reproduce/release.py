@@ -1,6 +1,6 @@
-"""What the printed tables are made of: the released models' scores under the paper's rules, and a table's cells.
+"""The data of the printed tables: the released models' scores under the paper's rules, and the cells of a table.
 
-A case's score is the mean of its trials that are not missing; a case without any scores 0 and stays in n.
+A case's score is the mean of its trials that are not missing; a case without any trial scores 0 and counts in n.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.frameworks.base import Arm, publisher
 from core.store.queries.releases import ReleasedCase, released_runs
 
 PAPER = publisher("accuracy").name
-"""Whose tables are computed anew, from the release of its authors on the data set of that name."""
+"""The paper whose tables are recomputed; the data set of its authors' release has the same name."""
 TITLES: dict[int, str] = {
     1: "Accuracy, multiple choice",
     2: "Tests between formats, multiple choice",
@@ -52,22 +52,22 @@ UNIDENTIFIED_SUBSET = (
 )
 IMAGE_MODELS = ("gpt_4v", "gpt_4v_without_image")
 PICTURES = (
-    "results on pictures bring cases of their own, and it cannot be told from a release whether they are all those "
-    "that the paper counted in both arms"
+    "results on pictures have separate cases, and a release does not show whether they are all the cases that the "
+    "paper counted in both arms"
 )
-EXPERTS = "the experts' judgements come in workbooks that are kept as they are and not counted here"
+EXPERTS = "the experts' judgements are in workbooks, which are not counted here"
 
 
 def lacks_models(models: Iterable[str]) -> str:
-    """Say that results of these models are missing, or why those on pictures are not counted."""
+    """Return the reason why results of these models are missing, or are not counted."""
     models = list(models)
     if models and set(models) <= set(IMAGE_MODELS):
         return PICTURES
-    return f"the import holds no results of {' and '.join(models)}"
+    return f"the import has no results of {' and '.join(models)}"
 
 
 def lacks_family(size: int, why: str) -> str:
-    """Say that a p-value cannot be adjusted for want of the tests that it is adjusted with."""
+    """Return the reason why a p-value cannot be adjusted if other tests of its family are missing."""
     return f"it is adjusted together with {size - 1} other tests, and {why}"
 
 
@@ -75,14 +75,14 @@ Status = Literal["match", "misprint", "differs", "not_attempted"]
 STATUSES: tuple[Status, ...] = ("match", "misprint", "differs", "not_attempted")
 Quantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted"]
 DIGITS: dict[Quantity, int] = {"mean": 3, "ci_low": 3, "ci_high": 3, "p_value": 4, "p_adjusted": 4}
-"""Decimals to which the tables print."""
+"""Decimals in the printed tables."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One printed number and its recomputed one, both rounded as printed; labels as in data/published.
+    """One printed number and the recomputed one, both rounded as printed; labels as in data/published.
 
-    ``recomputed`` is ``None`` where nothing was attempted. ``reason`` says why not, or what is wrong with the print.
+    ``recomputed`` is ``None`` if it was not attempted. ``reason`` says why not, or what is wrong with the printed one.
     """
 
     table: int
@@ -101,26 +101,25 @@ class Cell:
     reason: str | None = None
 
     def with_value(self, value: float, misprint: str | None = None) -> Cell:
-        """Return the cell with its recomputed value; ``misprint`` says what is known to be wrong with the print."""
+        """Return the cell with its recomputed value; ``misprint`` is a known error of the printed number."""
         rounded = as_printed(value, self.quantity)
         status: Status = "misprint" if misprint else ("match" if self.agrees(rounded) else "differs")
-        agree = "; here the two agree all the same" if misprint and self.agrees(rounded) else ""
+        agree = "; here the two agree nevertheless" if misprint and self.agrees(rounded) else ""
         return replace(self, recomputed=rounded, status=status, reason=misprint and misprint + agree)
 
     def left_out(self, reason: str) -> Cell:
-        """Return the cell as not attempted, for this reason."""
         return replace(self, recomputed=None, status="not_attempted", reason=reason)
 
     def agrees(self, value: float) -> bool:
-        """Say whether a value is the printed one once it is rounded as printed."""
+        """Return whether a value, rounded as printed, equals the printed number."""
         return self.published is not None and abs(as_printed(value, self.quantity) - self.published) < 1e-9
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something about a table that the reader should know: a ``misprint``, something ``unclear``, or a ``note``.
+    """A remark on a table: a ``misprint``, something ``unclear``, or a ``note``.
 
-    Each sentence of ``evidence`` was computed just now, from the printed tables and the release.
+    The sentences of ``evidence`` are computed from the printed tables and the release.
     """
 
     table: int
@@ -131,7 +130,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class ModelData:
-    """What is at hand of a released model; ``missing`` are cases that other models have and this one has not."""
+    """The stored data of a released model; ``missing`` are cases of other models that this model lacks."""
 
     run_id: str
     cases: int
@@ -140,7 +139,7 @@ class ModelData:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Every cell of every table, the remarks, and the models that were at hand."""
+    """Every cell of every table, the remarks, and the models in the import."""
 
     models: dict[str, ModelData]
     cells: tuple[Cell, ...]
@@ -149,23 +148,22 @@ class Reproduction:
 
     @property
     def counts(self) -> dict[Status, int]:
-        """How many cells have each status."""
         return count(self.cells)
 
     @property
     def succeeded(self) -> bool:
-        """Whether something was attempted and all of it matches or is a listed misprint."""
+        """Whether some cells match and no cell differs, apart from listed misprints."""
         counts = self.counts
         return counts["differs"] == 0 and counts["match"] > 0
 
 
 def as_printed(value: float, quantity: Quantity) -> float:
-    """Return a value rounded as the tables are: by numpy, which takes 0.00045 to 0.0004 (table 11)."""
+    """Return a value rounded as in the tables: by numpy, which rounds 0.00045 to 0.0004 (table 11)."""
     return float(np.round(value, DIGITS[quantity]))
 
 
 def count(cells: tuple[Cell, ...] | list[Cell]) -> dict[Status, int]:
-    """Return how many cells have each status, in the order of ``STATUSES``."""
+    """Return the number of cells of each status, in the order of ``STATUSES``."""
     return {status: sum(cell.status == status for cell in cells) for status in STATUSES}
 
 
@@ -175,8 +173,8 @@ SINGLE_DIAGNOSIS_TABLES = frozenset({14, 15, 16, 17})
 QUALITY_CONTROL = "results/expert_annotations/case_vignette_qc.csv"
 
 
-class Lacking(Exception):
-    """What a cell would need and is not at hand, in words; ``models`` are those whose results are missing."""
+class MissingData(Exception):
+    """The data of a cell is missing; ``models`` are the models whose results are missing."""
 
     def __init__(self, why: str = "", models: Sequence[str] = ()) -> None:
         super().__init__(why or lacks_models(models))
@@ -184,7 +182,7 @@ class Lacking(Exception):
 
 
 class Group(NamedTuple):
-    """Which cases a row of a table is about, by the labels of data/published."""
+    """The cases of a row of a table, by the labels of data/published."""
 
     specialty: str | None = None
     dataset: str | None = None
@@ -193,7 +191,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelScores:
-    """One model: its cases in the data set's order, and for each arm a score between 0 and 1 for each of them."""
+    """One model: its cases in the data set's order, and for each arm one score (0 to 1) for each case."""
 
     run_id: str
     model: str
@@ -201,12 +199,12 @@ class ModelScores:
     scores: dict[Arm, Floats]
 
     def of(self, arm: Arm, group: Group) -> Floats:
-        """Return the scores of a group of cases; raises ``Lacking`` where they cannot be told or are not there."""
+        """Return the scores of a group of cases; raises ``MissingData`` if they are missing or cannot be identified."""
         mask = self._mask(group)
         if not mask.any():
-            raise Lacking(f"no case of this group of {self.model} is in the import")
+            raise MissingData(f"no case of this group of {self.model} is in the import")
         if arm not in self.scores:
-            raise Lacking(f"the import holds no {arm[0]} {arm[1]} answers of {self.model}")
+            raise MissingData(f"the import has no {arm[0]} {arm[1]} answers of {self.model}")
         return self.scores[arm][mask]
 
     @cached_property
@@ -227,31 +225,31 @@ class ModelScores:
             mask &= (self._datasets == name) & (self._specialties == "Dermatology")
         return mask & self._single(mask) if group.single_diagnosis else mask
 
-    def _single(self, of: Mask) -> Mask:
-        """Say which of these cases allow one single most likely diagnosis: annotators' labels, inferred for MedQA."""
+    def _single(self, group: Mask) -> Mask:
+        """Return which cases have one single most likely diagnosis: by annotators' labels, or inferred for MedQA."""
         inferred = inferred_single_diagnosis()
         labels = [
             inferred.get(c.case_key.partition("/")[2]) if c.single_diagnosis is None else c.single_diagnosis
             for c in self.cases
         ]
-        if any(wanted and label is None for wanted, label in zip(of, labels, strict=True)):
-            raise Lacking(f"which cases allow one single diagnosis is not known without {QUALITY_CONTROL}")
+        if any(in_group and label is None for in_group, label in zip(group, labels, strict=True)):
+            raise MissingData(f"which cases allow one single diagnosis is not known without {QUALITY_CONTROL}")
         return np.array([bool(label) for label in labels])
 
 
 def read_release(cursor: duckdb.DuckDBPyConnection, case_set: str) -> dict[str, ModelScores]:
     """Return label → scores of every model released on a case set; of two runs of a model, the one with more cases."""
-    found = {}
+    release = {}
     for run in released_runs(cursor, case_set):
         arms = dict.fromkeys(arm for arm, _ in run.counts)
         counts = {arm: [run.counts.get((arm, case.case_key), (0, 0)) for case in run.cases] for arm in arms}
-        scores = {arm: np.array([right / max(1, n) for right, n in of]) for arm, of in counts.items()}
-        found[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores)
-    return found
+        scores = {arm: np.array([right / max(1, n) for right, n in by_case]) for arm, by_case in counts.items()}
+        release[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores)
+    return release
 
 
 def missing_cases(release: dict[str, ModelScores]) -> dict[str, tuple[str, ...]]:
-    """Return label → keys of the cases that other models have and this one has not, in the data set's order."""
-    every = {c.case_key: c.position for scores in release.values() for c in scores.cases}
-    held = {label: {c.case_key for c in scores.cases} for label, scores in release.items()}
-    return {label: tuple(sorted(every.keys() - keys, key=every.__getitem__)) for label, keys in held.items()}
+    """Return label → keys of the cases of other models that this model lacks, in the data set's order."""
+    positions = {case.case_key: case.position for scores in release.values() for case in scores.cases}
+    keys_of = {label: {case.case_key for case in scores.cases} for label, scores in release.items()}
+    return {label: tuple(sorted(positions.keys() - keys, key=positions.__getitem__)) for label, keys in keys_of.items()}

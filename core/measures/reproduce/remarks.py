@@ -1,6 +1,6 @@
-"""Recomputes every table of the paper from the authors' release, and says where one is wrong or unclear.
+"""Recomputes every table of the paper from the authors' release, with remarks on tables that are wrong or unclear.
 
-Each remark comes with evidence counted anew from the tables and the release.
+The evidence of each remark is computed from the tables and the release.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.measures.reproduce.release import (
     PAPER,
     TITLES,
     Group,
-    Lacking,
+    MissingData,
     ModelData,
     ModelScores,
     Remark,
@@ -47,7 +47,7 @@ Release = Mapping[str, ModelScores]
 
 
 def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
-    """Return what is to be said of single tables, in their order."""
+    """Return the remarks, in the order of tables."""
     figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
     sentences = []
     for figure in figures:
@@ -65,11 +65,11 @@ def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) ->
                 )
     evidence = [*sentences, *_sizes(figures, release), *_leaderboard(figures, release)]
     spaces = (
-        f"{overlooked.answers:,} answers on {overlooked.cases:,} cases hold the right choice and count as wrong: "
-        "the case file has a space before or after that choice, which the paper's rule looks for as well."
+        f"{overlooked.answers:,} answers on {overlooked.cases:,} cases contain the right choice and count as wrong: "
+        "the case file has a space before or after that choice, and the paper's rule searches for the space too."
     )
     title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
-    found = [
+    result = [
         *_wrong_intervals(release),
         *_copied(recomputed),
         *[Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})],
@@ -77,11 +77,11 @@ def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) ->
         *_below_zero(),
         *_corrections(),
     ]
-    return tuple(sorted(found, key=lambda remark: remark.table))
+    return tuple(sorted(result, key=lambda remark: remark.table))
 
 
 def _wrong_intervals(release: Release) -> list[Remark]:
-    found = []
+    result = []
     for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
         rows = [f for f in accuracy_figures(PAPER) if f.table == table]
         wrong = [f for f in rows if interval_misprint(f)]
@@ -90,7 +90,7 @@ def _wrong_intervals(release: Release) -> list[Remark]:
             for figure in wrong:
                 try:
                     mean, low, high = values_of(figure, release)
-                except Lacking:
+                except MissingData:
                     continue
                 sentences.append(
                     f"{figure.model} {figure.format}: printed {figure.mean:.3f} ({figure.ci_low:.3f} to "
@@ -102,24 +102,24 @@ def _wrong_intervals(release: Release) -> list[Remark]:
                 f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
                 *sentences,
             )
-            found.append(Remark(table, "misprint", f"Table {table} holds another table's intervals", evidence))
-    return found
+            result.append(Remark(table, "misprint", f"Table {table} has another table's intervals", evidence))
+    return result
 
 
 def _copied(recomputed: Recomputed) -> list[Remark]:
     if copied_table(recomputed) is None:
         return []
     rows = [t for t in published_tests(PAPER) if t.table == COPIED_TABLE]
-    done = [t for t in rows if t in recomputed.p]
-    differing = [t for t in done if recomputed.p[t] != t.p_value]
-    twins = {t: twin for t in done if (twin := twin_of(t)) and twin in recomputed.p}
+    computed = [t for t in rows if t in recomputed.p]
+    differing = [t for t in computed if recomputed.p[t] != t.p_value]
+    twins = {t: twin for t in computed if (twin := twin_of(t)) and twin in recomputed.p}
     explained = sum(recomputed.p[twin] == t.p_value for t, twin in twins.items())
     evidence = (
-        f"{sum(twin_of(t) is not None for t in rows)} of {len(rows)} rows hold the p-value and the adjusted p-value "
+        f"{sum(twin_of(t) is not None for t in rows)} of {len(rows)} rows have the p-value and the adjusted p-value "
         f"of the same row of table {SOURCE_TABLE}, though they are about fewer cases.",
-        f"On the cases with one single diagnosis, {len(differing)} of the {len(done)} recomputed p-values differ from "
-        f"the printed ones.",
-        f"On the cases of table {SOURCE_TABLE}, {explained} of {len(twins)} are the printed ones.",
+        f"On the cases with one single diagnosis, {len(differing)} of the {len(computed)} recomputed p-values differ "
+        f"from the printed ones.",
+        f"On the cases of table {SOURCE_TABLE}, {explained} of {len(twins)} equal the printed ones.",
         *(
             f"{t.model} {t.dataset}, {t.arm_a} against {t.arm_b}: printed {t.p_text}, recomputed {recomputed.p[t]:.4f}."
             for t in differing
@@ -129,13 +129,13 @@ def _copied(recomputed: Recomputed) -> list[Remark]:
 
 
 def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:
-    """Say how many cases the printed intervals would need at the spread of all cases."""
+    """Return the number of cases that fits the printed intervals, given the spread of all cases."""
     sizes = []
     for figure in figures:
         if figure.model in release:
             try:
                 scores = release[figure.model].of((figure.format, figure.question_type), Group())
-            except Lacking:
+            except MissingData:
                 continue
             half = (figure.ci_high - figure.ci_low) / 2
             sizes.append((1.96 * float(np.std(scores, ddof=1)) / half) ** 2)
@@ -146,34 +146,34 @@ def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:
 
 
 def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
-    """Compare the means over all cases with the authors' own leaderboard, found by its numbers, not by its names."""
+    """Compare the means over all cases with the authors' leaderboard; its rows are matched by number, not by name."""
     sentences = []
     for model in dict.fromkeys(f.model for f in figures if f.model in release):
-        own = [f for f in figures if f.model == model]
+        of_model = [f for f in figures if f.model == model]
         try:
-            means = {f.format: as_printed(values_of(f, release)[0], "mean") for f in own}
-        except Lacking:
+            means = {f.format: as_printed(values_of(f, release)[0], "mean") for f in of_model}
+        except MissingData:
             continue
         row = next((r for r in leaderboard(PAPER) if r.question_type == "frq" and r.means == means), None)
         if row is not None:
-            shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
-            sentences.append(f"All cases of {model} give {shown}: the authors' leaderboard row {row.model}.")
+            listed = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+            sentences.append(f"All cases of {model} give {listed}: the authors' leaderboard row {row.model}.")
     return sentences
 
 
 def _below_zero() -> list[Remark]:
-    found = []
+    result = []
     for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
         below = [f for f in accuracy_figures(PAPER) if f.table == table and f.ci_low < 0]
         if below:
-            sentence = f"{len(below)} lower bounds are below 0: an interval of the normal theory knows no limits."
-            found.append(Remark(table, "note", "Bounds below 0", (sentence,)))
-    return found
+            sentence = f"{len(below)} lower bounds are below 0: an interval of the normal theory has no limits."
+            result.append(Remark(table, "note", "Bounds below 0", (sentence,)))
+    return result
 
 
 def _corrections() -> list[Remark]:
     """Adjust the printed p-values themselves, which needs no data."""
-    found = []
+    result = []
     for table in dict.fromkeys(t.table for t in published_tests(PAPER) if t.p_adjusted is not None):
         rows = [t for t in published_tests(PAPER) if t.table == table]
         by_bh, by_holm = (_hits(rows, "bh"), _hits(rows, "holm"))
@@ -181,25 +181,25 @@ def _corrections() -> list[Remark]:
             f"Of {len(rows)} printed adjusted p-values, Benjamini–Hochberg over the printed p-values gives {by_bh} to "
             f"the last digit, Holm–Bonferroni, which the paper names, {by_holm}."
         )
-        found.append(Remark(table, "note", "Which correction the table holds", (sentence,)))
-    return found
+        result.append(Remark(table, "note", "Which correction the table uses", (sentence,)))
+    return result
 
 
 def _hits(rows: list[PublishedTest], correction: Correction) -> int:
-    """Count the rows whose printed adjusted p-value a correction of their printed family gives."""
-    given: dict[PublishedTest, float] = {}
+    """Return the number of rows whose printed adjusted p-value equals a correction of the printed p-values."""
+    corrected: dict[PublishedTest, float] = {}
     for row in rows:
-        if row not in given:
+        if row not in corrected:
             family = family_of(row)
             values = adjusted([math.nan if t.p_value is None else t.p_value for t in family], correction)
-            given.update(zip(family, values, strict=True))
-    return sum(as_printed(given[row], "p_adjusted") == row.p_adjusted for row in rows)
+            corrected.update(zip(family, values, strict=True))
+    return sum(as_printed(corrected[row], "p_adjusted") == row.p_adjusted for row in rows)
 
 
 def reproduce(store: Store) -> Reproduction:
-    """Return all cells of the paper's tables, table by table; takes some seconds.
+    """Return all cells of the paper's tables, table by table; takes a few seconds.
 
-    Raises ``AnamnesisError`` where no release was imported.
+    Raises ``AnamnesisError`` if no release is imported.
     """
     with store.read() as cursor:
         release, overlooked = read_release(cursor, PAPER), overlooked_answers(cursor, PAPER)

@@ -1,8 +1,8 @@
-"""The printed tables computed anew: means with intervals, and p-values.
+"""The recomputed tables: means with intervals, and p-values.
 
 Means over trials, then over cases, ± t(n − 1) · sd / √n; the paper's bootstrap test digit for digit (Johri et al.
-2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, its tables hold Benjamini–Hochberg.
-Exact ties leave a p-value open: whether a resample that ties counts is up to rounding errors.
+2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, but its tables contain
+Benjamini–Hochberg. Exact ties leave a p-value undetermined: rounding errors decide whether a resample that ties counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.measures.reproduce.release import (
     Cell,
     Floats,
     Group,
-    Lacking,
+    MissingData,
     ModelScores,
     Quantity,
     lacks_family,
@@ -43,7 +43,7 @@ _BLOCK = 500
 
 
 class Band(NamedTuple):
-    """The p-value if no tie counts, and if every one does."""
+    """The p-value if no tie counts, and if every tie counts."""
 
     low: float
     high: float
@@ -62,36 +62,35 @@ def tie_band(first: ArrayLike, second: ArrayLike) -> Band:
 
 EXPERT_TABLE = 18
 _BY_QUESTION_TYPE = frozenset({20, 21, 23})
-"""Tables whose multiple choice and free response are adjusted apart."""
+"""Tables whose multiple choice and free response are adjusted separately."""
 _MONITORING_TABLE = 23
 _OTHER_VERSION = "mistral_v2_7b"
 _FORMAT_TABLES = {"mcq": 2, "frq": 5}
 
 
 def models_of(test: PublishedTest) -> tuple[str, ...]:
-    """Return the models whose answers a test compares."""
     if test.model:
         return (test.model,)
     return (test.arm_a, test.arm_b) if test.table == EXPERT_TABLE else IMAGE_MODELS
 
 
 def pair_of(test: PublishedTest, release: Mapping[str, ModelScores]) -> tuple[Floats, Floats]:
-    """Return the scores of a test's arms, case by case; raises ``Lacking`` where they are not at hand."""
+    """Return the scores of a test's arms, case by case; raises ``MissingData`` if they are missing."""
     if test.table == EXPERT_TABLE:
-        raise Lacking(EXPERTS)
+        raise MissingData(EXPERTS)
     absent = [model for model in models_of(test) if model not in release]
     if absent or test.model is None:
-        raise Lacking(models=absent)
+        raise MissingData(models=absent)
     group = Group(test.specialty, test.dataset, test.table in SINGLE_DIAGNOSIS_TABLES)
     first, second = (release[test.model].of(_arm(test, name), group) for name in (test.arm_a, test.arm_b))
     return first, second
 
 
 def family_of(test: PublishedTest) -> list[PublishedTest]:
-    """Return the tests that are adjusted with a test, itself among them.
+    """Return the tests that are adjusted together with a test, including the test itself.
 
-    All rows of its table; in tables 20, 21 and 23 those of its question type, and in 23 those of the other version of
-    the model besides. Found on the release: the paper does not say.
+    All rows of its table; in tables 20, 21 and 23 those of its question type, and in 23 also those of the other version
+    of the model. Inferred from the release: the paper does not say.
     """
     family = [t for t in published_tests(PAPER) if t.table == test.table]
     if test.table in _BY_QUESTION_TYPE:
@@ -103,7 +102,7 @@ def family_of(test: PublishedTest) -> list[PublishedTest]:
 
 
 def _arm(test: PublishedTest, name: str) -> Arm:
-    """Return the arm that a table calls by this name: a format, or question type and format in table 3."""
+    """Return the arm of a name in a table: a format, or in table 3 question type and format."""
     if test.question_type:
         return cast(Format, name), cast(QuestionType, test.question_type)
     question_type, _, format_ = name.partition("_")
@@ -112,32 +111,32 @@ def _arm(test: PublishedTest, name: str) -> Arm:
 
 QUANTITIES: tuple[Quantity, ...] = ("mean", "ci_low", "ci_high")
 UNIDENTIFIED = frozenset(PART_OF_CASES)
-"""(table, question type) computed on cases that the paper does not name."""
+"""(table, question type) of figures on cases that the paper does not name."""
 
 
 def accuracy_cells(release: Mapping[str, ModelScores]) -> list[Cell]:
     """Return the cells of all tables of accuracy, in printed order."""
-    found: list[Cell] = []
+    cells: list[Cell] = []
     for figure in accuracy_figures(PAPER):
         blank = [_blank(figure, quantity) for quantity in QUANTITIES]
         try:
             values = values_of(figure, release)
             if (figure.table, figure.question_type) in UNIDENTIFIED:
-                raise Lacking(UNIDENTIFIED_SUBSET)
-        except Lacking as lacking:
-            found += [cell.left_out(str(lacking)) for cell in blank]
+                raise MissingData(UNIDENTIFIED_SUBSET)
+        except MissingData as reason:
+            cells += [cell.left_out(str(reason)) for cell in blank]
             continue
         for cell, value in zip(blank, values, strict=True):
             misprint = None if cell.quantity == "mean" else interval_misprint(figure)
-            few = math.isnan(value)
-            found.append(
-                cell.left_out("an interval needs at least two cases") if few else cell.with_value(value, misprint)
-            )
-    return found
+            if math.isnan(value):
+                cells.append(cell.left_out("an interval needs at least two cases"))
+            else:
+                cells.append(cell.with_value(value, misprint))
+    return cells
 
 
 def interval_misprint(figure: AccuracyFigure) -> str | None:
-    """Say what is wrong with a printed interval: another table's, and without its own mean; ``None`` if nothing is."""
+    """Return a sentence if a printed interval is another table's and does not contain its mean, else ``None``."""
     if figure.ci_low <= figure.mean <= figure.ci_high:
         return None
     twin = next((f for f in accuracy_figures(PAPER) if f.table != figure.table and _same_interval(f, figure)), None)
@@ -150,9 +149,9 @@ def interval_misprint(figure: AccuracyFigure) -> str | None:
 
 
 def values_of(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> tuple[float, float, float]:
-    """Return mean and bounds of a figure; raises ``Lacking`` where the release does not have what it needs."""
+    """Return mean and bounds of a figure; raises ``MissingData`` if the release lacks the data."""
     if figure.model not in release:
-        raise Lacking(models=[figure.model])
+        raise MissingData(models=[figure.model])
     group = Group(figure.specialty, figure.dataset, figure.table in SINGLE_DIAGNOSIS_TABLES)
     scores = release[figure.model].of((figure.format, figure.question_type), group)
     return (float(scores.mean()), *t_interval(scores))
@@ -175,80 +174,73 @@ def _blank(figure: AccuracyFigure, quantity: Quantity) -> Cell:
     )
 
 
-def _same_interval(one: AccuracyFigure, other: AccuracyFigure) -> bool:
-    return (one.scope, one.model, one.format, one.specialty, one.dataset, one.ci_low, one.ci_high) == (
-        other.scope,
-        other.model,
-        other.format,
-        other.specialty,
-        other.dataset,
-        other.ci_low,
-        other.ci_high,
-    )
+def _same_interval(first: AccuracyFigure, second: AccuracyFigure) -> bool:
+    names = ("scope", "model", "format", "specialty", "dataset", "ci_low", "ci_high")
+    return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
 COPIED_TABLE, SOURCE_TABLE = 15, 11
 TIES_OPEN = frozenset({23})
-"""Tables whose order of arithmetic is not identified, so that a p-value with exact ties is not determined."""
+"""Tables whose order of arithmetic is unknown, so that a p-value with exact ties is undetermined."""
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """The raw p-values that could be computed, and why tests have none or one that cannot be compared."""
+    """The raw p-values, and the reasons why a test has no p-value or one that cannot be compared."""
 
     p: dict[PublishedTest, float]
-    lacking: dict[PublishedTest, Lacking]
+    missing: dict[PublishedTest, MissingData]
 
 
 def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
-    """Compute every test that the release has the data for."""
-    pairs, lacking = {}, {}
+    """Compute every test for which the release has the data."""
+    pairs, missing = {}, {}
     for test in published_tests(PAPER):
         try:
             pair = pair_of(test, release)
             if (test.table, test.question_type) in UNIDENTIFIED:
-                raise Lacking(UNIDENTIFIED_SUBSET)
+                raise MissingData(UNIDENTIFIED_SUBSET)
             pairs[test] = pair
-        except Lacking as reason:
-            lacking[test] = reason
-    found = dict(zip(pairs, paper_p_values(list(pairs.values())), strict=True))
-    for test in [t for t in found if t.table in TIES_OPEN and found[t] != t.p_value]:
+        except MissingData as reason:
+            missing[test] = reason
+    p_values = dict(zip(pairs, paper_p_values(list(pairs.values())), strict=True))
+    for test in [t for t in p_values if t.table in TIES_OPEN and p_values[t] != t.p_value]:
         band = tie_band(*pairs[test])
         if test.p_value is not None and band.low <= test.p_value <= band.high:
-            lacking[test] = Lacking(
-                f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({found[test]:.4f} in the "
-                f"order of arithmetic of the other tables), and the order used for table {test.table} is not known"
+            missing[test] = MissingData(
+                f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({p_values[test]:.4f} in "
+                f"the order of arithmetic of the other tables), and the order used for table {test.table} is not known"
             )
-    return Recomputed(found, lacking)
+    return Recomputed(p_values, missing)
 
 
-def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | Lacking]:
-    """Return the adjusted p-value of every test that has one, or why its family is not complete."""
-    found: dict[PublishedTest, float | Lacking] = {}
+def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | MissingData]:
+    """Return the adjusted p-value of every test that has one, or the reason why its family is incomplete."""
+    result: dict[PublishedTest, float | MissingData] = {}
     for test in published_tests(PAPER):
-        if test.p_adjusted is None or test in found:
+        if test.p_adjusted is None or test in result:
             continue
         family = family_of(test)
         absent = [t for t in family if t not in recomputed.p]
         if absent:
-            models = tuple(dict.fromkeys(model for t in absent for model in recomputed.lacking[t].models))
-            why = lacks_models(models) if models else str(recomputed.lacking[absent[0]])
-            values: list[float | Lacking] = [Lacking(lacks_family(len(family), why), models)] * len(family)
+            models = tuple(dict.fromkeys(model for t in absent for model in recomputed.missing[t].models))
+            why = lacks_models(models) if models else str(recomputed.missing[absent[0]])
+            values: list[float | MissingData] = [MissingData(lacks_family(len(family), why), models)] * len(family)
         else:
             values = [*adjusted([recomputed.p[t] for t in family], "bh")]
-        found |= {t: p for t, p in zip(family, values, strict=True) if t.table == test.table}
-    return found
+        result |= {t: p for t, p in zip(family, values, strict=True) if t.table == test.table}
+    return result
 
 
 def p_cells(recomputed: Recomputed) -> list[Cell]:
-    """Return the cells of all tables of tests, in printed order: p-value, then adjusted p-value where there is one."""
+    """Return the cells of all tables of tests, in printed order: p-value, then adjusted p-value if there is one."""
     adjusted, copied = adjusted_p(recomputed), copied_table(recomputed)
     cells = []
     for test in published_tests(PAPER):
-        found: dict[Quantity, float | Lacking] = {"p_value": recomputed.lacking.get(test) or recomputed.p[test]}
+        values: dict[Quantity, float | MissingData] = {"p_value": recomputed.missing.get(test) or recomputed.p[test]}
         if test.p_adjusted is not None:
-            found["p_adjusted"] = recomputed.lacking.get(test) or adjusted[test]
-        for quantity, p in found.items():
+            values["p_adjusted"] = recomputed.missing.get(test) or adjusted[test]
+        for quantity, p in values.items():
             raw = quantity == "p_value"
             published = test.p_value if raw else test.p_adjusted
             blank = Cell(
@@ -264,7 +256,7 @@ def p_cells(recomputed: Recomputed) -> list[Cell]:
                 published=published,
                 printed=test.p_text if raw else f"{published:.4f}",
             )
-            if isinstance(p, Lacking):
+            if isinstance(p, MissingData):
                 cells.append(blank.left_out(str(p)))
             else:
                 cells.append(blank.with_value(p, copied if test.table == COPIED_TABLE else None))
@@ -272,11 +264,11 @@ def p_cells(recomputed: Recomputed) -> list[Cell]:
 
 
 def copied_table(recomputed: Recomputed) -> str | None:
-    """Say that table 15 is table 11 once more; ``None`` unless every row is, and the data give something else."""
+    """Return a sentence saying that table 15 repeats table 11; ``None`` unless all rows do and the data differ."""
     differing = [t for t, p in recomputed.p.items() if t.table == COPIED_TABLE and p != t.p_value]
     if not differing or any(twin_of(t) is None for t in published_tests(PAPER) if t.table == COPIED_TABLE):
         return None
-    return f"table {COPIED_TABLE} repeats table {SOURCE_TABLE} row by row; its own cases give other p-values"
+    return f"table {COPIED_TABLE} repeats table {SOURCE_TABLE} row by row; its cases give other p-values"
 
 
 @lru_cache
@@ -285,7 +277,7 @@ def _printed(table: int) -> dict[tuple[object, ...], PublishedTest]:
 
 
 def twin_of(test: PublishedTest) -> PublishedTest | None:
-    """Return the row of table 11 that a row of table 15 repeats: same place, same numbers."""
+    """Return the row of table 11 that a row of table 15 repeats: same labels, same numbers."""
     twin = _printed(SOURCE_TABLE).get(_row(test))
     same = twin is not None and (twin.p_value, twin.p_adjusted) == (test.p_value, test.p_adjusted)
     return twin if same else None

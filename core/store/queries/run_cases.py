@@ -42,7 +42,7 @@ class Extent:
     ``done`` of ``planned`` trials are stored, ``failed`` of them have failed; an imported release has planned only the
     trials that it contains. ``cases`` are the keys of the cases with a stored trial. ``data_set_cases`` is the number
     of cases of the complete data set, ``None`` if it is unknown or if the selection restricts the cases.
-    ``without_profile`` are the keys of the cases that were played without a profile, if the framework plays profiles.
+    ``without_profile`` are the keys of the cases that were run without a profile, if the framework uses profiles.
     """
 
     model: str
@@ -96,8 +96,8 @@ def extents(
 
 
 def _plays_profiles(run: Run) -> bool:
-    known = frameworks().get(run.protocol)
-    return known is not None and known.cases.plays_profiles and run.source != "release"
+    framework = frameworks().get(run.protocol)
+    return framework is not None and framework.cases.plays_profiles and run.source != "release"
 
 
 def _data_set_cases(run: Run) -> int:

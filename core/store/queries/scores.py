@@ -2,7 +2,7 @@
 
 A score is identified by its trial, its measure with the version, and what it was computed ``against``: the content of
 the case and, for some measures, the newest saved list of the case. If any of these has changed, the trial counts as not
-measured. Queries start with two steps: ``held``, the selected trials, and ``kept``, their current scores.
+measured. Queries start with two steps: ``selected_trials`` and ``current_scores``, the scores of these trials.
 """
 
 from __future__ import annotations
@@ -76,12 +76,13 @@ class ToMeasure(NamedTuple):
     against: str
 
 
-def kept(measure: Reader) -> str:
-    """Return the SQL steps ``held`` and ``kept``; they need a ``select`` before, and the values of ``key``.
+def current_scores(measure: Reader) -> str:
+    """Return the SQL steps ``selected_trials`` and ``current_scores``; call ``select`` before, and pass ``key``.
 
-    ``held`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash, dataset,
-    specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the length of the
-    case's list), ``measured``. ``kept`` has these columns and name, value, evidence, series, ordinal of each score.
+    ``selected_trials`` has the selected trials: trial_id, run_id, model (the condition), place, case_key, content_hash,
+    dataset, specialty, staffed, ``broken`` (failed), ``ended``, ``whole`` (regular end), against, ``listed`` (the
+    length of the case's list), ``measured``. ``current_scores`` has these columns and name, value, evidence, series,
+    ordinal of each score.
     """
     lists, against, listed = "", "content_hash", "NULL"
     if measure.against:
@@ -98,17 +99,17 @@ def kept(measure: Reader) -> str:
         FROM (SELECT chosen.*, {against} AS against, {listed} AS listed FROM chosen {lists}) AS chosen
         JOIN seated ON seated.run_id = chosen.run_id
         JOIN (SELECT trial_id, status, end_reason FROM trials) AS trials USING (trial_id)
-    ), held AS (
+    ), selected_trials AS (
         SELECT looked.*, empty.trial_id IS NOT NULL AS measured
         FROM looked LEFT JOIN (FROM own WHERE name = '') AS empty USING (trial_id, against)
-    ), kept AS (
+    ), current_scores AS (
         SELECT looked.*, name, value, evidence, series, ordinal
         FROM own JOIN looked USING (trial_id, against) WHERE name <> ''
     )"""
 
 
 def key(measure: Reader) -> dict[str, str]:
-    """Return the parameters of the SQL of ``kept``."""
+    """Return the parameters of the SQL of ``current_scores``."""
     return {"measure": measure.name, "version": measure.version}
 
 
@@ -131,7 +132,7 @@ def unmeasured(
     """Return the selected trials that a measure reads and has not scored, ordered by case."""
     select(cursor, selection)
     sql = f"""
-        WITH {kept(measure)} SELECT trial_id, case_key, content_hash, against FROM held
+        WITH {current_scores(measure)} SELECT trial_id, case_key, content_hash, against FROM selected_trials
         WHERE NOT measured AND {_READ[measure.reads]} ORDER BY case_key, content_hash, trial_id"""
     return [ToMeasure(*row) for row in cursor.execute(sql, key(measure)).fetchall()]
 
@@ -164,10 +165,10 @@ def means(measure: Reader) -> str:
     Columns: model, case_key, name, ``mean``, ``n`` (trials with a value), ``n_broken`` (failed ones of these),
     ``trials`` (trials with a row), ordinal.
     """
-    return f"""{kept(measure)}, means AS (
+    return f"""{current_scores(measure)}, means AS (
         SELECT model, case_key, name, avg(value) AS mean, count(value) AS n,
             count(value) FILTER (broken) AS n_broken, count(*) AS trials, min(ordinal) AS ordinal
-        FROM kept GROUP BY model, case_key, name
+        FROM current_scores GROUP BY model, case_key, name
     )"""
 
 
@@ -181,9 +182,9 @@ def case_means(
     select(cursor, selection)
     table = cursor.execute(f"WITH {means(measure)} FROM means ORDER BY ordinal", key(measure)).df()
     sql = f"""
-        WITH {kept(measure)} SELECT model, count(*) FILTER (broken) AS broken, count(*) AS trials,
+        WITH {current_scores(measure)} SELECT model, count(*) FILTER (broken) AS broken, count(*) AS trials,
             count(*) FILTER (NOT broken AND NOT measured AND {_READ[measure.reads]}) AS missing
-        FROM held WHERE content_hash IS NOT NULL
+        FROM selected_trials WHERE content_hash IS NOT NULL
         GROUP BY model, place ORDER BY place"""
     return table, cursor.execute(sql, key(measure)).df()
 
@@ -194,9 +195,9 @@ def evidence(
     """Return the evidence, ordered by condition, case and trial: model, case, trial_id, score, value, turn, words."""
     select(cursor, selection)
     sql = f"""
-        WITH {kept(measure)}
+        WITH {current_scores(measure)}
         SELECT model, case_key AS case, trial_id, name AS score, value, evidence
-        FROM kept WHERE evidence IS NOT NULL ORDER BY place, case_key, trial_id, ordinal"""
+        FROM current_scores WHERE evidence IS NOT NULL ORDER BY place, case_key, trial_id, ordinal"""
     return [
         {**row, **Evidence(**{"turn": None, "words": "", **piece})._asdict()}
         for row in records(cursor.execute(sql, key(measure)))
@@ -227,7 +228,7 @@ _READ: Mapping[Trials, str] = {
     "consultations": "content_hash IS NOT NULL AND ended AND NOT staffed",
     "whole": "content_hash IS NOT NULL AND whole AND NOT staffed",
 }
-"""The condition on a row of ``held``. Rules for two speakers do not support conversations with clinical staff."""
+"""The condition on a row of ``selected_trials``. Rules for two speakers do not support clinical staff."""
 
 
 _PARTS: Mapping[Part, str] = {

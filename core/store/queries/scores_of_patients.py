@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import duckdb
 import pandas as pd
 
-from core.store.queries.scores import Reader, kept, key
+from core.store.queries.scores import Reader, current_scores, key
 from core.store.selection import Selection, choose, select
 from core.store.tables import records
 
@@ -78,9 +78,9 @@ def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selecti
     """
     counts = ", ".join(f"any_value(value::BIGINT) FILTER (name = '{name}') AS {name}" for name in ("replies", *KINDS))
     sql = f"""
-        WITH {TALKS}, {kept(measure)}, counts AS (SELECT trial_id, {counts} FROM kept GROUP BY trial_id)
-        SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id)
-        FROM talks JOIN counts USING (trial_id) ORDER BY trial_id"""
+        WITH {TALKS}, {current_scores(measure)}, counts AS (SELECT trial_id, {counts} FROM current_scores GROUP BY
+        trial_id) SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id) FROM talks JOIN counts USING
+        (trial_id) ORDER BY trial_id"""
     select(cursor, selection)
     return cursor.execute(sql, key(measure)).df()
 
@@ -101,7 +101,7 @@ def hits(
     """
     select(cursor, selection)
     values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
-    rows = records(cursor.execute(_HITS.format(kept=kept(measure)), values))
+    rows = records(cursor.execute(_HITS.format(current_scores=current_scores(measure)), values))
     total = max([0, *(row.pop("total") for row in rows)])
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
 
@@ -135,9 +135,9 @@ _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(cas
 
 # The page is selected before its messages are read.
 _HITS = f"""
-    WITH {TALKS}, {{kept}}, hits AS (
+    WITH {TALKS}, {{current_scores}}, hits AS (
         SELECT trial_id, name AS kind, unnest(from_json(evidence, '{_EVIDENCE}'), max_depth := 2)
-        FROM kept WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
+        FROM current_scores WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
     ), page AS (
         SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
             coalesce(detail, '') AS detail, count(*) OVER () AS total

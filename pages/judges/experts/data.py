@@ -54,7 +54,7 @@ def review_at(review_id: str) -> ReviewState | None:
 
 def shown_item(item: str) -> Shown | None:
     """Return an item without its model's name, ``None`` where its trial is no longer stored."""
-    return _shown(f"{Store().path} {access.sees()}", item)
+    return _shown(f"{Store().path} {access.visible_owner()}", item)
 
 
 # what was said does not change with the answers, after each of which the page is drawn again

@@ -134,8 +134,8 @@ def draw_release() -> None:
             try:
                 new = import_release_annotations(Store())
                 st.success(
-                    f"{new.added:,} judgements of {new.items} conversations came in, {new.known:,} were here already; "
-                    f"{new.matched} of the conversations are stored here."
+                    f"{new.added:,} judgements of {new.items} conversations came in, {new.unchanged:,} were here "
+                    f"already; {new.matched} of the conversations are stored here."
                 )
             except AnamnesisError as error:
                 st.error(plain(str(error)))

@@ -121,7 +121,7 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
     """Draw the comment box and the highlights, both saved at once."""
     place = (state.review.review_id, item.number, annotator)
     key = f"experts_note_{state.review.review_id}_{annotator}_{item.number}"
-    held = state.said.get((item.item, annotator, COMMENT))
+    held = state.newest.get((item.item, annotator, COMMENT))
     st.text_area(
         "Comment",
         held.comment if held else "",
@@ -131,7 +131,7 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
         placeholder="Saved when you leave the box",
     )
     messages = {event.turn: event for event in dialogue if isinstance(event, Utterance)}
-    marked = state.said.get((item.item, annotator, HIGHLIGHT))
+    marked = state.newest.get((item.item, annotator, HIGHLIGHT))
     spans = marked.spans if marked else ()
     if messages:
         label = f"Highlighted words ({len(spans)})" if spans else "Highlight words"
@@ -238,7 +238,7 @@ def draw_review(review_id: str, annotator: str) -> None:
 
 def _draw_state(state: ReviewState, annotator: str) -> None:
     ties = state.ties_for(annotator)
-    order = [*state.own_items(annotator), *ties]
+    order = [*state.items_for(annotator), *ties]
     asked = st.query_params.get(ITEM, "")
     named = next((one for one in order if str(one.number) == asked), None)
     waiting = next((one for one in order if not state.complete(one, annotator)), None)
@@ -305,7 +305,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, shown: 
     if not any(isinstance(event, Utterance) for event in shown.dialogue):
         st.caption("This response was given without a conversation.")
         return
-    held = state.said.get((item.item, annotator, HIGHLIGHT))
+    held = state.newest.get((item.item, annotator, HIGHLIGHT))
     words = {span.turn: span.text for span in held.spans} if held else {}
     height = 660 if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):

@@ -136,7 +136,7 @@ def draw_exchange() -> None:
         except AnamnesisError as error:
             st.error(plain(str(error)))
             return
-        st.success(f"{found.added:,} annotations came in, {found.known:,} were here already.")
+        st.success(f"{found.added:,} annotations came in, {found.unchanged:,} were here already.")
         if found.rejected:
             st.warning(f"{len(found.rejected):,} rows were left out.", icon=":material/rule:")
             lines = [{"Line": line, "Why": reason} for line, reason in found.rejected[:_SHOWN]]

@@ -66,7 +66,7 @@ def draw_failed(selection: Selection, options: Mapping[str, Any]) -> None:
         st.info("No failure fits: remove a model or a cause.", icon=":material/filter_alt_off:")
         return
     columns = {
-        "What shows it": st.column_config.TextColumn(width="large"),
+        "Quote": st.column_config.TextColumn(width="large"),
         "Message": st.column_config.NumberColumn(help="The message that shows it, counted from 1."),
         "Trial": None,
     }
@@ -124,7 +124,7 @@ def draw_cases(selection: Selection, options: Mapping[str, Any]) -> None:
     offered = [model for model in names if any(line["model"] == model for line in lines)]
     model = choose("Model", offered, "care_model", names=names)
     own = sorted((line for line in lines if line["model"] == model), key=lambda line: natural(line["case_key"]))
-    columns = dict.fromkeys(("Turns", "Words a turn"), st.column_config.NumberColumn(format="%.1f"))
+    columns = dict.fromkeys(("Turns", "Words per turn"), st.column_config.NumberColumn(format="%.1f"))
     case = _choose(ITEMS, own, names, [line["case_key"] for line in own], "care_case", columns)
     if case is None:
         return

@@ -102,11 +102,11 @@ def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_it
 
 
 def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
-    held = briefings_of(case_with(speaker="caregiver")).held
+    held = briefings_of(case_with(speaker="caregiver")).patient
     script = Script(["He itches."])
     hear(LLMAutoMedicPatient(script.voice(), PACK).reply(held, SCENE, VIEW[:1]))
     assert script.prompts[0].startswith("You look after a patient")
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(GIVEN.held, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(GIVEN.patient, SCENE, VIEW[:1]))
     assert script.sent[-1][0]["content"].startswith("You are a patient")
 
 
@@ -154,7 +154,7 @@ def test_a_rating_that_cannot_be_read_is_refused(reply: str, why: str) -> None:
 
 def rate(script: Script) -> list[Any]:
     async def listen() -> list[Any]:
-        return [item async for item in LLMAutoMedicPatient(script.voice(), PACK).rate(GIVEN.held, SCENE, VIEW)]
+        return [item async for item in LLMAutoMedicPatient(script.voice(), PACK).rate(GIVEN.patient, SCENE, VIEW)]
 
     return asyncio.run(listen())
 

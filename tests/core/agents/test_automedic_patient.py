@@ -11,7 +11,7 @@ from core.frameworks.automedic.reference import ReferenceAutoMedicPatient, count
 from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
 
-HELD = briefings_of(case_with()).held
+HELD = briefings_of(case_with()).patient
 PATIENT = ReferenceAutoMedicPatient()
 
 

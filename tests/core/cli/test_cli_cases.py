@@ -62,7 +62,7 @@ def test_good_cases_come_in_whole(tmp_path: Path, capsys: pytest.CaptureFixture[
         ((2, "Scabies,Cystitis", "Scabies,"), 3, "answer is empty"),
         ((3, VIGNETTES[2], " "), 4, "case_vignette is empty"),
         ((3, "Other", "Alchemy"), 4, "the category 'Alchemy' is none of the specialties"),
-        ((2, "USMLE,1", "USMLE,0"), 3, "the case id 0 stands already in line 2"),
+        ((2, "USMLE,1", "USMLE,0"), 3, "the case id 0 is already used in line 2"),
         ((1, VIGNETTES[0], '"' + VIGNETTES[0]), 2, "the row that begins here cannot be read"),
     ],
 )

@@ -109,7 +109,7 @@ def test_pictures_are_counted_and_go_with_their_data_set(capsys: pytest.CaptureF
     status, out, _ = say(capsys, "import", "cases", str(file), "--name", "skin", "--skip-bad")
     assert status == 0
     assert "  with a picture: 1\n  with a picture's address only, which is never fetched: 1\n" in out
-    assert "Remark: 1 case has a picture that is only named by an address" in out
+    assert "Remark: 1 case has a picture that is only given by a URL" in out
     assert "Left out line 4: the picture 'gone.png' is missing" in out
 
     _, out, _ = say(capsys, "data", "list")

@@ -193,7 +193,7 @@ def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(
         (older, newest)
     }
     assert main(["report", "monitor", "--versions", f"{DOCTOR},{older}"]) == 0
-    assert f"The newest condition is compared, {newest}" in capsys.readouterr().out
+    assert f"The newest condition is compared: {newest}" in capsys.readouterr().out
 
 
 def test_every_condition_can_be_chosen_by_its_name(rows_of: Callable[..., list[dict[str, str]]]) -> None:

@@ -135,7 +135,7 @@ def test_reports_say_it_and_narrow_to_shared_cases(three_runs: Store, capsys: py
     place = rows[0].index("n_cases")
     assert [row[place] for row in rows[1:]] == ["15", "15"]
     assert main(["report", "accuracy", "--models", "openai/a,openai/c", "--shared-cases"]) == 1
-    assert "No case was asked of all" in capsys.readouterr().err
+    assert "share no case" in capsys.readouterr().err
 
 
 def test_versions_are_compared_on_shared_cases_or_not_at_all(

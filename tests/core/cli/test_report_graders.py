@@ -41,7 +41,7 @@ def test_agreement(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
 def test_accuracy_by_grader_and_panel(judged: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "graders", "--part", "accuracy", "--panel", PANEL, "--format", "json"]) == 0
     out, err = capsys.readouterr()
-    assert "experts' judgements of free responses are needed" in err
+    assert "experts' judgements of free responses" in err
     found = {(row["judge"], row["model"]): row for row in json.loads(out)}
     assert found["panel", "openai/a"]["mean"] == 1.0
     assert found["panel", "openai/a"]["excluded_by_reason"] == {"ungraded": 2}

@@ -36,7 +36,7 @@ def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.Captu
     assert (len(sides["train"]), len(sides["test"])) == (36, 24)
     assert not {*sides["train"]} & {*sides["test"]}
     assert main(["run", "--doctor", "reference/bayes", "--cases", f"library:test@{tmp_path}", "--dry-run"]) == 2
-    assert "is no training set: name a folder" in capsys.readouterr().err
+    assert "is no training set: give a folder" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out), "--force", "--cases", "library:Neurology"]) == 0

@@ -78,7 +78,7 @@ def test_addresses_stay_text_and_nothing_is_fetched(folder: Path, monkeypatch: p
     assert [case.images[0].url for case in done.reading.cases] == [rows[0]["image"], rows[1]["image"], ""]
     ((place, sentence),) = done.reading.remarks
     assert place == 0
-    assert sentence.startswith("2 cases have pictures that are only named by an address")
+    assert sentence.startswith("2 cases have pictures that are only given by a URL")
     assert "fetch the pictures yourself" in sentence
     assert [(finding.case_key, finding.fault, finding.severe) for finding in done.findings] == [
         ("skin/c1", "missing_picture", False),
@@ -92,16 +92,16 @@ def test_addresses_stay_text_and_nothing_is_fetched(folder: Path, monkeypatch: p
         (
             "gone.png",
             None,
-            r"^the picture 'gone\.png' is missing: it is neither beside the list nor in a folder images",
+            r"^the picture 'gone\.png' is missing: it is neither next to the list nor in a folder images",
         ),
         ("a.png", b"not a picture at all", r"^the picture 'a\.png' is no picture that models take"),
         ("a.png", a_picture(size=(300, 300))[:200], r"^the picture 'a\.png' is damaged or cut short"),
         ("a.png", b"", r"^the picture 'a\.png' is empty"),
         ("a.png", b"\0" * (20 * 1024**2 + 1), r"^the picture 'a\.png' has 20\.0 MB, and at most 20 MB are taken"),
-        ("../secret.png", None, r"^the picture '\.\./secret\.png' lies outside the list's folder"),
-        ("/etc/hostname", None, r"^the picture '/etc/hostname' lies outside the list's folder"),
+        ("../secret.png", None, r"^the picture '\.\./secret\.png' is outside the list's folder"),
+        ("/etc/hostname", None, r"^the picture '/etc/hostname' is outside the list's folder"),
         ("x" * 5000, None, r"^the picture 'x+…' is missing"),
-        ("data:image/png;base64,AAAA", None, r"^the picture stands in the list itself"),
+        ("data:image/png;base64,AAAA", None, r"^the picture is part of the list"),
     ],
     ids=["missing", "no picture", "cut short", "empty", "too large", "outside", "absolute", "too long", "in the list"],
 )
@@ -301,6 +301,6 @@ def test_cases_that_speak_of_a_picture_and_have_none_are_named() -> None:
     found = [(one.case_key, one.message) for one in lint(cases) if one.fault == "missing_picture"]
 
     assert found == [
-        ("d/1", "it speaks of a picture and has none"),
-        ("d/3", "the picture that it speaks of is only an address"),
+        ("d/1", "it mentions a picture but has none"),
+        ("d/3", "the picture that it mentions is only a URL"),
     ]

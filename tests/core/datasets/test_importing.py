@@ -89,9 +89,9 @@ def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_p
 @pytest.mark.parametrize(
     ("sheets", "sentence"),
     [
-        ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets that hold something \(A, B\)"),
-        ({"A": []}, r"^a\.xlsx has no sheet with anything in it\.$"),
-        ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x stands there twice\.$"),
+        ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets with contents \(A, B\)"),
+        ({"A": []}, r"^a\.xlsx has no sheet with contents\.$"),
+        ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x occurs twice\.$"),
         ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns, "),
     ],
 )
@@ -140,9 +140,9 @@ def test_a_tar_stands_for_the_one_list_in_it(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_is_refused_before_it_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.datasets.importing.MOST_BYTES", 1_000_000)
-    monkeypatch.setattr("core.datasets.readers.files.MOST_BYTES", 1_000_000)
-    monkeypatch.setattr("core.datasets.readers.files.MOST_ROWS", 20)
+    monkeypatch.setattr("core.datasets.importing.MAX_BYTES", 1_000_000)
+    monkeypatch.setattr("core.datasets.readers.files.MAX_BYTES", 1_000_000)
+    monkeypatch.setattr("core.datasets.readers.files.MAX_ROWS", 20)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"question,answer\n" + b"x,y\n" * 400_000))
     with pytest.raises(AnamnesisError, match=r"^a\.csv\.gz unpacks to more than 1 MB: nothing was imported"):
         import_file(tmp_path / "a.csv.gz")
@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_used_stop_an_import_or_are_kept_with_their_reasons(
     import_file(path, skip_bad=True, source="by hand", licence="ours")
     info = imported.info("my-file")
     assert info is not None
-    assert (info.cases, info.rejected_count, len(info.rejected)) == (2, 1200, imported.KEPT_REASONS)
+    assert (info.cases, info.rejected_count, len(info.rejected)) == (2, 1200, imported.MAX_STORED_REASONS)
     assert info.rejected[0] == (3, "answer_idx 'C' is none of the options A to B")
     assert (info.source, info.licence) == ("by hand", "ours")
     assert {(case.source, case.licence) for case in imported.load("my-file")} == {("by hand", "ours")}
@@ -219,7 +219,7 @@ def test_what_cannot_be_written_leaves_the_old_data_set(monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("core.datasets.imported.os.replace", full)
-    with pytest.raises(AnamnesisError, match=r"data set mine cannot be kept in .*: No space left on device\."):
+    with pytest.raises(AnamnesisError, match=r"data set mine cannot be saved in .*: No space left on device\."):
         import_file(FILES / "medmcqa.json", "mine")
     assert imported.load("mine") == before
 
@@ -285,5 +285,5 @@ def test_what_is_asked_to_stop_after_it_was_read_is_not_imported(monkeypatch: py
     linted: list[int] = []
     monkeypatch.setattr(importing, "lint", lambda cases: linted.append(len(cases)) or [])
     with pytest.raises(AnamnesisError, match=r"^medmcqa\.json was read and not imported, as you asked\.$"):
-        import_file(FILES / "medmcqa.json", skip_bad=True, asked_to_stop=lambda: bool(linted))
+        import_file(FILES / "medmcqa.json", skip_bad=True, should_stop=lambda: bool(linted))
     assert imported.names() == []

@@ -94,7 +94,7 @@ def test_duplicates_are_named_by_the_later_one() -> None:
 
     assert [(f.case_key, f.fault) for f in found] == [("t/2", "duplicate")]
     assert "t/1" in found[0].message
-    assert [f.message for f in lint([cases[0], cases[0]])] == ["the case key stands there twice"]
+    assert [f.message for f in lint([cases[0], cases[0]])] == ["the case key occurs twice"]
 
 
 def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said_not_to_be(
@@ -112,8 +112,7 @@ def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said
     found = [one for one in lint(cases) if one.fault == "duplicate"]
     assert [(one.case_key, one.severe) for one in found] == [("t/0", False), ("t/3", True)]
     assert (
-        found[0].message
-        == "so many of the 4 vignettes are alike in length or letters that only equal ones were looked for"
+        found[0].message == "too many of the 4 vignettes have similar lengths or letters: only equal ones were searched"
     )
     assert found[1].message == "the same vignette as t/1"
 

@@ -42,7 +42,7 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
         ("a.csv", "question,opa\nx,y\n".encode("utf-16"), r"a\.csv, line 1: the file is UTF-16 or UTF-32 text"),
         ("a.csv", "question,opa\nx,y\n".encode("utf-16-le"), r"a\.csv is neither text .* nor Parquet"),
         ("a.json", b"\x1f\x8b\x08 packed", r"a\.json is packed: unpack it"),
-        ("a.csv", b"question,opa,opa\nx,y,z\n", r"a\.csv, line 1: the column opa stands there twice"),
+        ("a.csv", b"question,opa,opa\nx,y,z\n", r"a\.csv, line 1: the column opa occurs twice"),
         ("a.csv", b'question,answer\nx,y\n"x,y\nx,y\n', r"a\.csv, line 3: the row that begins here cannot be read"),
         ("a.csv", b"x" * 100_000 + b",b\n1,2\n", r"not recognised \(it has x{59}…, b\)"),
         ("a.parquet", b"not parquet", r"a\.parquet is no Parquet file or is damaged"),
@@ -188,7 +188,7 @@ def test_odd_parquet(tmp_path: Path) -> None:
 
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["question", "question"])
     pq.write_table(twice, path)
-    with pytest.raises(AnamnesisError, match="the column question stands there twice"):
+    with pytest.raises(AnamnesisError, match="the column question occurs twice"):
         read_cases(path, "d")
 
 
@@ -332,13 +332,13 @@ def test_ten_thousand_rows_take_seconds_and_say_how_far_they_are(tmp_path: Path)
         for n in range(10_000)
     )
     began, told = time.process_time(), list[tuple[int, int]]()
-    assert len(read(tmp_path, lines, told=lambda *far: told.append(far)).cases) == 10_000
+    assert len(read(tmp_path, lines, on_progress=lambda *far: told.append(far)).cases) == 10_000
     assert time.process_time() - began < 20
     assert {planned for _, planned in told} == {3}, "megabytes"
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert {done for done, _ in told} == {0, 1, 2}
     with pytest.raises(AnamnesisError, match=r"^some\.jsonl was not read to its end, as you asked"):
-        read(tmp_path, lines, told=lambda *far: told.append(far), asked_to_stop=lambda: told[-1][0] == 1)
+        read(tmp_path, lines, on_progress=lambda *far: told.append(far), should_stop=lambda: told[-1][0] == 1)
 
 
 def test_a_cell_or_json_that_is_beyond_the_limits_costs_its_row(tmp_path: Path) -> None:

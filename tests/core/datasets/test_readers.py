@@ -244,7 +244,7 @@ def test_agentclinic_nejm_names_its_image() -> None:
     assert reading.cases[0].images[0].url.startswith("https://")
     ((place, remark),) = reading.remarks
     assert place == 0
-    assert "1 case has a picture that is only named by an address" in remark
+    assert "1 case has a picture that is only given by a URL" in remark
 
 
 def test_mediq_says_which_of_two_answers_counts() -> None:
@@ -312,7 +312,7 @@ def test_records_that_stand_there_twice_or_are_none_are_named(tmp_path: Path) ->
     assert reading.unit == "record"
     assert reading.rejected == [
         (2, "this is no record with named fields"),
-        (3, "the case id 0 stands already in record 1"),
+        (3, "the case id 0 is already used in record 1"),
     ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.case import Case, case_set_hash
 from core.datasets.library import library
-from core.datasets.select import choose, sampled, select, whole_of
+from core.datasets.select import choose, full_data_set, sampled, select
 from core.errors import UsageError
 
 
@@ -70,9 +70,9 @@ def test_a_part_is_named_for_what_it_is_and_knows_its_whole() -> None:
     whole = case_set_hash(library())
     sample = choose("library", sample=12, seed=3)
     assert (sample.name, len(sample.cases)) == ("library (sample of 12, seed 3)", 12)
-    assert whole_of(sample.name) == whole_of("library") == (whole, 60)
+    assert full_data_set(sample.name) == full_data_set("library") == (whole, 60)
     first = choose("library:Cardiology", limit=2)
-    assert (first.name, whole_of(first.name)) == ("library:Cardiology (first 2)", (whole, 60))
+    assert (first.name, full_data_set(first.name)) == ("library:Cardiology (first 2)", (whole, 60))
     assert first.cases == tuple(select("library:Cardiology"))[:2]
     assert choose("library:Cardiology", sample=2, seed=1).name == "library:Cardiology (sample of 2, seed 1)"
     # a part that is all of it is no part

@@ -35,7 +35,7 @@ def test_the_doctors_messages_are_read_without_their_tags(document: Document) ->
     assert told[6] == ("doctor", "ends the consultation", "")
     misused = {number: cell.misuse for number, cell in enumerate(cells) if cell and cell.misuse}
     assert list(misused) == [2, 4, 6]
-    assert misused[4].endswith(f"it speaks for the patient or the clinical staff itself. “{OWN_REPLY}”")
+    assert misused[4].endswith(f"it speaks for the patient or the clinical staff. “{OWN_REPLY}”")
     assert all(cell.whole for number, cell in enumerate(cells) if cell and number in (0, 2, 4, 6))
     assert reading.ending(document.talks[0]) == (
         "It ended because the doctor wrote the end tag; 3 queries were passed on."

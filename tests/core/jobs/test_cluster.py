@@ -66,7 +66,7 @@ def test_a_trial_that_ends_every_worker_is_given_up(all_seats: FakeProvider) -> 
     actors = list[Actor]()
 
     def deadly(body: dict[str, Any]) -> str:
-        for actor in actors:
+        for actor in actors[:2]:
             loop = next(iter(actor.calls)).get_loop() if actor.calls else None
             if loop is not None:
                 loop.call_soon_threadsafe(actor.end)
@@ -75,6 +75,20 @@ def test_a_trial_that_ends_every_worker_is_given_up(all_seats: FakeProvider) -> 
     all_seats.script = deadly
     with pytest.raises(AnamnesisError, match="was lost 3 times with the worker that played it"):
         in_two(header, actors=actors)
+
+
+def test_a_run_ends_where_the_workers_cannot_be_heard(all_seats: FakeProvider) -> None:  # noqa: F811
+    header = a_campaign(all_seats, cases=4)
+    actors = list[Actor]()
+
+    def lose_mailbox(progress: Progress) -> None:
+        if progress.calls >= 10:
+            actors[2].end()
+
+    with pytest.raises(AnamnesisError, match="All workers of the run are lost"):
+        in_two(header, actors=actors, on_progress=lose_mailbox)
+    assert in_two(header).stopped is None, "the run goes on"
+    assert len(all_seats.requests) - len(replies(header)) <= IN_FLIGHT
 
 
 def test_the_grader_is_asked_once_about_answers_to_one_case(all_seats: FakeProvider) -> None:  # noqa: F811
@@ -171,8 +185,7 @@ async def test_workers_share_the_places_of_a_provider(db: Path, monkeypatch: pyt
         async with other.request(1):
             entered.set()
 
-    lost = one.request(1)
-    await lost.__aenter__()
+    await driver.enter(driver._ready[0], one._key, 1)  # a request of the first worker, which never ends
     refused = other.request(1)
     await refused.__aenter__()
     waiting = asyncio.create_task(third())
@@ -186,5 +199,4 @@ async def test_workers_share_the_places_of_a_provider(db: Path, monkeypatch: pyt
     await driver._restart(driver._ready[0])
     await asyncio.wait_for(entered.wait(), 1)
     await waiting
-    await lost.__aexit__(None, None, None)
     await driver.stop()

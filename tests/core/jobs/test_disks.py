@@ -114,7 +114,7 @@ def test_where_the_journal_was_taken_away_it_is_put_back_and_the_run_stops(
         patch.setattr(JournalWriter, "append_all", taken_away)
         stopped = go(header).stopped
         assert stopped is not None
-        assert "was deleted while the run went on. It is back, with all that was paid for" in stopped
+        assert "was deleted while the run went on. It is restored completely" in stopped
     asked = len(doctor.requests)
     assert go(header).progress.done == 12
     assert len(doctor.requests) == 12

@@ -23,7 +23,7 @@ from tests.support.fake_provider import FakeProvider
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="ray is not installed (pip install -r requirements-ray.txt)"
 )
-CASES, TRIALS, IN_THE_AIR = 50, 10, 16
+CASES, TRIALS, IN_THE_AIR = 20, 10, 16
 
 
 def test_without_ray_it_is_said_how_to_install_it(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_without_ray_it_is_said_how_to_install_it(db: Path, monkeypatch: pytest.
 
 @needs_ray
 @pytest.mark.soak
-def test_five_hundred_trials_on_two_nodes_of_which_one_is_lost(
+def test_two_hundred_trials_on_two_nodes_of_which_one_is_lost(
     all_seats: FakeProvider,  # noqa: F811
     priced: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.frameworks.consultation.measures.published import printed_histories
 from core.measures.base import Row
-from core.measures.counterparts import beside, printed_figures, printed_row
+from core.measures.counterparts import counterparts, printed_figures, printed_row
 
 ARM = ("multi_turn", "mcq")
 
@@ -20,7 +20,7 @@ def _own(model: str, value: float, n: int, *, measure: str = "accuracy", arm: tu
 
 def test_the_same_model_comes_first_and_of_its_conditions_the_one_on_most_cases() -> None:
     own = [_own("gpt_4 few", 0.9, 5), _own("gpt_4 many", 0.6, 50), _own("other", 0.95, 90)]
-    (row,) = beside([printed_row("table 1", "gpt_4", 0.5, arm=ARM)], own, _label)
+    (row,) = counterparts([printed_row("table 1", "gpt_4", 0.5, arm=ARM)], own, _label)
     assert (row["ours"], row.estimate, row.n, row["same_model"]) == ("gpt_4 many", 0.6, 50, True)
     assert (row["published"], row["table"]) == (0.5, "table 1")
     assert round(row["difference"], 6) == 0.1
@@ -40,7 +40,7 @@ def test_else_the_best_of_the_same_arm_and_of_lengths_the_nearest() -> None:
         printed_row("table 1", "gpt_4", 0.5, arm=("summarized", "mcq")),
         printed_row("table 22", "gpt_4", 0.5, arm=ARM, comparable=False),
     ]
-    rows = beside(figures, own, _label)
+    rows = counterparts(figures, own, _label)
     assert [(row["ours"], row.estimate) for row in rows] == [("b", 0.7), ("a", 12.0), (None, None), (None, None)]
     assert [row["difference"] is None for row in rows] == [False, False, True, True]
 

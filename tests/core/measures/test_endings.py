@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
-from core.measures.base import Asked
+from core.measures.base import MetricRequest
 from core.measures.endings import endings, reason_rows, report, turn_rows
 from core.store.database import Store
 from core.store.fold import fold
@@ -92,7 +92,7 @@ def test_reasons_are_shares_of_conversations(filled: Store) -> None:
 
 def test_a_report_of_rules_names_those_that_there_are(filled: Store) -> None:
     with pytest.raises(UsageError, match="There is no rule none; there are no_diagnosis_excluded"):
-        list(report.rows(Asked(filled), "rules", "none"))
+        list(report.rows(MetricRequest(filled), "rules", "none"))
 
 
 def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> None:

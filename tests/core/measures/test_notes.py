@@ -130,9 +130,7 @@ def test_different_cases_are_severe_unless_nearly_all_are_shared(
 def test_the_same_part_of_a_data_set_is_a_part_and_all_of_it_is_none() -> None:
     behind = [condition("a"), condition("b")]
     part = notes_of(Basis(behind, [extent("a", range(20)), extent("b", range(20))]))
-    assert [(note.kind, note.text, note.severity) for note in part] == [
-        ("part", "Asked: 20 of 60 cases of ours.", "low")
-    ]
+    assert [(note.kind, note.text, note.severity) for note in part] == [("part", "Cases: 20 of 60 of ours.", "low")]
     assert notes_of(Basis(behind[:1], [extent("a", range(60))])) == ()
 
 

@@ -113,7 +113,7 @@ def judge_answers(store: Store) -> None:
     plan_review(store, "Answers", a_plan(kind="answers", number=8, shared=0))
     state = state_of(store, "Answers")
     for who, count in (("Ada", 4), ("Ben", 3)):
-        for place, item in enumerate(state.own_items(who)[:count]):
+        for place, item in enumerate(state.items_for(who)[:count]):
             record(store, "Answers", item.number, who, "equivalent", "yes" if place else "no")
     unblind(store, "Answers", "Ada", "the deadline")
 
@@ -122,7 +122,7 @@ def answer_vignettes(store: Store) -> None:
     """Ada answers two of three vignettes whole and one in her own words only."""
     plan = a_plan(kind="baseline", number=3, annotators=("Ada",), shared=0, specialties=("Neurology",))
     state = state_of(store, plan_review(store, "Vignettes", plan).review_id)
-    for place, item in enumerate(state.own_items("Ada")):
+    for place, item in enumerate(state.items_for("Ada")):
         case = vignette_of(store, state, item.item, "Ada")
         wrong = next(choice for choice in case.choices if choice != case.answer)
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", case.answer)
@@ -187,8 +187,8 @@ def shown(store: Store) -> dict[str, Any]:
     found: dict[str, Any] = {"export": out.getvalue(), "items": stored_items(store, CASE)}
     for state in states(store):
         name = state.review.name
-        found[f"{name}, state"] = (state.review, state.items, dict(state.said), state.progress, state.missing)
-        found[f"{name}, order"] = {who: state.own_items(who) for who in state.review.plan.annotators}
+        found[f"{name}, state"] = (state.review, state.items, dict(state.newest), state.progress, state.missing)
+        found[f"{name}, order"] = {who: state.items_for(who) for who in state.review.plan.annotators}
         if state.review.unblinded:
             decided = decisions_of(store, state)
             found[f"{name}, decided"] = decided
@@ -248,7 +248,7 @@ def test_a_review_that_is_blinded_stays_so_with_the_same_items_for_the_same_peop
     after = state_of(from_the_journals(store), "Talks")
     assert after.blinded
     for who in ("Ada", "Ben", "Cyd"):
-        assert after.own_items(who) == before.own_items(who)
+        assert after.items_for(who) == before.items_for(who)
     assert sum(len(one.annotators) for one in after.items) == 6 + 2  # a third of six is seen by two
 
 
@@ -277,7 +277,7 @@ def test_two_processes_write_two_hundred_answers_each_at_once(store: Store) -> N
     assert [one.wait(timeout=300) for one in writers] == [0, 0]
     for made in (store, from_the_journals(store)):
         state = state_of(made, "Many")
-        assert {key: one.value for key, one in state.said.items()} == {
+        assert {key: one.value for key, one in state.newest.items()} == {
             (item.item, who, question): "yes" if item.number % 2 else "no"
             for item in items
             for who in ("Ada", "Ben")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +135,9 @@ def test_a_case_on_both_sides_is_refused(folder: Path) -> None:
 
 
 def test_the_library_exports_and_loads_with_datasets(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets.load", reason="Hugging Face datasets is not installed")
+    datasets = import_module("datasets")
     write(tmp_path, build(library(), Settings()))
     files = {side: str(tmp_path / f"{side}.jsonl") for side in ("train", "test")}
     loaded = datasets.load_dataset("json", data_files=files, cache_dir=str(tmp_path / "cache"))
-    assert (len(loaded["train"]), len(loaded["test"])) == (48, 12)
+    assert (len(loaded["train"]), len(loaded["test"])) == (36, 24)
     assert loaded["train"][0]["messages"][0]["role"] == "system"

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_the_loss_falls_on_both_sides(tuned: tuple[Path, Metrics]) -> None:
 
 def cross_entropy(learner: Learner, lines: Sequence[ChatLine]) -> tuple[float, int]:
     """The sum over the doctor's tokens by torch alone, each message on its own after its history, and their number."""
-    torch, tokenizer = pytest.importorskip("torch"), learner.chat.tokenizer
+    torch, tokenizer = import_module("torch"), learner.chat.tokenizer
     total, count = 0.0, 0
     for line in lines:
         messages = line.dumped()
@@ -168,8 +169,6 @@ def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, lora: bool, every: int, told: list[int]
 ) -> None:
     """Killed in the fourth of four steps, before it is written: the first epoch is kept, or the third step too."""
-    if lora:
-        pytest.importorskip("peft", reason="peft is not installed")
     settings, out = QUICK.model_copy(update={"lora": lora}), tmp_path / "model"
     whole, undisturbed = tuned
     if lora:
@@ -246,7 +245,7 @@ def test_too_little_memory_is_one_sentence(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_much(*_: object) -> None:
-        raise pytest.importorskip("torch").OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        raise import_module("torch").OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr("trl.SFTTrainer.training_step", too_much)
     with pytest.raises(AnamnesisError, match=r"memory is too small .*--batch-size"):
@@ -292,7 +291,6 @@ def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, mon
 
 @pytest.mark.soak
 def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft", reason="peft is not installed")
     settings = QUICK.model_copy(update={"lora": True, "generate": 0})
     metrics = fine_tune(str(tiny), data, tmp_path / "model", settings)
     assert metrics.after is not None
@@ -343,3 +341,12 @@ def test_recall_of_keys_is_rouge_1_of_all_questions_against_all_keys() -> None:
 def test_a_line_is_measured_by_its_own_keys(data: Path) -> None:
     line: ChatLine = read_side(data, "test")[0]
     assert line.keys == ("age and sex", "main complaint", "medication", "troponin")
+
+
+def test_the_command_line_and_the_dashboard_start_without_the_packages_of_training() -> None:
+    code = (
+        "import sys, core.cli.app, core.cli.training, core.training.finetune; "
+        "print(*{'torch', 'transformers', 'trl', 'peft', 'datasets'} & set(sys.modules))"
+    )
+    child = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, check=True, capture_output=True, text=True)
+    assert child.stdout.strip() == ""

@@ -1,6 +1,6 @@
-"""The formats that can be read, one module each, here, in a framework's folder or in an extension's.
+"""The formats that can be read: one module each, here or in the folder of a framework or an extension.
 
-A module's ``FORMAT`` is all that others use of it.
+Other modules use only the ``FORMAT`` of a module.
 """
 
 from core import paths
@@ -8,6 +8,6 @@ from core import paths
 __path__ += [str(folder / "formats") for folder in paths.extensions()]
 __path__ += [
     str(folder)
-    for room in (paths.ROOT / "core", *paths.extensions())
-    for folder in sorted(room.glob("frameworks/*/formats"))
+    for package in (paths.ROOT / "core", *paths.extensions())
+    for folder in sorted(package.glob("frameworks/*/formats"))
 ]

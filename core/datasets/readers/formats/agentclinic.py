@@ -1,8 +1,8 @@
-"""AgentClinic, MedQA layout: one ``OSCE_Examination`` a record, already parted by who may know what.
+"""AgentClinic, MedQA layout: one ``OSCE_Examination`` a record, which separates the knowledge of patient and examiner.
 
-The profile is the record's own structure, value by value as it stands there; only what the patient tells is put into
-the first person (``core.text.persons``). The vignette joins the same parts. What the doctor of AgentClinic is
-told beforehand (``Objective_for_Doctor``) is left out of both. ``agentclinic_nejm`` reads the other layout.
+The profile has the structure of the record with its values unchanged; only statements of the patient are put into the
+first person (``core.text.persons``). The vignette joins the same parts. The instruction of AgentClinic's doctor
+(``Objective_for_Doctor``) is not used. ``agentclinic_nejm`` reads the other layout.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from core.text.sections import sentences
 from core.text.vocabulary import verbs
 
 _ROOT = "OSCE_Examination"
-_TOLD = {
+_KEYS = {
     "History": "history of present illness",
     "Primary_Symptom": "chief complaint",
     "Secondary_Symptoms": "associated symptoms",
     "Current_Medications": "medications",
     "Drug_History": "medications",
 }
-"""Our words for what the patient tells, where the record's own label would not be understood."""
+"""Label of the record → key of a fact, for labels that are hard to understand."""
 
 
 def _fields(record: Record) -> CaseFields:
@@ -41,16 +41,16 @@ def _fields(record: Record) -> CaseFields:
     age, sex = read_demographics(described)
     speaker = speaker_of(age)
     teller = _Teller(sex, caregiver=speaker == "caregiver")
-    told = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
-    # what only examination and tests show, in the record's order
-    found: list[tuple[_Leaf, Section]] = []
+    history = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
+    # results of examination and tests, in the record's order
+    findings: list[tuple[_Leaf, Section]] = []
     for name, value in _part(case, "Physical_Examination_Findings").items():
         section: Section = "vital_signs" if name == "Vital_Signs" else "examination"
-        found += [(leaf, section) for leaf in _leaves(value, (name,))]
+        findings += [(leaf, section) for leaf in _leaves(value, (name,))]
     for name, value in _part(case, "Test_Results").items():
-        found += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
-    # the record as a text: its labels as they stand, its values as they stand
-    parts = [*told, *(leaf for leaf, _ in found)]
+        findings += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
+    # the vignette is the record as a text, with its labels and values
+    parts = [*history, *(leaf for leaf, _ in findings)]
     lines = [f"{described.rstrip('.')}."]
     for path, same_path in groupby((leaf for leaf in parts if _known(leaf.value)), key=lambda leaf: leaf.path):
         values = "; ".join(leaf.value.rstrip(".") for leaf in same_path)
@@ -66,22 +66,22 @@ def _fields(record: Record) -> CaseFields:
         "speaker": speaker,
         "profile": Profile(
             demographics=_demographics(described, teller),
-            basic=tuple(fact for leaf in told if _known(leaf.value) for fact in _said(leaf, teller)),
-            optional=tuple(_measured(leaf, section) for leaf, section in found if _known(leaf.value)),
+            basic=tuple(fact for leaf in history if _known(leaf.value) for fact in _statements(leaf, teller)),
+            optional=tuple(_measured(leaf, section) for leaf, section in findings if _known(leaf.value)),
         ),
     }
 
 
 def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = record.get(name)
-    if not isinstance(found, Mapping):
-        raise RowError(f"{name} is {'missing' if found is None else 'no object'}")
-    return found
+    part = record.get(name)
+    if not isinstance(part, Mapping):
+        raise RowError(f"{name} is {'missing' if part is None else 'no object'}")
+    return part
 
 
-def _said(leaf: _Leaf, teller: _Teller) -> list[Fact]:
-    """Return what the patient tells, sentence by sentence."""
-    key = _TOLD.get(leaf.path[-1]) or _words_of(leaf.path).lower()
+def _statements(leaf: _Leaf, teller: _Teller) -> list[Fact]:
+    """Return the patient's statements, one fact per sentence."""
+    key = _KEYS.get(leaf.path[-1]) or _words_of(leaf.path).lower()
     return [Fact(key=key, value=value, lay=teller.lay(value)) for value in sentences(leaf.value) if _known(value)]
 
 
@@ -91,7 +91,7 @@ def _measured(leaf: _Leaf, section: Section) -> Fact:
 
 
 _GENERIC = frozenset(("Findings", "Result", "Results", "Symptoms", "Level"))
-"""Labels that say nothing beside the one above them."""
+"""Labels that add nothing to the label above them."""
 _UNKNOWN = re.compile(
     r"n/?a|unknown|none provided|(?:[\w'’]+,? ){0,10}not (?:provided|specified|available|applicable|mentioned)\b.*|"
     r"no (?!significant|notable)(?:[\w'’]+ ){0,6}(?:provided|mentioned|available)",
@@ -126,14 +126,14 @@ class _Leaf:
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[_Leaf]:
-    """Yield the values of a nested part in its order, each entry of a list for itself."""
+    """Yield the values of a nested part in its order, each entry of a list separately."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _leaves(inner, (*path, str(name)))
     elif isinstance(value, list):
         for inner in value:
             if isinstance(inner, list | Mapping):
-                raise RowError(f"{'.'.join(path)} holds a list of parts instead of words")
+                raise RowError(f"{'.'.join(path)} has a list of parts instead of words")
             yield from _leaves(inner, path)
     else:
         words = ("yes" if value else "no") if isinstance(value, bool) else plain(value, ".".join(path))
@@ -142,18 +142,18 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[_Leaf]:
 
 
 def _known(value: str) -> bool:
-    """Say whether a value tells anything: "not provided" and the like do not."""
+    """Return whether a value has information, unlike "not provided"."""
     return _UNKNOWN.fullmatch(value.strip().rstrip(".")) is None
 
 
 def _words_of(path: tuple[str, ...]) -> str:
-    """Return labels as words, outermost first, without those that say nothing."""
-    kept = [name for name in path if name not in _GENERIC] or [path[-1]]
-    return ", ".join(name.replace("_", " ") for name in kept)
+    """Return labels as words, outermost first, without generic ones."""
+    labels = [name for name in path if name not in _GENERIC] or [path[-1]]
+    return ", ".join(name.replace("_", " ") for name in labels)
 
 
 def _section_of_test(leaf: _Leaf) -> Section:
-    """Return the kind of a test by its labels: what it is of, then how it was made, the innermost label first."""
+    """Return the section of a test by its labels, the innermost label first."""
     names = [name.replace("_", " ") for name in reversed(leaf.path)]
     if any("vital signs" in name.lower() for name in names):
         return "vital_signs"
@@ -182,28 +182,29 @@ _PRONOUN: dict[Sex | None, str] = {"female": "She is", "male": "He is", None: "T
 
 @dataclass(frozen=True)
 class _Teller:
-    """Who tells: the patient, or a caregiver."""
+    """The speaker of the facts: the patient, or a caregiver."""
 
     sex: Sex | None
     caregiver: bool
 
     def lay(self, note: str) -> str:
-        """Return a sentence of the record as this person would say it; the words stay, only the person changes."""
-        whole = _PATIENT.sub("The patient", note)
-        if _NO_SUBJECT.match(whole):
-            whole = f"The patient {whole[:1].lower()}{whole[1:]}"
-        own = first_person(whole, self.sex)
-        said = third_person(own, self.sex) if self.caregiver else own
-        return said if said.endswith((".", "!", "?")) else f"{said}."
+        """Return a sentence of the record in the speaker's grammatical person; other words do not change."""
+        sentence = _PATIENT.sub("The patient", note)
+        if _NO_SUBJECT.match(sentence):
+            sentence = f"The patient {sentence[:1].lower()}{sentence[1:]}"
+        sentence = first_person(sentence, self.sex)
+        if self.caregiver:
+            sentence = third_person(sentence, self.sex)
+        return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
     @property
     def is_(self) -> str:
-        """How a sentence about the patient begins."""
+        """Subject and verb of a sentence about the patient."""
         return _PRONOUN[self.sex] if self.caregiver else "I'm"
 
 
 def _demographics(described: str, teller: _Teller) -> tuple[Fact, ...]:
-    """Return age and sex as they stand in the description, and the whole of it where it says more."""
+    """Return the age and sex in the description, and the complete description if it says more."""
     age, sex = _AGE.search(described), _SEX.search(described)
     facts = []
     if age:
@@ -212,8 +213,7 @@ def _demographics(described: str, teller: _Teller) -> tuple[Fact, ...]:
     if sex:
         article = "" if sex[0].lower().endswith("male") else "a "
         facts.append(Fact(key="sex", value=sex[0], lay=f"{teller.is_} {article}{sex[0].lower()}."))
-    rest = _SEX.sub(" ", _AGE.sub(" ", described))
-    if re.search(r"\w", rest):
+    if re.search(r"\w", _SEX.sub(" ", _AGE.sub(" ", described))):
         facts.append(Fact(key="description", value=described, lay=described))
     return tuple(facts)
 
@@ -221,7 +221,7 @@ def _demographics(described: str, teller: _Teller) -> tuple[Fact, ...]:
 FORMAT = Format(
     name="agentclinic",
     title="AgentClinic (MedQA)",
-    reads="Cases with the patient's and the examiner's knowledge apart: each brings its profile, and has no options.",
+    reads="Cases with separate knowledge of patient and examiner: each has a profile, and no options.",
     source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
     licence="MIT",
     fields=frozenset({_ROOT}),

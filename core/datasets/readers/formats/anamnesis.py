@@ -1,10 +1,10 @@
-"""The format of this project's own cases (data/cases): the fields of a case by their names, with an ``id``."""
+"""The format of the library (data/cases): the fields of a case by name, with an ``id``."""
 
 from __future__ import annotations
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
-from core.datasets.readers.values import checked_options, lettered, optional, text, texts
+from core.datasets.readers.values import checked_options, optional, text, texts, with_letters
 from core.text.demographics import read_demographics
 from core.text.questions import split_question
 
@@ -14,16 +14,16 @@ def _fields(record: Record) -> CaseFields:
     if not question:
         vignette, question = split_question(vignette)
     age, sex = read_demographics(vignette)
-    own = {name: value for name, value in record.items() if name not in ("vignette", "question", "case_key")}
-    told = {"id": text(record, "id"), "vignette": vignette, "question": question, "answer": text(record, "answer")}
-    return {"age": age, "sex": sex, **own, **told, "choices": _choices(record)}
+    others = {name: value for name, value in record.items() if name not in ("vignette", "question", "case_key")}
+    required = {"id": text(record, "id"), "vignette": vignette, "question": question, "answer": text(record, "answer")}
+    return {"age": age, "sex": sex, **others, **required, "choices": _choices(record)}
 
 
 def _choices(record: Record) -> tuple[str, ...]:
-    """Return the choices, none of them empty and the answer among them; no choices at all are no fault."""
+    """Return the choices, which may be missing. Raises ``RowError`` if one is empty or the answer is not among them."""
     if not record.get("choices"):
         return ()
-    choices = tuple(checked_options(lettered(texts(record, "choices"), "choices")).values())
+    choices = tuple(checked_options(with_letters(texts(record, "choices"), "choices")).values())
     answer = text(record, "answer")
     if answer.lower() not in [choice.lower() for choice in choices]:
         raise RowError(f"the answer {answer!r} is none of the choices")

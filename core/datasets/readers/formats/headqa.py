@@ -1,6 +1,6 @@
 """HEAD-QA: ``exams`` → ``data`` → ``qtext``, ``answers`` (``aid``, ``atext``), ``ra``, ``category``, or one flat table.
 
-A question's number counts within its exam, so that exam and number are its id.
+Numbers of questions are unique only within an exam, so the id is exam and number.
 """
 
 from __future__ import annotations
@@ -20,34 +20,36 @@ def _unpack(root: Mapping[str, Any]) -> list[Any] | None:
     exams = root.get("exams")
     if not isinstance(exams, dict | list):
         return None
-    named = exams.items() if isinstance(exams, dict) else ((None, exam) for exam in exams)
-    found: list[Any] = []
-    for name, exam in named:
+    pairs = exams.items() if isinstance(exams, dict) else ((None, exam) for exam in exams)
+    questions: list[Any] = []
+    for name, exam in pairs:
         if not isinstance(exam, Mapping) or not isinstance(exam.get("data"), list):
             return None
         shared = {"name": name or exam.get("name"), "category": exam.get("category")}
-        found += [{**shared, **one} if isinstance(one, Mapping) else one for one in exam["data"]]
-    return found
+        questions += [{**shared, **item} if isinstance(item, Mapping) else item for item in exam["data"]]
+    return questions
 
 
 def _fields(record: Record, work: Work) -> CaseFields:
     if record.get("image"):
         work.remark("the question comes with an image, which is not read")
     vignette, question = split_item(text(record, "qtext"))
-    # number → text, from a list of pairs or, as tables hold it, a pair of lists
+    # number → text, from a list of pairs or, in tables, from a pair of lists
     value = record.get("answers")
     if isinstance(value, Mapping) and all(isinstance(value.get(name), list) for name in ("aid", "atext")):
         if len(value["aid"]) != len(value["atext"]):
             raise RowError(f"answers has {len(value['aid'])} aid but {len(value['atext'])} atext")
         pairs = list(zip(value["aid"], value["atext"], strict=True))
-    elif isinstance(value, list) and all(isinstance(one, Mapping) and {"aid", "atext"} <= one.keys() for one in value):
-        pairs = [(one["aid"], one["atext"]) for one in value]
+    elif isinstance(value, list) and all(
+        isinstance(item, Mapping) and {"aid", "atext"} <= item.keys() for item in value
+    ):
+        pairs = [(item["aid"], item["atext"]) for item in value]
     else:
         raise RowError("answers should be a list of aid and atext")
-    found = {plain(number, "aid"): said for number, said in pairs}
-    if len(found) < len(pairs):
+    texts = {plain(number, "aid"): answer for number, answer in pairs}
+    if len(texts) < len(pairs):
         raise RowError("two answers have the same aid")
-    choices = checked_options(list(found.items()))
+    choices = checked_options(list(texts.items()))
     right = str(integer(record, "ra"))
     if right not in choices:
         raise RowError(f"the right answer (ra) {right} is none of the answers {', '.join(choices)}")

@@ -1,6 +1,6 @@
 """Image challenges as the NEJM's: a list with the picture's file or address, the question, its options and the answer.
 
-Every field is looked for under the names that such lists use; --columns names another. Read as ``plain`` reads it.
+Columns are found by the usual names of such lists, or given by --columns; ``plain`` reads the records.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _ADDRESSES_ONLY = frozenset({"case_url", "case_id"})
 
 
 def _start(work: Work) -> Callable[[Record], CaseFields]:
-    there = work.rows.columns
-    if set(there) >= _ADDRESSES_ONLY and "answer" not in there:
+    columns = work.rows.columns
+    if set(columns) >= _ADDRESSES_ONLY and "answer" not in columns:
         raise AnamnesisError(
-            f"{work.rows.path.name} names the challenges by the addresses of their pages and holds neither questions "
-            "nor answers nor pictures: make a list with the columns id, image (a file beside the list), question, "
+            f"{work.rows.path.name} has only the URLs of the challenges, and neither questions nor answers nor "
+            "pictures: make a list with the columns id, image (a file next to the list), question, "
             "options and answer."
         )
     return start(work)
@@ -30,7 +30,7 @@ def _start(work: Work) -> Callable[[Record], CaseFields]:
 FORMAT = Format(
     name="image-challenge",
     title="Image challenge",
-    reads="Lists with id, image, question, options and answer; the pictures are files beside the list, or with it in "
+    reads="Lists with id, image, question, options and answer; the pictures are files next to the list, or with it in "
     "a zip.",
     source="",
     licence="",

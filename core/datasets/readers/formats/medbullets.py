@@ -8,15 +8,15 @@ from __future__ import annotations
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, each
 from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.values import agreed, by_letter, checked_options, optional, text
+from core.datasets.readers.values import by_letter, checked_answer, checked_options, optional, text
 
 
 def _fields(record: Record) -> CaseFields:
     vignette, question = split_item(text(record, "question"))
     letters = "abcde" if optional(record, "ope") else "abcd"
     choices = checked_options([(letter.upper(), record.get(f"op{letter}")) for letter in letters])
-    named = by_letter(text(record, "answer_idx"), choices, "answer_idx")
-    answer = agreed(named, optional(record, "answer"), "answer_idx")
+    option = by_letter(text(record, "answer_idx"), choices, "answer_idx")
+    answer = checked_answer(option, optional(record, "answer"), "answer_idx")
     return item_fields(optional(record, "id"), vignette, question, choices, answer)
 
 

@@ -1,7 +1,7 @@
 """MediQ: ``context`` (sentences of the vignette), ``facts``, ``question``, ``options``, ``answer``, ``answer_idx``.
 
-Where the answer's words and its letter name different options, the words count: they are those of the data set that
-MediQ was made from. Words that are no option are taken for another name of the option that the letter names.
+If the answer's text and its letter name different options, the text counts: it comes from the data set that MediQ was
+made from. A text that is no option is treated as another name of the option with the letter.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def _fields(record: Record, work: Work) -> CaseFields:
         sentence if sentence.endswith((".", "!", "?", ":")) else f"{sentence}." for sentence in texts(record, "context")
     )
     choices = options(record)
-    named = by_letter(text(record, "answer_idx"), choices, "answer_idx")
-    said = optional(record, "answer")
-    among = next((choice for choice in choices.values() if same(choice, said)), None)
+    by_index = by_letter(text(record, "answer_idx"), choices, "answer_idx")
+    answer = optional(record, "answer")
+    by_text = next((choice for choice in choices.values() if same(choice, answer)), None)
     synonyms: tuple[str, ...] = ()
-    if said and among is None:
-        synonyms = (said,)
-        work.remark(f"the answer {said!r} is no option; it counts as a name of {named!r}, which answer_idx names")
-    elif among is not None and among != named:
-        work.remark(f"answer_idx names {named!r}, but the answer is {said!r}: the answer counts")
+    if answer and by_text is None:
+        synonyms = (answer,)
+        work.remark(f"the answer {answer!r} is no option; it counts as a name of {by_index!r}, which answer_idx names")
+    elif by_text is not None and by_text != by_index:
+        work.remark(f"answer_idx names {by_index!r}, but the answer is {answer!r}: the answer counts")
     question = text(record, "question")
-    return item_fields(optional(record, "id"), vignette, question, choices, among or named, synonyms=synonyms)
+    return item_fields(optional(record, "id"), vignette, question, choices, by_text or by_index, synonyms=synonyms)
 
 
 FORMAT = Format(

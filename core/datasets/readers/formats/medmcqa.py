@@ -15,32 +15,32 @@ from core.datasets.readers.values import checked_options, integer, optional, tex
 from core.errors import AnamnesisError, UsageError
 
 _HIDDEN = -1
-"""``cop`` where the answer is not published (the test part)."""
+"""``cop`` of questions without a published answer (the test split)."""
 
 
 def _first_number(work: Work) -> int:
-    """Return the number of option A, and say what it rests on."""
-    said = work.columns.get("cop", "")
-    if said:
-        if said not in ("0", "1"):
-            raise UsageError(f"--columns cop={said} is not known: give cop=0 or cop=1, the number of option A.")
-        return int(said)
-    name, found = work.rows.path.name, set[int]()
+    """Return the number of option A, from --columns or the values of the file, with a remark on the latter."""
+    column = work.columns.get("cop", "")
+    if column:
+        if column not in ("0", "1"):
+            raise UsageError(f"--columns cop={column} is not known: give cop=0 or cop=1, the number of option A.")
+        return int(column)
+    name, values = work.rows.path.name, set[int]()
     for _, record in work.rows:
         if not isinstance(record, Damaged):
-            with suppress(RowError):  # the row will be rejected with this reason when it is read
-                found.add(integer(record, "cop"))
-    if 0 in found and 4 in found:
+            with suppress(RowError):  # the row is rejected with this reason later
+                values.add(integer(record, "cop"))
+    if 0 in values and 4 in values:
         raise AnamnesisError(
-            f"{name} holds cop 0 as well as cop 4: it cannot count the options from 0 and from 1; nothing was imported."
+            f"{name} has cop 0 as well as cop 4: it cannot count the options from 0 and from 1; nothing was imported."
         )
-    if not {0, 4} & found and found - {_HIDDEN}:
+    if not {0, 4} & values and values - {_HIDDEN}:
         raise UsageError(
             f"{name} does not tell whether cop counts the options from 0 or from 1: "
             "say the number of option A with --columns cop=0 or cop=1."
         )
-    first = 0 if 0 in found else 1
-    if found - {_HIDDEN}:
+    first = 0 if 0 in values else 1
+    if values - {_HIDDEN}:
         work.remark(f"cop counts the options from {first}, as {'a 0' if first == 0 else 'a 4'} shows", whole_file=True)
     return first
 
@@ -57,7 +57,7 @@ def _fields(record: Record, first: int) -> CaseFields:
         raise RowError(f"cop is {number}, but the options count from {first} to {first + len(choices) - 1}")
     answer = list(choices.values())[number - first]
     names = (optional(record, "subject_name"), optional(record, "topic_name"))
-    specialty = next((found for name in names if (found := known_specialty(name))), "Other")
+    specialty = next((specialty for name in names if (specialty := known_specialty(name))), "Other")
     return item_fields(optional(record, "id"), vignette, question, choices, answer, specialty=specialty)
 
 

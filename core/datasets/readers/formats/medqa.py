@@ -8,19 +8,19 @@ from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, Work
 from core.datasets.readers.formats.plain import start
 from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.values import agreed, by_letter, optional, options, text
+from core.datasets.readers.values import by_letter, checked_answer, optional, options, text
 
 
 def _fields(record: Record) -> CaseFields:
     vignette, question = split_item(text(record, "question"))
     choices = options(record)
-    named = by_letter(text(record, "answer_idx"), choices, "answer_idx")
-    answer = agreed(named, optional(record, "answer"), "answer_idx")
+    option = by_letter(text(record, "answer_idx"), choices, "answer_idx")
+    answer = checked_answer(option, optional(record, "answer"), "answer_idx")
     return item_fields(optional(record, "id"), vignette, question, choices, answer)
 
 
 def _start(work: Work) -> Callable[[Record], CaseFields]:
-    # lists in the same fields number their options; MedQA itself has letters
+    # other lists with these fields have numbers of options, MedQA has letters
     numbered = any(optional(record, "answer_idx").isdecimal() for record in work.rows.first(1))
     return start(work) if numbered else _fields
 

@@ -1,6 +1,6 @@
 """MedXpertQA: ``id``, ``question``, ``options``, ``label``, ``medical_task``, ``body_system``; multimodal: ``images``.
 
-The question repeats its options after "Answer Choices:"; that list is cut off.
+The question repeats its options after "Answer Choices:"; this list is removed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def _fields(record: Record, work: Work) -> CaseFields:
     return {**fields, "specialty": _specialty(optional(record, "body_system"), fields["sex"])}
 
 
-def _without_list(whole: str, choices: Mapping[str, str]) -> str:
-    found = list(_LIST.finditer(whole))
-    if not found:
-        return whole
-    listed = whole[found[-1].end() :]
-    if not all(choice in listed for choice in choices.values()):
+def _without_list(item: str, choices: Mapping[str, str]) -> str:
+    lists = list(_LIST.finditer(item))
+    if not lists:
+        return item
+    last = item[lists[-1].end() :]
+    if not all(choice in last for choice in choices.values()):
         raise RowError("the list of options in the question is not that of options")
-    return whole[: found[-1].start()]
+    return item[: lists[-1].start()]
 
 
 def _specialty(body_system: str, sex: str | None) -> str:
-    # the reproductive system of men is the urologist's
+    # urology includes the male reproductive system
     if body_system.lower() == "reproductive":
         return "Urology and Nephrology" if sex == "male" else "Obstetrics and Gynecology"
     return specialty_of(body_system)
@@ -47,7 +47,7 @@ def _specialty(body_system: str, sex: str | None) -> str:
 FORMAT = Format(
     name="medxpertqa",
     title="MedXpertQA",
-    reads="Specialist board questions; the body system gives the specialty, pictures lie in images beside the list.",
+    reads="Specialist board questions; the body system gives the specialty, pictures are in images next to the list.",
     source="MedXpertQA, Zuo et al. 2025, arXiv 2501.18362",
     licence="MIT",
     fields=frozenset({"question", "options", "label", "medical_task", "body_system"}),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, each
 from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.values import agreed, by_letter, integer, optional, options, text
+from core.datasets.readers.values import by_letter, checked_answer, integer, optional, options, text
 
 MEDICAL = ("health", "biology")
-"""The categories that are kept (Oh, Park, Kim, arXiv 2512.10195, data sets)."""
+"""The categories that are read (Oh, Park, Kim, arXiv 2512.10195, data sets)."""
 
 
 def _fields(record: Record) -> CaseFields:
@@ -23,7 +23,7 @@ def _fields(record: Record) -> CaseFields:
     answer = list(choices.values())[index]
     letter = optional(record, "answer")
     if letter:
-        agreed(answer, by_letter(letter, choices, "answer"), "answer_index")
+        checked_answer(answer, by_letter(letter, choices, "answer"), "answer_index")
     return item_fields(optional(record, "question_id"), vignette, question, choices, answer)
 
 

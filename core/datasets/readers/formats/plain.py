@@ -1,10 +1,10 @@
-"""Any table or list of records whose columns hold vignette, question, options, answer, id and specialty.
+"""Any table or list of records with columns for vignette, question, options, answer, id and specialty.
 
-Each is looked for under the names that such files use unless --columns gives another. Options stand in one column (a
-list, letters with texts, or texts parted by |) or in several, named with + between them. The answer is an option's
-text, its letter, its number as it stands there where options are numbered, and else its place: whether places count
-from 0 or from 1 the values of the whole file decide. A picture is the path of a file beside the list. A specialty stays
-as it is called there.
+Columns are found by the usual names of such files, or given by --columns. Options are in one column (a list, letters
+with texts, or texts separated by |) or in several, joined with + in --columns. The answer is the text of an option, its
+letter, its number in the file if options are numbered, or else its position; the values of the complete file decide
+whether positions count from 0 or from 1. A picture is the path of a file next to the list. A specialty that is not
+known keeps its label.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.datasets.readers.files import Damaged, Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.values import by_letter, checked_options, lettered, optional, options, same, text
+from core.datasets.readers.values import by_letter, checked_options, optional, options, same, text, with_letters
 from core.datasets.reading import clipped
 from core.errors import AnamnesisError, UsageError
 
@@ -36,84 +36,90 @@ NAMES: dict[str, tuple[str, ...]] = {
     "specialty": ("specialty", "speciality", "category", "subject", "subject_name", "field"),
     "image": ("image", "images", "image_path", "image_file", "image_url", "picture"),
 }  # fmt: skip
-"""Our field → what it is called in such files, in any case of letters, the likeliest first."""
+"""Field of a case → its usual names in such files, ignoring case, the most likely first."""
 _SEVERAL = ("choice_{}", "choice{}", "option_{}", "option{}", "op{}", "answer_{}", "{}")
-"""How the columns of options are called where each has its own."""
+"""Usual names of columns with one option each."""
 FIRST = "first"
-"""What --columns calls the number of the first option, where answers are places: 0 or 1."""
+"""Key in --columns for the number of the first option (0 or 1), if answers are positions."""
 TAKES = frozenset({*NAMES, FIRST})
 _LETTERED = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
 """An answer with its letter, such as "B. Gout"."""
-_SHOWN = 20
-"""Columns that a message names."""
+_MAX_LISTED = 20
+"""Most columns that a message lists."""
 
 
-def guessed(columns: Iterable[str]) -> dict[str, str]:
-    """Return our field → the column that is called so, of several the likeliest; options may stand in several."""
-    called = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in columns}
-    found = {ours: next((called[name] for name in names if name in called), "") for ours, names in NAMES.items()}
+def guess_columns(columns: Iterable[str]) -> dict[str, str]:
+    """Return field of a case → column with its most likely name; options may be in several columns."""
+    by_name = {re.sub(r"[\s-]+", "_", name.strip().lower()): name for name in columns}
+    column_of = {
+        field: next((by_name[name] for name in names if name in by_name), "") for field, names in NAMES.items()
+    }
     for pattern in _SEVERAL:
         for marks in ("abcdefghijklmnopqrstuvwxyz", "123456789"):
-            several = [called[name] for mark in marks if (name := pattern.format(mark)) in called]
-            if len(several) > 1 and called.get(pattern.format(marks[0])) and not found["options"]:
-                found["options"] = "+".join(several)
-    return {ours: theirs for ours, theirs in found.items() if theirs}
+            several = [by_name[name] for mark in marks if (name := pattern.format(mark)) in by_name]
+            if len(several) > 1 and by_name.get(pattern.format(marks[0])) and not column_of["options"]:
+                column_of["options"] = "+".join(several)
+    return {field: column for field, column in column_of.items() if column}
 
 
-def is_told(named: Mapping[str, str]) -> bool:
-    """Say whether columns are named for what every case has."""
-    return "answer" in named and bool({"vignette", "question"} & named.keys())
+def has_needed_columns(column_of: Mapping[str, str]) -> bool:
+    """Return whether there are columns for the answer and for the vignette or question."""
+    return "answer" in column_of and bool({"vignette", "question"} & column_of.keys())
 
 
 def start(work: Work) -> Callable[[Record], CaseFields]:
-    """Return what reads a record by its columns: those that the user named, and else those that are called so.
+    """Return the function that reads a record by columns given by the user or guessed from their names.
 
-    Raises ``AnamnesisError`` where a column is not there, or there are none for what every case has, and ``UsageError``
-    where nothing tells from what number on places of options count.
+    Raises ``AnamnesisError`` if a column is missing, or if there are none for the vignette or question and the answer,
+    and ``UsageError`` if it is unclear from which number positions of options count.
     """
-    there = set(work.rows.columns)
-    first, given = work.columns.get(FIRST, ""), {k: v for k, v in work.columns.items() if k != FIRST}
-    # a column that was named for one thing is not looked at for another
-    taken = {part for theirs in given.values() for part in _parts(theirs)}
-    named = guessed(name for name in work.rows.columns if name not in taken) | given
-    for ours, theirs in named.items():
-        missing = [name for name in _parts(theirs) if name not in there] if there else []
+    columns = set(work.rows.columns)
+    first, from_user = work.columns.get(FIRST, ""), {k: v for k, v in work.columns.items() if k != FIRST}
+    # a column that the user has given for one field is not guessed for another
+    used = {part for column in from_user.values() for part in _parts(column)}
+    column_of = guess_columns(name for name in work.rows.columns if name not in used) | from_user
+    for field, column in column_of.items():
+        missing = [name for name in _parts(column) if name not in columns] if columns else []
         if missing:
             raise AnamnesisError(
-                f"{work.rows.path.name} has no column {missing[0]!r} (given for {ours}): it has {_listed(there)}."
+                f"{work.rows.path.name} has no column {missing[0]!r} (given for {field}): it has {_listed(columns)}."
             )
-    if not is_told(named):
+    if not has_needed_columns(column_of):
         raise AnamnesisError(
-            f"{work.rows.path.name} needs columns for vignette or question, and for answer: it has {_listed(there)}; "
+            f"{work.rows.path.name} needs columns for vignette or question, and for answer: it has {_listed(columns)}; "
             "say which they are with --columns vignette=…,answer=…."
         )
     if first and first not in ("0", "1"):
         raise UsageError(f"--columns {FIRST}={first} is not known: give {FIRST}=0 or {FIRST}=1.")
-    begin = int(first) if first else _first_number(named, work)
-    return lambda record: _fields(record, named, work, begin)
+    first_number = int(first) if first else _first_number(column_of, work)
+    return lambda record: _fields(record, column_of, work, first_number)
 
 
-def _first_number(named: Mapping[str, str], work: Work) -> int:
-    """Return the number of the first option where answers are places, as the values of the whole file show."""
-    found: dict[int, int] = {}
-    for _, record in work.rows if "options" in named else ():
+def _first_number(column_of: Mapping[str, str], work: Work) -> int:
+    """Return the number of the first option, if answers are positions, from the values of the complete file."""
+    fewest_options: dict[int, int] = {}  # position → fewest options of a record with it
+    for _, record in work.rows if "options" in column_of else ():
         if isinstance(record, Damaged):
             continue
         try:
-            choices, said = _options(record, _parts(named["options"])), optional(record, named["answer"])
+            choices, answer = _options(record, _parts(column_of["options"])), optional(record, column_of["answer"])
         except RowError:
-            continue  # it is rejected with this reason when it is read
-        if said.isdecimal() and said not in choices and not any(same(one, said) for one in choices.values()):
-            found[int(said)] = min(len(choices), found.get(int(said), len(choices)))
-    zero, last = 0 in found, any(number == fewest for number, fewest in found.items())
-    name, column = work.rows.path.name, named["answer"]
+            continue  # the row is rejected with this reason later
+        if (
+            answer.isdecimal()
+            and answer not in choices
+            and not any(same(choice, answer) for choice in choices.values())
+        ):
+            fewest_options[int(answer)] = min(len(choices), fewest_options.get(int(answer), len(choices)))
+    zero, last = 0 in fewest_options, any(number == fewest for number, fewest in fewest_options.items())
+    name, column = work.rows.path.name, column_of["answer"]
     if zero and last:
         raise AnamnesisError(
-            f"{name} holds {column} 0 as well as the number of all options: it cannot count them from 0 and from 1."
+            f"{name} has {column} 0 as well as the number of all options: it cannot count them from 0 and from 1."
         )
     if zero or last:
         work.remark(f"{column} counts the options from {0 if zero else 1}, as its values show", whole_file=True)
-    elif any(0 < number < fewest for number, fewest in found.items()):
+    elif any(0 < number < fewest for number, fewest in fewest_options.items()):
         raise UsageError(
             f"{name} does not tell whether {column} counts the options from 0 or from 1: say the number of the first "
             f"with --columns {FIRST}=0 or {FIRST}=1."
@@ -122,44 +128,46 @@ def _first_number(named: Mapping[str, str], work: Work) -> int:
 
 
 def _listed(names: set[str]) -> str:
-    shown = [clipped(name) for name in sorted(names)[:_SHOWN]]
-    return ", ".join([*shown, "…"] if len(names) > _SHOWN else shown) or "none"
+    first = [clipped(name) for name in sorted(names)[:_MAX_LISTED]]
+    return ", ".join([*first, "…"] if len(names) > _MAX_LISTED else first) or "none"
 
 
-def _parts(theirs: str) -> list[str]:
-    return [part.strip() for part in theirs.split("+")]
+def _parts(column: str) -> list[str]:
+    return [part.strip() for part in column.split("+")]
 
 
-def _fields(record: Record, named: Mapping[str, str], work: Work, first: int) -> CaseFields:
-    vignette, question = _told(record, named)
-    choices = _options(record, _parts(named["options"])) if "options" in named else {}
-    said = text(record, named["answer"])
-    answer = right_option(said, choices, first) if choices else said
-    called = " ".join(optional(record, named["specialty"]).split()) if "specialty" in named else ""
-    specialty = next((one for one in SPECIALTIES if one.lower() == called.lower()), called or "Other")
-    record_id = optional(record, named["id"]) if "id" in named else None
-    images = pictures_of(record, _parts(named["image"]), work) if "image" in named else ()
+def _fields(record: Record, column_of: Mapping[str, str], work: Work, first: int) -> CaseFields:
+    vignette, question = _vignette_and_question(record, column_of)
+    choices = _options(record, _parts(column_of["options"])) if "options" in column_of else {}
+    answer = text(record, column_of["answer"])
+    if choices:
+        answer = right_option(answer, choices, first)
+    label = " ".join(optional(record, column_of["specialty"]).split()) if "specialty" in column_of else ""
+    specialty = next((name for name in SPECIALTIES if name.lower() == label.lower()), label or "Other")
+    record_id = optional(record, column_of["id"]) if "id" in column_of else None
+    images = pictures_of(record, _parts(column_of["image"]), work) if "image" in column_of else ()
     return item_fields(record_id, vignette, question, choices, answer, specialty=specialty, images=images)
 
 
-def _told(record: Record, named: Mapping[str, str]) -> tuple[str, str]:
-    vignette = optional(record, named["vignette"]) if "vignette" in named else ""
-    question = optional(record, named["question"]) if "question" in named else ""
+def _vignette_and_question(record: Record, column_of: Mapping[str, str]) -> tuple[str, str]:
+    vignette = optional(record, column_of["vignette"]) if "vignette" in column_of else ""
+    question = optional(record, column_of["question"]) if "question" in column_of else ""
     if vignette and question:
         return vignette, question
     if not vignette and not question:
-        raise RowError(f"{' and '.join(named[name] for name in ('vignette', 'question') if name in named)} is empty")
+        columns = " and ".join(column_of[name] for name in ("vignette", "question") if name in column_of)
+        raise RowError(f"{columns} is empty")
     if not vignette:
         return split_item(question)
-    told, asked = split_item(vignette)
-    # one sentence in a column of vignettes tells of a patient where it does not ask
-    return (told, asked) if told != asked or "?" in told else (told, FINAL_QUESTION)
+    vignette, question = split_item(vignette)
+    # a single sentence in a column of vignettes is a vignette unless it has a question mark
+    return (vignette, question) if vignette != question or "?" in vignette else (vignette, FINAL_QUESTION)
 
 
 def _options(record: Record, columns: list[str]) -> dict[str, str]:
-    """Return letter → option, or nothing for a record without options."""
+    """Return letter → option, empty for a record without options."""
     if len(columns) > 1:
-        pairs = lettered([optional(record, name) for name in columns], "options")
+        pairs = with_letters([optional(record, name) for name in columns], "options")
         while pairs and not pairs[-1][1]:
             pairs.pop()
         return checked_options(pairs) if pairs else {}
@@ -177,34 +185,34 @@ def _cell(value: str) -> object:
     except orjson.JSONDecodeError:
         pass
     try:
-        return ast.literal_eval(value)  # as Python writes a list into a cell
+        return ast.literal_eval(value)  # a list as Python prints it
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         raise RowError("the options begin like JSON but are none") from None
 
 
-def right_option(said: str, choices: Mapping[str, str], first: int) -> str:
-    """Return the option that an answer means; ``first`` is the number of the first option where answers are places.
+def right_option(answer: str, choices: Mapping[str, str], first: int) -> str:
+    """Return the option that an answer means; ``first`` is the number of the first option if the answer is a number.
 
     Raises ``RowError`` if it means none of them.
     """
     texts = list(choices.values())
-    found = [choice for choice in texts if same(choice, said)]
-    if found:
-        return found[0]
-    if (parts := _LETTERED.fullmatch(said)) and same(choices.get(parts[1].upper(), ""), parts[2]):
+    equal = [choice for choice in texts if same(choice, answer)]
+    if equal:
+        return equal[0]
+    if (parts := _LETTERED.fullmatch(answer)) and same(choices.get(parts[1].upper(), ""), parts[2]):
         return choices[parts[1].upper()]
-    if said.isdecimal() and said not in choices and 0 <= int(said) - first < len(texts):
-        return texts[int(said) - first]
-    if len(said.strip("(). ")) == 1 or said.strip().upper() in choices:
-        return by_letter(said, choices, "the answer")
-    raise RowError(f"the answer {said!r} is none of the options")
+    if answer.isdecimal() and answer not in choices and 0 <= int(answer) - first < len(texts):
+        return texts[int(answer) - first]
+    if len(answer.strip("(). ")) == 1 or answer.strip().upper() in choices:
+        return by_letter(answer, choices, "the answer")
+    raise RowError(f"the answer {answer!r} is none of the options")
 
 
 FORMAT = Format(
     name="plain",
     title="Plain",
-    reads="Any records with vignette or question, options and answer, as tables usually call them; --columns says "
-    "which column holds what.",
+    reads="Any records with vignette or question, options and answer, under the usual names; --columns says which "
+    "column has what.",
     source="",
     licence="",
     fields=frozenset({"answer"}),

@@ -1,4 +1,4 @@
-"""CARE across data sets: parts normalised within each, and the fall from the whole question.
+"""CARE across data sets: parts normalised within each, and the drop of accuracy from the whole question.
 
 Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets.
 """
@@ -19,39 +19,41 @@ from core.store.selection import Selection, select, staffed
 
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
-"""Figures this close differ by rounding alone."""
+"""Figures that differ by less than this differ only by rounding."""
 
 
 def across_data_sets(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, str]:
-    """Return condition → the name under which it is one with the conditions of other data sets.
+    """Return condition → a name that it shares with the corresponding conditions on other data sets.
 
-    They share the doctor and all that makes a condition but the data set and which of its cases were asked.
+    They are equal in all parts of a condition except the data set and the selected cases.
     """
     chosen = replace(selection or Selection(), frameworks=staffed())
-    whole = [condition for condition in select(cursor, chosen) if not condition.partial]
-    if chosen.pooled:  # a doctor's conditions on a data set are one on purpose
-        named = ((one.name, one.doctor, one.newest.study) for one in whole)
-        return {name: SEPARATOR.join(filter(None, (doctor, study))) for name, doctor, study in named}
+    complete = [condition for condition in select(cursor, chosen) if not condition.partial]
+    if chosen.pooled:  # all conditions of a doctor on a data set are pooled on purpose
+        return {
+            condition.name: SEPARATOR.join(filter(None, (condition.doctor, condition.newest.study)))
+            for condition in complete
+        }
     joined = select(cursor, chosen, without=("data_set", "case_set"))
     by_run = {run: condition.name for condition in joined if not condition.partial for run in condition.runs}
-    return {condition.name: by_run[condition.runs[0]] for condition in whole}
+    return {condition.name: by_run[condition.runs[0]] for condition in complete}
 
 
 def normalised(rows: Sequence[Row], joined: Mapping[str, str]) -> list[Row]:
     """Return every part of every doctor from ``parts`` by data set, from 0 (its worst there) to 1 (its best).
 
-    The estimate is the mean over ``n`` data sets, each in ``more``: ``None`` where a condition has no value, or where
-    fewer than two conditions differ, so that there is no scale; such a data set is left out of the mean.
+    The estimate is the mean over ``n`` data sets, which are in ``more``. A data set is ``None``, and not in the mean,
+    if a condition has no value, or if its conditions do not differ, so that there is no scale.
 
-    ``joined`` is ``across_data_sets``. Where several conditions of one name met the same data set, each stays apart
-    there, under its own name: which of them belongs to those of the other data sets cannot be told.
+    ``joined`` is ``across_data_sets``. If several conditions with one joined name have the same data set, they stay
+    separate under their own names, because it is unknown which of them corresponds to the other data sets.
     """
     rows = [row for row in rows if row.label["measure"] in PARTS]
     datasets = sorted({row.label["dataset"] for row in rows})
     joined_name = {model: joined.get(model, model) for model in (row.label["model"] for row in rows)}
-    alike = Counter((joined_name[model], dataset) for model, dataset in {_place(row) for row in rows})
+    counts = Counter((joined_name[model], dataset) for model, dataset in {_place(row) for row in rows})
     names = {
-        (model, dataset): name if alike[name := joined_name[model], dataset] == 1 else model
+        (model, dataset): name if counts[name := joined_name[model], dataset] == 1 else model
         for model, dataset in {_place(row) for row in rows}
     }
     scaled_rows = []
@@ -95,9 +97,9 @@ def points(rows: Sequence[Row], group_of: Callable[[str], str]) -> list[Row]:
 def fit(points: Sequence[Row], group: str = "all") -> Row:
     """Return Pearson's r of ``points`` with its 95 % interval, and the least-squares line of conversation on static.
 
-    The interval is by Fisher's z, which takes the ``n`` points as independent; points of one doctor or data set are
-    not, so it is rather too narrow. ``None``: slope and intercept where static accuracies do not differ, r where either
-    does not, the interval of fewer than four points.
+    The interval is by Fisher's z, which assumes independent points; points of one doctor or data set are correlated, so
+    it is too narrow. Slope and intercept are ``None`` if static accuracies do not differ, r if either accuracy does not
+    differ, the interval for fewer than four points.
     """
     static, conv = np.array([row.more["static"] for row in points]), np.array([row.estimate for row in points])
     slope = intercept = r = low = high = None

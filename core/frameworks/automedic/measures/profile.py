@@ -1,8 +1,8 @@
-"""CARE of each condition: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
+"""CARE of each condition: accuracy, conversational efficiency and strategy, empathy, robustness; and habits.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question put to one condition, each figure of it the mean
-over its trials; all figures are means over items. Intervals (95 %) resample items (``core.stats.smoothed``). What a
-provider broke is in no figure and is counted.
+Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is a case under one condition; its figures are means over its
+trials, and all figures are means over items. Intervals (95 %) resample items (``core.stats.smoothed``). Trials that a
+provider broke off are excluded and counted.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Sele
 
 
 def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return ``read_care``'s table with blank answers left out: they are excluded, and their trials are no failures.
+    """Return ``read_care``'s table with blank answers excluded, so that their trials are not failures.
 
-    As the table comes, a blank answer is an invalid one: it is not correct, and its trial has failed.
+    In the original table a blank answer is invalid: it is not correct, and its trial has failed.
     """
     blank = trials["conv"] == "empty"
     return trials.assign(
@@ -51,13 +51,13 @@ def without_blank(trials: pd.DataFrame) -> pd.DataFrame:
 def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each condition and case of ``read_care``'s table, in their order.
 
-    Columns: ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
-    have the figure (NaN where none has):
-    ``conv``, ``static``: 1 where the answer is right and else 0, over answers that count;
-    ``per_word``: queries over the words of their messages, in tags and outside, over counted trials;
-    ``efficiency``: the same where the answer is right and else 0;
-    ``empathy``: rating over 5; ``failed``: 1 where a counted trial has any failure and else 0;
-    ``turns``: queries of a whole conversation; ``words_per_turn``: of those with any query.
+    Columns: ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over the trials that have the
+    figure (NaN if none has):
+    ``conv``, ``static``: 1 if the answer is right, else 0, over answers that count;
+    ``per_word``: queries / words of their messages (inside and outside of tags), over counted trials;
+    ``efficiency``: ``per_word`` if the answer is right, else 0;
+    ``empathy``: rating / 5; ``failed``: 1 if a counted trial has any failure, else 0;
+    ``turns``: queries of a whole conversation; ``words_per_turn``: words / queries, of conversations with a query.
     """
     counted, whole = trials["counted"], trials["whole"]
     right = (trials["conv"] == "correct").astype(float)
@@ -86,7 +86,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 PAIRED = ("acc_conv", "acc_static")
 """Accuracy after the conversation and on the whole question, on the items in which both answers count."""
 UNPAIRED = ("acc_conv_all", "acc_static_all")
-"""The same on every item that has the one answer."""
+"""The same accuracies, each on all items that have this answer."""
 PER_CENT = 100
 VALUE = Columns("value", n="n_items")
 _SHARE = Columns("share", None, None, n="counted")
@@ -96,75 +96,75 @@ _USED = [
     "static_counted", "turns", "words", "rating", "role_breaking", "abrupt", "invalid", "end_reason", "to_staff",
     "repeated", *(f"misused_{kind}" for kind in MISUSES),
 ]  # fmt: skip
-"""The columns of the trials that figures are made of: fewer are quicker to divide."""
+"""The columns of the trials that figures need; grouping is faster with fewer columns."""
 _CORNERS = np.array([(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
-"""Pseudo-items right or wrong after the conversation and on the whole question: each pair of answers that there is."""
+"""Pseudo-items: all pairs of right or wrong answers after the conversation and to the whole question."""
 
 
 def parts(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
     """Return eight rows for each condition of ``read_care``'s table: the parts, ``PAIRED`` and ``UNPAIRED``.
 
-    ``by_dataset``: for each data set by itself. A row without an item has no estimate; where nothing varies it has no
+    ``by_dataset``: separately for each data set. A row without an item has no estimate; without variation it has no
     bounds. ``more`` counts the trials whose conversation does not count (``excluded``) and those whose answer to the
     whole question does not (``excluded_static``), by verdict.
 
-    ``accuracy`` is S_A = Acc_conv × ``penalty`` of ``PAIRED``. The formula printed in the paper is not known to us:
-    this one is our choice from its description, so both accuracies stand next to it. ``efficiency`` is S_C: 100 × the
-    mean of 1 / (mean words a query, those outside tags included) where the answer is right and else 0; a conversation
-    without a query has 0. ``empathy`` is S_E, the mean rating over 5. ``robustness`` is S_R = 1 − the share of items
-    that failed in any way.
+    ``accuracy`` is S_A = Acc_conv × ``penalty`` of ``PAIRED``. The formula in the paper is not known to us; this one is
+    our choice from its description, so both accuracies are reported too. ``efficiency`` is S_C: 100 × the mean of 1 /
+    (mean words per query, including words outside of tags) if the answer is right, else 0; a conversation without a
+    query has 0. ``empathy`` is S_E, the mean rating / 5. ``robustness`` is S_R = 1 − the share of items that failed in
+    any way.
     """
-    return [row for label, own, items in _groups(trials, by_dataset) for row in _parts(label, own, items)]
+    return [row for label, members, items in _groups(trials, by_dataset) for row in _parts(label, members, items)]
 
 
 def summaries(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
-    """Return a row for each condition: its part accuracy, and next to it the other figures of ``parts`` and counts.
+    """Return a row for each condition: its part accuracy, with the other figures of ``parts`` and counts in ``more``.
 
-    Of the conversations that count (``counted``) so many ``failed`` in any way, and so many in each way; ``unrated``
+    ``failed`` of the ``counted`` conversations failed in any way; each kind of failure has a column too. ``unrated``
     whole conversations have no rating.
     """
     rows = []
-    for label, own, items in _groups(trials, by_dataset):
-        figures = {row.label["measure"]: row for row in _parts(label, own, items)}
+    for label, members, items in _groups(trials, by_dataset):
+        figures = {row.label["measure"]: row for row in _parts(label, members, items)}
         conv, static = (figures[name].estimate for name in PAIRED)
-        failures = _failures(label, own)
+        failures = _failures(label, members)
         accuracy = figures["accuracy"]
         more: dict[str, Any] = {
             **{name: figures[name].estimate for name in (*PARTS[1:], *PAIRED)},
             "penalty": None if conv is None or static is None else penalty(conv, static),
             "n_items": len(items),
-            "trials": len(own),
-            "counted": int(own["counted"].sum()),
-            "unrated": int((own["whole"] & own["rating"].isna()).sum()),
-            "failed": int((own["counted"] & _failed(own)).sum()),
+            "trials": len(members),
+            "counted": int(members["counted"].sum()),
+            "unrated": int((members["whole"] & members["rating"].isna()).sum()),
+            "failed": int((members["counted"] & _failed(members)).sum()),
             **{kind: sum(row.more["trials"] for row in failures if row.label["kind"] == kind) for kind in CAUSES},
         }
         bounds = accuracy.low, accuracy.high
         columns = Columns("accuracy", n="n_pairs", excluded="excluded")
-        excluded = by_verdict(own.loc[~own["counted"], "conv"])
+        excluded = by_verdict(members.loc[~members["counted"], "conv"])
         rows.append(Row(label, accuracy.estimate, *bounds, accuracy.n, excluded, more, unit="items", columns=columns))
     return rows
 
 
 def failure_shares(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
-    """Return a row for each condition, kind and cause of failure: its share of the conversations that count.
+    """Return a row for each condition, kind and cause of failure: its share (0 to 1) of the conversations that count.
 
-    ``more`` has how many ``trials`` failed so. A trial may have one failure of each kind.
+    ``more`` has the number of ``trials``. A trial can have one failure of each kind.
     """
-    return [row for label, own, _ in _groups(trials, by_dataset) for row in _failures(label, own)]
+    return [row for label, members, _ in _groups(trials, by_dataset) for row in _failures(label, members)]
 
 
 def habits(trials: pd.DataFrame, *, by_dataset: bool = False) -> list[Row]:
-    """Return a row for each condition: how it converses, in conversations that came to an end of their own.
+    """Return a row for each condition on its habits in whole conversations.
 
-    The estimate is the mean number of turns (queries that were answered) of an item. In ``more``: ``words_per_turn``, a
-    mean over items; ``to_staff``, the share of all queries that went to the clinical staff; ``repeated``, that of those
-    asked before in the same conversation; ``None`` where there is nothing to divide by. ``misuses`` counts messages,
-    ``endings`` conversations, ``ratings`` how often each rating from 1 to 5 was given.
+    The estimate is the mean number of turns (answered queries) of an item. In ``more``: ``words_per_turn``, a mean over
+    items; ``to_staff``, the share of all queries that went to the clinical staff; ``repeated``, the share that repeats
+    a query of the same conversation; ``None`` without queries. ``misuses`` counts messages, ``endings`` conversations,
+    ``ratings`` each rating from 1 to 5.
     """
     rows = []
-    for label, own, items in _groups(trials, by_dataset):
-        whole = own[own["whole"]]
+    for label, members, items in _groups(trials, by_dataset):
+        whole = members[members["whole"]]
         sums = {name: int(whole[name].sum()) for name in ("turns", "to_staff", "repeated")}
         ratings = Counter(int(rating) for rating in whole["rating"].dropna())
         more = {
@@ -189,44 +189,44 @@ _COUNTED: dict[Counted, tuple[str, str, str]] = {
     "misuses": ("misuse", "queries", "queries"),
     "ratings": ("rating", "conversations", "conversations"),
 }
-"""What ``habits`` count → the name of its values, the number that they are a share of, and what that counts."""
+"""Counts of ``habits`` → the name of their values, the column of their total, and the unit of the total."""
 
 
 def shares_of(rows: Iterable[Row], counted: Counted) -> Iterator[Row]:
-    """Yield a row for each condition of ``habits`` and value of what is ``counted``, such as each ending: its share.
+    """Yield a row for each condition of ``habits`` and counted value, such as each ending: its share (0 to 1).
 
-    Ratings end with the conversations in which none could be read (``UNREAD``).
+    The last of the ratings is ``UNREAD``: conversations whose rating could not be read.
     """
-    name, whole, unit = _COUNTED[counted]
+    name, total_column, unit = _COUNTED[counted]
     for row in rows:
-        of = row.more[whole]
+        total = row.more[total_column]
         counts = dict(row.more[counted])
         if counted == "ratings":
-            counts[UNREAD] = of - sum(counts.values())
+            counts[UNREAD] = total - sum(counts.values())
         for value, count in counts.items():
             label = {**row.label, name: str(value)}
-            share = count / of if of else None
-            columns = Columns("share", None, None, n=whole)
-            yield Row(label, share, n=of, more={"count": count}, unit=unit, columns=columns)
+            share = count / total if total else None
+            columns = Columns("share", None, None, n=total_column)
+            yield Row(label, share, n=total, more={"count": count}, unit=unit, columns=columns)
 
 
 QUERY_MEASURES = ("turns", "words_per_turn", "to_staff", "repeated")
 
 
 def query_rows(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the four figures of ``habits`` that are about queries, each in a row of its own."""
+    """Yield the four figures of ``habits`` about queries, each in a separate row."""
     for row, measure in product(rows, QUERY_MEASURES):
         yield Row({**row.label, "measure": measure}, row[measure], n=row.n, unit="items", columns=_BARE)
 
 
 def _groups(trials: pd.DataFrame, by_dataset: bool) -> Iterator[tuple[dict[str, str], pd.DataFrame, pd.DataFrame]]:
-    """Yield the label of each condition, of each data set if asked, with its trials and its items."""
+    """Yield label, trials and items of each condition, or of each condition and data set."""
     used = trials[_USED]
     groups = used.groupby("dataset", observed=True, sort=True) if by_dataset else [("all", used)]
     for dataset, members in groups:
         items = dict(list(item_rows(members).groupby("model", observed=True, sort=True)))
-        for model, own in members.groupby("model", observed=True, sort=True):
-            yield {"model": str(model), "dataset": str(dataset)}, own, items[model]
+        for model, of_model in members.groupby("model", observed=True, sort=True):
+            yield {"model": str(model), "dataset": str(dataset)}, of_model, items[model]
 
 
 def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) -> Iterator[Row]:
@@ -238,12 +238,12 @@ def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) 
         mean_conv, mean_static = float(conv[both].mean()), float(static[both].mean())
         accuracy = mean_conv * penalty(mean_conv, mean_static)
     efficiency = values["efficiency"][~np.isnan(values["efficiency"])] * PER_CENT
-    # the most that an item could come to is the value of the shortest queries, were the answer right; of a doctor that
-    # asks nothing this is 0, and its 0 is no estimate
-    most = float(items.loc[items["efficiency"].notna(), "per_word"].max()) * PER_CENT
+    # the maximum of an item is the value of the shortest queries, as if the answer were right; for a doctor that asks
+    # nothing the maximum is 0, and so the 0 has no interval
+    maximum = float(items.loc[items["efficiency"].notna(), "per_word"].max()) * PER_CENT
     measures = {
         "accuracy": (accuracy, penalised_interval(conv[both], static[both]), int(both.sum())),
-        "efficiency": _mean(efficiency, high=most),
+        "efficiency": _mean(efficiency, high=maximum),
         "empathy": _mean(values["empathy"]),
         "robustness": _mean(1 - values["failed"]),
         "acc_conv": _mean(conv[both]),
@@ -268,7 +268,7 @@ def _parts(label: Mapping[str, str], trials: pd.DataFrame, items: pd.DataFrame) 
 
 def _failures(label: Mapping[str, str], trials: pd.DataFrame) -> list[Row]:
     counted = trials[trials["counted"]]
-    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
+    # the causes of abrupt ends and of invalid answers have different names, so their counts can be merged
     counts = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
     counts["speaks_for_others"] = int(counted["role_breaking"].sum())
     n = len(counted)
@@ -291,15 +291,15 @@ def _failed(trials: pd.DataFrame) -> pd.Series:
 
 
 def penalty(conv: float, static: float) -> float:
-    """Return by what the accuracy is lowered for what the conversation lost: 1 where nothing, also from 0 to more."""
+    """Return the factor that lowers the accuracy: conversational / static accuracy, at most 1 (also if both are 0)."""
     return conv / static if conv < static else 1.0
 
 
 def penalised_interval(conv: Floats, static: Floats) -> Interval:
-    """Return the interval of S_A: pairs of an item are weighted together, and both means and their ratio resampled.
+    """Return the interval of S_A: the values of an item share a weight; both means and their ratio are resampled.
 
-    Weights are drawn as ``core.stats.smoothed`` has them, with a fixed seed: of either accuracy alone the interval is
-    the one there. Items with the same pair of values are one column.
+    Weights are drawn as in ``core.stats.smoothed``, with a fixed seed, so that each accuracy would have the interval of
+    that module. Items with equal pairs of values share one column of weights.
     """
     n = conv.size
     if not n:
@@ -316,14 +316,16 @@ def penalised_interval(conv: Floats, static: Floats) -> Interval:
 
 
 def by_verdict(verdicts: pd.Series) -> dict[str, int]:
-    """Return verdict → how many of these are so, in the order of their names."""
+    """Return verdict → count, sorted by verdict."""
     return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
 
 
 def _mean(values: Floats, *, high: float = 1.0) -> tuple[float | None, Interval, int]:
-    """Return the mean of what is no NaN, its interval between 0 and ``high``, and how many values it is of."""
-    known = values[~np.isnan(values)]
-    return (float(known.mean()), mean_interval(known, high=high), known.size) if known.size else (None, NOTHING, 0)
+    """Return the mean of the values that are not NaN, its interval between 0 and ``high``, and their number."""
+    present = values[~np.isnan(values)]
+    if not present.size:
+        return None, NOTHING, 0
+    return float(present.mean()), mean_interval(present, high=high), present.size
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What is printed of CARE, as rows with their source, to stand next to what this database holds."""
+"""Published figures of CARE, as rows with their source, to compare with stored figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PARTS: Final[dict[str, Part]] = {
     "care_metric:accuracy": "accuracy", "care_metric:conversational_efficiency_strategy": "efficiency",
     "care_metric:empathy": "empathy", "care_metric:robustness": "robustness",
 }  # fmt: skip
-"""Section of the published figures → the part that they are of."""
+"""Section of the published figures → part of CARE."""
 _MODELS: Final[dict[str, str]] = {"claude_sonnet_4": "Claude Sonnet 4", "llama_3_70b": "LLaMA-3 70B"}
 DATASET: Final = "MedQA / MedBullets"
 WORDS: Final = (
@@ -26,7 +26,7 @@ WORDS: Final = (
 
 
 def published_parts(dataset: str = DATASET) -> Iterator[Row]:
-    """Yield a row for each model of which the paper prints parts, and part; ``dataset`` is the one that labels name."""
+    """Yield a row for each published model and part; ``dataset`` is the data set of the labels."""
     rows = published.rows(publisher("care").name)
     n = next(int(row["value"]) for row in rows if row["metric"] == "n_simulations_rated_per_model")
     for row in rows:
@@ -37,7 +37,7 @@ def published_parts(dataset: str = DATASET) -> Iterator[Row]:
 
 
 def published_summaries(dataset: str = DATASET) -> Iterator[Row]:
-    """Yield the same with the parts of a model in one row."""
+    """Yield the published parts with all parts of a model in one row."""
     by_model: dict[str, dict[str, Row]] = {}
     for row in published_parts(dataset):
         by_model.setdefault(row.label["model"], {})[row.label["measure"]] = row

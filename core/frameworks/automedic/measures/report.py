@@ -1,4 +1,4 @@
-"""``report care``: every figure of CARE as rows, and the sections in which pages show them."""
+"""``report care``: all figures of CARE as rows, and the sections in which pages show them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from core.frameworks.automedic.measures.published import WORDS as PUBLISHED_WORD
 from core.frameworks.automedic.queries import CAUSES, FAILURE_NAMES, CareQuestion, Cause, FailureKind, failures, ratings
 from core.frameworks.automedic.tags import TagMisuse
 from core.frameworks.base import publisher
-from core.measures.base import Asked, Listed, Note, Row, Section, counts_in_words, metric
+from core.measures.base import Listed, MetricRequest, Note, Row, Section, counts_in_words, metric
 from core.measures.choice_rules import gaps_in_words, rule_gaps
 from core.measures.notes import excluded_note
 from core.models.registry import load_registry
@@ -51,29 +51,29 @@ _MEASURES: dict[str, tuple[str, ...]] = {
 _WITH_PUBLISHED = ("parts", "profile", "summary")
 
 
-@metric("care", "run", "models", empty="These trials have nothing of this part to list.", page="quality")
+@metric("care", "run", "models", empty="This part has nothing to list for these trials.", page="quality")
 def report(
-    asked: Asked,
-    by: Annotated[Literal["dataset", "all"], "Each data set by itself, or all items together."] = "dataset",
-    question_type: Annotated[CareQuestion, "Answers with choices (exactly one named), or free ones."] = "mcq",
+    request: MetricRequest,
+    by: Annotated[Literal["dataset", "all"], "Each data set separately, or all items together."] = "dataset",
+    question_type: Annotated[CareQuestion, "Answers with choices (exactly one named), or free answers."] = "mcq",
     part: Annotated[
         CarePart,
-        "The four parts with both accuracies, or alone (profile), in one row with all counts (summary), or both "
-        "accuracies over paired and over all items; kinds of failures, or each; habits in one row or each; how "
-        "conversations ended, messages against the tag protocol; ratings as shares, or each with its words; items; "
+        "The four parts with both accuracies, without them (profile), in one row with all counts (summary), or both "
+        "accuracies over paired and over all items; kinds of failures, or each failure; habits in one row, or each "
+        "habit (queries); how conversations ended; misuses of tags; ratings as shares, or each with its words; items; "
         "parts normalised over data sets; static against conversational accuracy, by data set or as a line.",
     ] = "parts",
     blank: Annotated[
-        Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is left out."
+        Literal["failed", "excluded"], "A blank answer is a failure and not correct, or is excluded."
     ] = "failed",
-    published: Annotated[bool, "Also what the paper prints of the parts."] = False,
+    published: Annotated[bool, "Add the published figures of the parts."] = False,
 ) -> Iterator[Listed]:
-    """Report accuracy, conversational efficiency and strategy, empathy and robustness where staff answers, too.
+    """Report accuracy, conversational efficiency and strategy, empathy and robustness of trials with clinical staff.
 
-    The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
+    The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula in the paper is not known to us.
     """
-    asked.basis = replace(asked.selection, frameworks=staffed())
-    trials = asked.read(read_care, question_type, asked.selection)
+    request.basis = replace(request.selection, frameworks=staffed())
+    trials = request.read(read_care, question_type, request.selection)
     if blank == "excluded":
         trials = without_blank(trials)
     if trials.empty and not (published and part in _WITH_PUBLISHED):
@@ -83,14 +83,14 @@ def report(
             "--question-type."
         )
     if not trials.empty:
-        _note_what_counts(asked, trials, question_type)
-        yield from _rows_of(asked, trials, part, by_dataset=by == "dataset")
+        _note_what_counts(request, trials, question_type)
+        yield from _rows_of(request, trials, part, by_dataset=by == "dataset")
     if published and part in _WITH_PUBLISHED:
         dataset = "all" if by == "all" else PUBLISHED_SET
         yield from published_summaries(dataset) if part == "summary" else published_parts(dataset)
 
 
-def _rows_of(asked: Asked, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
+def _rows_of(request: MetricRequest, trials: pd.DataFrame, part: CarePart, *, by_dataset: bool) -> Iterator[Listed]:
     """Yield the rows of a part of the report from ``read_care``'s table."""
     if part in _MEASURES:
         yield from (row for row in parts(trials, by_dataset=by_dataset) if row.label["measure"] in _MEASURES[part])
@@ -99,7 +99,7 @@ def _rows_of(asked: Asked, trials: pd.DataFrame, part: CarePart, *, by_dataset: 
     elif part == "kinds":
         yield from failure_shares(trials, by_dataset=by_dataset)
     elif part in ("failures", "ratings"):
-        with asked.store.read() as cursor:
+        with request.store.read() as cursor:
             yield from [vars(line) for line in (failures if part == "failures" else ratings)(cursor, trials)]
     elif part == "items":
         for line in item_rows(trials).to_dict("records"):
@@ -109,8 +109,8 @@ def _rows_of(asked: Asked, trials: pd.DataFrame, part: CarePart, *, by_dataset: 
     else:
         by_set = parts(trials, by_dataset=True)
         if part == "normalised":
-            with asked.store.read() as cursor:
-                joined = across_data_sets(cursor, asked.selection)
+            with request.store.read() as cursor:
+                joined = across_data_sets(cursor, request.selection)
             yield from normalised(by_set, joined)
         else:
             by_doctor = points(by_set, load_registry().group)
@@ -128,24 +128,24 @@ def _habit_rows(rows: list[Row], part: CarePart) -> Iterator[Row]:
         yield from shares_of(rows, "ratings" if part == "rating_shares" else part)  # type: ignore[arg-type]
 
 
-def _note_what_counts(asked: Asked, trials: pd.DataFrame, question_type: CareQuestion) -> None:
-    """Note how far the rules for choices are apart, and which answers are left out."""
-    shown = list(trials["model"].cat.categories)
+def _note_what_counts(request: MetricRequest, trials: pd.DataFrame, question_type: CareQuestion) -> None:
+    """Note gaps between the rules for choices, and excluded answers."""
+    models = list(trials["model"].cat.categories)
     if question_type == "mcq":
-        gaps = [gap for gap in asked.read(rule_gaps, asked.basis) if gap.model in shown]
-        for sentence in gaps_in_words(gaps, asked.name):
-            asked.note(sentence, "high", kind="choice_rules")
+        gaps = [gap for gap in request.read(rule_gaps, request.basis) if gap.model in models]
+        for sentence in gaps_in_words(gaps, request.name):
+            request.note(sentence, "high", kind="choice_rules")
     excluded, static = (
         {
-            str(model): by_verdict(own.loc[~own[counted], answer])
-            for model, own in trials.groupby("model", observed=True)
+            str(model): by_verdict(members.loc[~members[counted], answer])
+            for model, members in trials.groupby("model", observed=True)
         }
         for counted, answer in (("counted", "conv"), ("static_counted", "static"))
     )
-    asked.notes.append(excluded_note(excluded, asked.name))
+    request.notes.append(excluded_note(excluded, request.name))
     if any(static.values()):
-        words = excluded_note(static, asked.name).text
-        asked.notes.append(Note("excluded", f"Answers to the whole question. {words}"))
+        words = excluded_note(static, request.name).text
+        request.notes.append(Note("excluded", f"Answers to the whole question. {words}"))
 
 
 PART_WORDS: Final[dict[Part, tuple[str, str]]] = {
@@ -154,23 +154,22 @@ PART_WORDS: Final[dict[Part, tuple[str, str]]] = {
         "model’s accuracy on the whole question at once: conversational ÷ static accuracy, at most 1."
     ),
     "efficiency": (
-        "Efficiency and strategy", "100 times the mean over cases of 1 ÷ the mean number of words a query where the "
-        "answer was right, and of 0 where it was not or nothing was asked. Words outside the tags count, too."
+        "Efficiency and strategy", "100 times the mean over cases of 1 ÷ the mean number of words of a query if the "
+        "answer was right, and of 0 if it was not or there was no query. Words outside the tags count too."
     ),
     "empathy": (
         "Empathy", "Mean of the ratings (1 to 5) that the patient gave after the conversation, divided by 5."
     ),
     "robustness": (
-        "Robustness", "1 minus the share of cases with a failure: the doctor played the others itself, the "
-        "conversation ended within three turns for a fault of the doctor, or the answer named nothing or several, or "
-        "was blank."
+        "Robustness", "1 minus the share of cases with a failure: the doctor wrote replies of others, the conversation "
+        "ended within three turns by a fault of the doctor, or the answer named nothing, named several, or was blank."
     ),
 }  # fmt: skip
 """Part of CARE → its name and how it is computed."""
 FAILURE_WORDS: Final[dict[FailureKind, str]] = {
-    "role_breaking": "The doctor wrote the patient’s or the staff’s reply itself.",
-    "abrupt_termination": "The conversation ended after at most three turns, for want of a tag or by an end tag.",
-    "invalid_answer": "The answer after the conversation named nothing, or several, or refused, or was blank.",
+    "role_breaking": "The doctor wrote a reply of the patient or the staff.",
+    "abrupt_termination": "The conversation ended after at most three turns, without a tag or by an end tag.",
+    "invalid_answer": "The answer after the conversation named nothing, named several, refused, or was blank.",
 }
 CAUSE_WORDS: Final[dict[Cause, str]] = {
     "speaks_for_others": "Speaks for others",
@@ -187,12 +186,12 @@ MISUSE_WORDS: Final[dict[TagMisuse, str]] = {
     "unclosed": "Tag left open", "nested": "Tag inside a tag", "empty": "Empty tag", "unknown_tag": "Unknown tag",
     "end_with_query": "End tag next to words", "speaks_for_others": "Speaks for others",
 }  # fmt: skip
-"""What a message does against the tag protocol."""
+"""Misuse of tags → its name."""
 _QUERY_WORDS: Final = {
-    "turns": ("Turns", "Queries that were answered, in a conversation."),
-    "words_per_turn": ("Words a turn", "Words of the doctor’s messages a query, those outside the tags too."),
-    "to_staff": ("To the clinical staff", "Share of the queries that went to the staff, not to the patient."),
-    "repeated": ("Asked again", "Share of the queries that had been asked before, word for word."),
+    "turns": ("Turns", "Answered queries in a conversation."),
+    "words_per_turn": ("Words per turn", "Words of the doctor’s messages per query, including words outside the tags."),
+    "to_staff": ("To the clinical staff", "Share of the queries to the staff instead of the patient."),
+    "repeated": ("Repeated", "Share of the queries that repeat an earlier query word for word."),
 }
 _WORDS: Final[dict[str, str]] = {"all": "all chosen", **{name: words[0] for name, words in PART_WORDS.items()}}
 _HEADS: Final[dict[str, str]] = {
@@ -212,16 +211,16 @@ _HEADS: Final[dict[str, str]] = {
     **{str(kind): name for kind, name in FAILURE_NAMES.items()},
 }
 _FORMULA: Final = (
-    "The paper’s printed formula of the accuracy part is not known to us; what stands here is our choice for what it "
-    "describes, so both accuracies and the penalty stand in the table."
+    "The paper’s formula of the accuracy part is not known to us; the formula here is our choice from its description, "
+    "so the table has both accuracies and the penalty."
 )
 
 
-def _section(title: str, part: CarePart, **shown: Any) -> Section:
-    heads = {**_HEADS, **shown.pop("heads", {})}
-    options = {"part": part, **shown.pop("options", {})}
-    words = {**_WORDS, **shown.pop("words", {})}
-    return Section(title, report, options, heads=heads, words=words, page="quality", **shown)
+def _section(title: str, part: CarePart, **fields: Any) -> Section:
+    heads = {**_HEADS, **fields.pop("heads", {})}
+    options = {"part": part, **fields.pop("options", {})}
+    words = {**_WORDS, **fields.pop("words", {})}
+    return Section(title, report, options, heads=heads, words=words, page="quality", **fields)
 
 
 PROFILE = _section(
@@ -244,9 +243,9 @@ SUMMARY = _section(
     columns=(
         "model", "dataset", *PARTS, *PAIRED, "penalty", "n_items", "n_pairs", "trials", "excluded", "unrated",
     ),
-    help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: accuracy rests on these. Excluded: "
-    "trials that a provider’s failure or a refusal broke, or whose answer nobody judged: in no part. Not rated: "
-    "conversations in which no rating could be read: not in empathy.",
+    help=f"{_FORMULA} {PUBLISHED_WORDS} Cases: with any trial. With both answers: the cases of the part accuracy. "
+    "Excluded from all parts: trials with a provider’s failure or refusal, or an answer without a grade. Not rated, "
+    "and not in empathy: conversations whose rating could not be read.",
 )  # fmt: skip
 ACCURACIES = _section(
     "Accuracy after the conversation and on the whole question",
@@ -260,10 +259,11 @@ ACCURACIES = _section(
     words={
         "acc_conv": "After the conversation",
         "acc_static": "Whole question",
-        "acc_conv_all": "After the conversation, all cases that have it",
-        "acc_static_all": "Whole question, all cases that have it",
+        "acc_conv_all": "After the conversation, all cases",
+        "acc_static_all": "Whole question, all cases",
     },
-    help="The first two over the cases with both answers, from which the part accuracy and its penalty are made.",
+    help="The first two are over the cases with both answers; the part accuracy and its penalty are computed from "
+    "them. The others are over all cases with the answer.",
 )
 NORMALISED = _section(
     "Parts between 0 and 1",
@@ -273,11 +273,11 @@ NORMALISED = _section(
     place="model",
     figure="measure",
     axis="Normalised",
-    heads={"n_datasets": "Data sets in it"},
-    help="Each part within each data set from 0 (the lowest of the models chosen) to 1 (the highest), then the mean "
-    "over the data sets of a model under one condition. Several conditions of a model on one data set stay apart. A "
-    "data set where fewer than two models differ has no scale and is left out: a dash. Whoever is chosen next to a "
-    "model moves it here; published figures are of other conversations and not among them.",
+    heads={"n_datasets": "Data sets"},
+    help="Each part within each data set from 0 (the lowest of the selected models) to 1 (the highest), then the mean "
+    "over the data sets of a model under one condition. Values depend on the selected models. Several conditions of a "
+    "model on one data set stay separate. A data set whose models do not differ has no scale and is excluded (a dash). "
+    "Published figures are not included.",
 )
 POINTS = _section(
     "Accuracy after the conversation against accuracy on the whole question",
@@ -285,8 +285,8 @@ POINTS = _section(
     kind="scatter",
     folded=True,
     heads={"conversation": "After the conversation", "static": "Whole question"},
-    help="A mark for each model and data set, over the cases with both answers. Below the dotted line the conversation "
-    "lost accuracy.",
+    help="A mark for each model and data set, over the cases with both answers. Below the dotted line accuracy is "
+    "lower after the conversation.",
 )
 FITS = _section(
     "Fitted lines",
@@ -294,9 +294,9 @@ FITS = _section(
     kind="table",
     words={"all": "All models"},
     heads={"group": "Models", "n": "Marks", "r": "r"},
-    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which takes the marks as "
-    "independent: marks of one model or data set are not, so it is rather too narrow. Published for all models and "
-    f"data sets of the paper ({PAPER}): r = {published_r():.4f}.",
+    help="Least-squares lines; r is Pearson’s with its 95 % interval by Fisher’s z, which assumes independent marks: "
+    "marks of one model or data set are correlated, so it is too narrow. Published for all models and data sets of the "
+    f"paper ({PAPER}): r = {published_r():.4f}.",
 )
 KINDS = _section(
     "Failures by kind and cause",
@@ -310,10 +310,10 @@ KINDS = _section(
     heads={"trials": "Conversations"},
     help="Click a part of a bar for its conversations. "
     + " ".join(f"{FAILURE_NAMES[kind]}: {words}" for kind, words in FAILURE_WORDS.items())
-    + " A conversation that failed in several ways stands in each of them, and counts once in robustness.",
+    + " A conversation with several failures is in each of them, and counts once in robustness.",
 )
 FAILED = _section(
-    "How many failed",
+    "Number of failures",
     "summary",
     options={"by": "all"},
     kind="table",
@@ -321,12 +321,12 @@ FAILED = _section(
     heads={"failed": "Failed in any way"},
 )
 FAILURE_LIST = _section(
-    "The conversations that failed",
+    "Failed conversations",
     "failures",
     kind="table",
     columns=("case_key", "dataset", "kind", "cause", "turn", "quote", "model", "trial_id"),
     words={**FAILURE_NAMES, **CAUSE_WORDS},
-    heads={"kind": "Failure", "turn": "Message", "quote": "What shows it", "trial_id": "Trial"},
+    heads={"kind": "Failure", "turn": "Message", "quote": "Quote", "trial_id": "Trial"},
 )
 RATINGS = _section(
     "Ratings of empathy from 1 to 5",
@@ -336,11 +336,11 @@ RATINGS = _section(
     series="rating",
     axis="Share of conversations",
     folded=True,
-    help="Ratings of the doctor’s empathy by the patient after the conversation, 1 (worst) to 5. Where none could be "
-    "read in three replies, there is none, and the conversation is not in the mean.",
+    help="Ratings of the doctor’s empathy by the patient after the conversation, 1 (worst) to 5. If no rating could be "
+    "read in three replies, the conversation is not in the mean.",
 )
 RATING_LIST = _section(
-    "The ratings one by one",
+    "Single ratings",
     "ratings",
     kind="table",
     columns=("rating", "words", "case_key", "dataset", "model", "rater", "trial_id"),
@@ -377,7 +377,7 @@ MISUSES = _section(
     axis="Misuses for each query",
     folded=True,
     words=MISUSE_WORDS,
-    help="A message may break the protocol in several ways. Only the failures among them lower robustness.",
+    help="A message can have several misuses. Only those that are failures lower robustness.",
 )
 HABITS = _section(
     "Habits in numbers",
@@ -385,7 +385,7 @@ HABITS = _section(
     options={"by": "all"},
     kind="table",
     columns=("model", *_QUERY_WORDS, "conversations", "queries", "items"),
-    help="Turns and words are means over cases. Conversations that a provider broke off are left out.",
+    help="Turns and words are means over cases. Conversations that a provider broke off are excluded.",
 )
 ITEMS = _section(
     "Cases",

@@ -1,4 +1,4 @@
-"""Suitability of data sets: which cases pass the filter and can be played as consultations, and what profiles hold.
+"""Suitability of data sets: the cases that can be played as consultations, and the fields of their profiles.
 
 Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
 """
@@ -11,21 +11,21 @@ from typing import Annotated, Literal
 
 from core.case import Case
 from core.datasets.select import cases_of, datasets
-from core.measures.base import Asked, Columns, Positional, Row, Section, counts_in_words, metric
+from core.measures.base import Columns, MetricRequest, Positional, Row, Section, counts_in_words, metric
 from core.stats.intervals import wilson
 from core.store.queries.profiles import newest_profiles
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 
 def judgements(cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> list[Generated]:
-    """Return the generator's word on those cases that have one: stored, else come with the case."""
-    words = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
-    return [word for word in words if word is not None]
+    """Return the profiles of cases that have one: the stored profile, else that of the case."""
+    profiles = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
+    return [profile for profile in profiles if profile is not None]
 
 
-def suitable_row(dataset: str, cases: int, words: Sequence[Generated]) -> Row:
-    """Return the share of suitable cases among those that were judged, with Wilson's interval and who judged them."""
-    counts = coverage(words)
+def suitable_row(dataset: str, cases: int, profiles: Sequence[Generated]) -> Row:
+    """Return the share of suitable cases among the judged cases, with Wilson's interval and the makers of profiles."""
+    counts = coverage(profiles)
     return Row(
         {
             "dataset": dataset,
@@ -39,14 +39,14 @@ def suitable_row(dataset: str, cases: int, words: Sequence[Generated]) -> Row:
         counts.n,
         more={
             "reasons": counts_in_words(dict(counts.reasons)),
-            "made_by": counts_in_words(dict(Counter(word.made_by for word in words).most_common())),
+            "made_by": counts_in_words(dict(Counter(profile.made_by for profile in profiles).most_common())),
         },
         columns=Columns("share", n=None),
     )
 
 
 def reason_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
-    """Yield for each reason, the most frequent first, the share of judged cases that are not suitable for it."""
+    """Yield for each reason, the most frequent first, the share of judged cases that it makes unsuitable."""
     for reason in sorted(counts.reasons, key=lambda reason: -counts.reasons[reason]):
         cases = counts.reasons[reason]
         yield Row(
@@ -61,7 +61,7 @@ def reason_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
 
 
 def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
-    """Yield for each field of a profile the share of suitable cases whose source says it, with Wilson's interval."""
+    """Yield for each field of a profile the share of suitable cases whose source has it, with Wilson's interval."""
     for shares in counts.fields:
         yield Row(
             {"dataset": dataset, "field": shares.field},
@@ -80,7 +80,7 @@ def field_rows(dataset: str, counts: Coverage) -> Iterator[Row]:
     page="data",
 )
 def report_suitability(
-    asked: Asked,
+    request: MetricRequest,
     dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
     part: Annotated[
         Literal["reasons", "each_reason", "fields"],
@@ -88,15 +88,15 @@ def report_suitability(
     ] = "reasons",
 ) -> Iterator[Row]:
     """Report how many cases of a data set can be played as consultations, and which fields their profiles fill."""
-    with asked.store.read() as cursor:
+    with request.store.read() as cursor:
         stored = {case_id: profile.generated for case_id, profile in newest_profiles(cursor).items()}
     for name in dataset or datasets():
         cases = cases_of(name)
-        words = judgements(cases, stored)
-        if words and part == "reasons":
-            yield suitable_row(name, len(cases), words)
-        elif words:
-            yield from (reason_rows if part == "each_reason" else field_rows)(name, coverage(words))
+        profiles = judgements(cases, stored)
+        if profiles and part == "reasons":
+            yield suitable_row(name, len(cases), profiles)
+        elif profiles:
+            yield from (reason_rows if part == "each_reason" else field_rows)(name, coverage(profiles))
 
 
 REASONS = Section(
@@ -105,18 +105,18 @@ REASONS = Section(
     {"part": "each_reason"},
     kind="reasons",
     series="reason",
-    axis="Share of the cases that were looked at",
+    axis="Share of judged cases",
     columns=("reason", "cases", "share", "ci_low", "ci_high", "meaning"),
     folded=True,
     page="data",
 )
 FIELDS = Section(
-    "What the profiles say",
+    "Fields of the profiles",
     report_suitability,
     {"part": "fields"},
     kind="fields",
     series="field",
-    axis="Share of the suitable cases",
+    axis="Share of suitable cases",
     columns=("field", "present", "imputed", "absent", "n_suitable"),
     heads={"present": "Present", "n_suitable": "Suitable cases"},
     folded=True,

@@ -1,1 +1,1 @@
-"""History taking: what of a case a doctor uncovered, and how it asked."""
+"""History taking: the parts of a case that a doctor uncovered, and its questions."""

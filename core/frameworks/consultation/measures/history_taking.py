@@ -1,13 +1,13 @@
-"""How a history was taken: what is measured of one conversation against its case (Liao et al., arXiv 2309.02077).
+"""History taking: measures of one conversation against its case (Liao et al., arXiv 2309.02077).
 
-Patient measures compare all of the patient's words with the values of the case's items (how much was uncovered), doctor
-measures the words of the queries with their keys. A doctor's message before the patient's first one is the greeting and
-no query. The last message is no query where it is the doctor's and closes (it holds "final diagnosis" or asks nothing);
-a last question that nobody answered (a message cap) is one.
+Patient measures compare all words of the patient with the values of the case's items (how much was uncovered), doctor
+measures the words of the queries with the items' keys. A doctor's message before the patient's first message is the
+greeting, not a query. The last message is not a query if it is the doctor's and closes (it has "final diagnosis" or no
+question); a last question without a reply (a message cap) is a query.
 
-Honesty, strictness and colloquialism say how good a simulated patient is. Their rules cannot judge meaning: a free
-paraphrase looks unsupported, as does the denial of a thing that M is silent on; a denial of what M affirms looks
-supported. They compare patients on average; for one conversation there is the ledger.
+Honesty, strictness and colloquialism rate simulated patients. Their rules cannot judge meaning: a free paraphrase looks
+unsupported, and so does the denial of something that M does not mention; the denial of something that M affirms looks
+supported. They compare patients on average; the facts ledger is for single conversations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from core.text.topics import Topic, is_open
 
 
 class Exchange(NamedTuple):
-    """A query of the doctor and what the patient replied; the reply is empty where none came."""
+    """A query of the doctor and the patient's reply; the reply is empty if there is none."""
 
     query: str
     reply: str
@@ -58,9 +58,9 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Inquiry:
-    """``opening`` is the patient's reply to the greeting, or P0; empty where the patient said nothing.
+    """The exchanges of a dialogue. ``opening`` is the patient's reply to the greeting, or P0; it may be empty.
 
-    ``doctor_turns`` counts the doctor's messages after the greeting, a closing one included; ``patient_turns`` all
+    ``doctor_turns`` counts the doctor's messages after the greeting, including a closing message; ``patient_turns`` all
     messages of the patient.
     """
 
@@ -71,12 +71,10 @@ class Inquiry:
 
     @property
     def queries(self) -> list[str]:
-        """The doctor's queries in order."""
         return [exchange.query for exchange in self.exchanges]
 
 
 def inquiry_of(dialogue: Sequence[Turn]) -> Inquiry:
-    """Return the inquiry of a dialogue."""
     opening: list[str] = []
     exchanges: list[Exchange] = []
     doctor_turns = patient_turns = 0
@@ -97,105 +95,105 @@ def inquiry_of(dialogue: Sequence[Turn]) -> Inquiry:
 
 
 def closes(message: str) -> bool:
-    """Say whether a doctor's last message ends the consultation: a diagnosis, or no question (Johri et al. 2025)."""
+    """Return whether a doctor's last message closes: a diagnosis, or no question (Johri et al. 2025)."""
     return FINAL_DIAGNOSIS.lower() in message.lower() or "?" not in message
 
 
 SUPPORTED = 0.5
-"""A statement is supported where M holds this share of its telling words."""
+"""A statement is supported if M has this share of its telling words."""
 TOLD = 0.5
-"""A reply tells an item where it holds this share of the item's telling words, or ``ENOUGH`` of them."""
+"""A reply tells an item if it has this share of the item's telling words, or ``ENOUGH`` of them."""
 ENOUGH = 3
 _UNKNOWN = re.compile(
     r"not sure|unsure|no idea|mention|vignette|n['’]t (?:know|recall|remember|say|specify|tell)\b|"
     r"(?:do|does|did) not (?:know|recall|remember|say|specify)|cannot say|(?:no|any|provided) (?:information|details)",
     re.IGNORECASE,
 )
-"""A sentence that says nothing of the patient: not known, or about what was "mentioned"."""
+"""A sentence without a statement about the patient: unknown, or about what was "mentioned"."""
 _BY_KEY = re.compile(r"can you tell me about (.+)\?", re.IGNORECASE)
 _BARE = re.compile(r"^\W*(?:yes|yeah|no|nope|i do|i have|i don['’]t|i haven['’]t|not really|never)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Telltale:
-    """An item with the words by which it is told (of its value) and asked for (of key and value)."""
+    """An item with the telling words of its value (``told_by``) and of key and value (``asked_by``)."""
 
     item: Item
     told_by: frozenset[str]
     asked_by: frozenset[str]
 
-    def told(self, said: frozenset[str]) -> bool:
-        """Say whether these words tell the item."""
-        common = len(said & self.told_by)
+    def is_told_by(self, words: frozenset[str]) -> bool:
+        common = len(words & self.told_by)
         return common > 0 and (common >= ENOUGH or common >= TOLD * len(self.told_by))
 
 
 def telltales(items: Sequence[Item]) -> tuple[Telltale, ...]:
-    """Return the items with their words; an item without a telling word can never be told and is left out."""
-    made = (Telltale(i, telling(i.value), telling(i.key) | telling(i.value)) for i in items)
-    return tuple(t for t in made if t.told_by)
+    """Return the items with their words, without items that have no telling word and so can never be told."""
+    all_items = (Telltale(i, telling(i.value), telling(i.key) | telling(i.value)) for i in items)
+    return tuple(t for t in all_items if t.told_by)
 
 
-def honesty(inquiry: Inquiry, known: frozenset[str]) -> float | None:
-    """Return the share of the patient's statements that M supports; ``None`` without statements.
+def honesty(inquiry: Inquiry, information_words: frozenset[str]) -> float | None:
+    """Return the share (0 to 1) of the patient's statements that M supports; ``None`` without statements.
 
-    ``known`` are the telling words of M. A statement is a sentence of the patient that says something: not "I don't
-    know", not a courtesy. A bare yes or no states what was asked.
+    ``information_words`` are the telling words of M. A statement is a sentence of the patient with content: not
+    "I don't know", not a courtesy. A bare yes or no states the query.
     """
-    judged = [len(said & known) >= SUPPORTED * len(said) for said in _statements(inquiry)]
-    return sum(judged) / len(judged) if judged else None
+    supported = [len(words & information_words) >= SUPPORTED * len(words) for words in _statements(inquiry)]
+    return sum(supported) / len(supported) if supported else None
 
 
 def _statements(inquiry: Inquiry) -> Iterator[frozenset[str]]:
+    """Yield the telling words of each statement."""
     for query, reply in (Exchange("", inquiry.opening), *inquiry.exchanges):
         for sentence in sentences(reply):
             if "?" in sentence or _UNKNOWN.search(sentence):
                 continue
-            said = telling(sentence)
-            if not said and _BARE.match(sentence):
-                said = telling(query)
-            if said:
-                yield said
+            statement = telling(sentence)
+            if not statement and _BARE.match(sentence):
+                statement = telling(query)
+            if statement:
+                yield statement
 
 
 def strictness(inquiry: Inquiry, items: Sequence[Telltale]) -> float | None:
-    """Return the share of replies that bring no item that was not asked for; ``None`` where nothing narrow was asked.
+    """Return the share (0 to 1) of replies without a new item that the query did not ask for.
 
-    A reply brings an item that it is the first to tell. An item is asked for where the query shares a telling word
-    with its key or value. Replies to open queries ("anything else?") do not count; a query "Can you tell me
-    about KEY?" is not open.
+    An item is new in the first reply that tells it. A query asks for an item if it shares a telling word with the
+    item's key or value. Replies to open queries ("anything else?") do not count; a query "Can you tell me about KEY?"
+    is not open. ``None`` if there is no reply to a narrow query.
     """
     keys = {t.item.key.lower() for t in items}
-    brought = {t.item.key for t in items if t.told(telling(inquiry.opening))}
+    told_keys = {t.item.key for t in items if t.is_told_by(telling(inquiry.opening))}
     strict = narrow = 0
     for query, reply in inquiry.exchanges:
-        said, asked = telling(reply), telling(query)
-        fresh = [t for t in items if t.item.key not in brought and t.told(said)]
-        brought.update(t.item.key for t in fresh)
+        reply_words, query_words = telling(reply), telling(query)
+        new = [t for t in items if t.item.key not in told_keys and t.is_told_by(reply_words)]
+        told_keys.update(t.item.key for t in new)
         by_key = _BY_KEY.fullmatch(query.strip())
         if reply and (not is_open(query) or (by_key is not None and by_key[1].lower() in keys)):
             narrow += 1
-            strict += all(asked & t.asked_by for t in fresh)
+            strict += all(query_words & t.asked_by for t in new)
     return strict / narrow if narrow else None
 
 
 def colloquialism(texts: Sequence[str]) -> float | None:
-    """Return the share of words that are everyday ones, numbers aside; ``None`` without words."""
+    """Return the share (0 to 1) of everyday words, without numbers; ``None`` without words."""
     spoken = [word for text in texts for word in words(text)]
     return sum(not is_technical(word) for word in spoken) / len(spoken) if spoken else None
 
 
 SHARES = tuple(range(0, 101, 10))
-"""Per cent of the dialogue done at which the curves are read."""
+"""Shares of the dialogue (per cent) at which the curves are read."""
 SCALARS = (
     "patient_recall", "patient_precision", "patient_f1", "doctor_recall", "doctor_precision", "doctor_f1",
     "doctor_turns", "queries", "doctor_words", "patient_words", "repetition_1", "repetition_2", "repetition_l",
     "honesty", "strictness", "colloquialism",
 )  # fmt: skip
 MEASURES = (*SCALARS, "accuracy")
-"""What is reported of each case: the measures of its conversations, and the accuracy of the task's answers."""
+"""Reported figures of each case: the measures of its conversations, and the accuracy of the task's answers."""
 LENGTHS = ("doctor_turns", "queries", "doctor_words", "patient_words")
-"""Measures that are no shares between 0 and 1."""
+"""Measures that are not shares between 0 and 1."""
 CURVES = ("patient_recall", "patient_precision", "doctor_recall", "doctor_precision")
 _DECIMALS = 6
 
@@ -206,19 +204,19 @@ class Yardstick:
 
     values: Counter[str]
     keys: Counter[str]
-    known: frozenset[str]
+    information_words: frozenset[str]
     telltales: tuple[Telltale, ...]
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Measures of one conversation; ROUGE, repetition and virtues between 0 and 1, lengths in words a message.
+    """Measures of one conversation; ROUGE, repetition and virtues between 0 and 1, lengths in words per message.
 
-    ``None`` where there is nothing to measure: precision of nobody's words, repetition of fewer than two queries, all
-    ROUGE without items. A doctor that asks nothing has recall and F1 0. ``doctor_turns`` includes a closing message,
-    ``queries`` does not. ``curves`` has for each of ``CURVES`` its values at ``SHARES`` of the exchanges: 0 is the
-    opening alone. ``order`` has for each topic of the items the share of the dialogue at which it was first told, or
-    ``None`` where it never was.
+    ``None`` if there is nothing to measure: precision without words, repetition of fewer than two queries, all ROUGE
+    without items. A doctor that asks nothing has recall and F1 0. ``doctor_turns`` includes a closing message,
+    ``queries`` does not. ``curves`` has for each of ``CURVES`` the values at ``SHARES`` of the exchanges: 0 is only the
+    opening. ``order`` has for each topic of the items the share of the dialogue at which it was first told, ``None`` if
+    it was never told.
     """
 
     patient_recall: float | None
@@ -242,7 +240,6 @@ class Measures:
 
 
 def yardstick(information: str, items: Sequence[Item]) -> Yardstick:
-    """Return what conversations about a case are measured against."""
     return Yardstick(
         Counter(tokens(" ".join(item.value for item in items))),
         Counter(tokens(" ".join(item.key for item in items))),
@@ -252,7 +249,6 @@ def yardstick(information: str, items: Sequence[Item]) -> Yardstick:
 
 
 def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
-    """Return the measures of a dialogue."""
     inquiry = inquiry_of(dialogue)
     queries = [tokens(q) for q in inquiry.queries]
     spoken = [tokens(text) for text in (inquiry.opening, *(e.reply for e in inquiry.exchanges))]
@@ -260,8 +256,8 @@ def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
     doctor = list(_running(against.keys, [[], *queries]))
     repeated = repetition(queries)
     return Measures(
-        **_named("patient", patient[-1] if against.values else None),
-        **_named("doctor", doctor[-1] if against.keys else None),
+        **_rouge("patient", patient[-1] if against.values else None),
+        **_rouge("doctor", doctor[-1] if against.keys else None),
         doctor_turns=inquiry.doctor_turns,
         queries=len(queries),
         doctor_words=sum(map(len, queries)) / len(queries) if queries else None,
@@ -269,7 +265,7 @@ def measure(dialogue: Sequence[Turn], against: Yardstick) -> Measures:
         repetition_1=repeated and repeated.rouge1,
         repetition_2=repeated and repeated.rouge2,
         repetition_l=repeated and repeated.rougel,
-        honesty=honesty(inquiry, against.known),
+        honesty=honesty(inquiry, against.information_words),
         strictness=strictness(inquiry, against.telltales),
         colloquialism=colloquialism([t.text for t in dialogue if t.role == "patient"]),
         curves=_curves("patient", patient, against.values) | _curves("doctor", doctor, against.keys),
@@ -281,53 +277,53 @@ def order_of(inquiry: Inquiry, items: Sequence[Telltale]) -> dict[Topic, float |
     """Return for each topic of the items the share of exchanges after which it was first told; the opening is 0."""
     first: dict[Topic, float | None] = dict.fromkeys((t.item.topic for t in items), None)
     for number, reply in enumerate((inquiry.opening, *(e.reply for e in inquiry.exchanges))):
-        said = telling(reply)
+        reply_words = telling(reply)
         for item in items:
-            if first[item.item.topic] is None and item.told(said):
+            if first[item.item.topic] is None and item.is_told_by(reply_words):
                 first[item.item.topic] = number / max(1, len(inquiry.exchanges))
     return first
 
 
 def _running(target: Counter[str], parts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int, int]]:
-    """Yield (matched, wanted, said) after each part: what all words so far have in common with the target."""
-    wanted, left, matched, said = target.total(), dict(target), 0, 0
+    """Yield numbers of words after each part: matched so far, of the target, of all parts so far."""
+    unmatched, matched, n_words = dict(target), 0, 0
     for part in parts:
         for token in part:
-            if left.get(token, 0):
-                left[token] -= 1
+            if unmatched.get(token, 0):
+                unmatched[token] -= 1
                 matched += 1
-        said += len(part)
-        yield matched, wanted, said
+        n_words += len(part)
+        yield matched, target.total(), n_words
 
 
-def _named(who: str, counts: tuple[int, int, int] | None) -> dict[str, float | None]:
+def _rouge(role: str, counts: tuple[int, int, int] | None) -> dict[str, float | None]:
     if counts is None:
-        return {f"{who}_recall": None, f"{who}_precision": None, f"{who}_f1": None}
+        return {f"{role}_recall": None, f"{role}_precision": None, f"{role}_f1": None}
     result = score(*counts)
     return {
-        f"{who}_recall": result.recall,
-        f"{who}_precision": result.precision if counts[2] else None,
-        f"{who}_f1": result.f1,
+        f"{role}_recall": result.recall,
+        f"{role}_precision": result.precision if counts[2] else None,
+        f"{role}_f1": result.f1,
     }
 
 
 def _curves(
-    who: str, running: Sequence[tuple[int, int, int]], target: Counter[str]
+    role: str, running: Sequence[tuple[int, int, int]], target: Counter[str]
 ) -> dict[str, tuple[float | None, ...]]:
     exchanges = len(running) - 1
     points = [running[exchanges * share // 100] for share in SHARES]
     scores: list[Rouge | None] = [score(*counts) if target else None for counts in points]
     return {
-        f"{who}_recall": tuple(s and s.recall for s in scores),
-        f"{who}_precision": tuple(s and (s.precision if c[2] else None) for s, c in zip(scores, points, strict=True)),
+        f"{role}_recall": tuple(s and s.recall for s in scores),
+        f"{role}_precision": tuple(s and (s.precision if c[2] else None) for s, c in zip(scores, points, strict=True)),
     }
 
 
 class HistoryTaking(Measure):
-    """How much of a case a doctor uncovered and how it asked, against the items of the case.
+    """The part of a case that a doctor uncovered, and its questions, against the items of the case.
 
-    A score for each of ``SCALARS``, with its curve where it has one, and for each topic of the items ``order TOPIC``,
-    with the message that first told it.
+    A score for each of ``SCALARS``, with its curve if it has one, and ``order TOPIC`` for each topic of the items, with
+    the message that first told it.
     """
 
     name = "history_taking"
@@ -339,23 +335,23 @@ class HistoryTaking(Measure):
     seconds_each = 0.002
 
     def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
-        """Make items by rule for the cases that have none."""
         return make_items(store, selection, stop)
 
     def scores(self, record: Record) -> Iterator[Score]:
-        """Yield the measures of a conversation, to six decimals."""
+        """Yield the measures of a conversation, rounded to six decimals."""
         against = _stored_yardstick(information_of(record.case), record.against or "[]")
-        found = measure(record.dialogue, against)
+        measures = measure(record.dialogue, against)
         for name in SCALARS:
-            yield Score(name, _rounded(getattr(found, name)), series=tuple(map(_rounded, found.curves.get(name, ()))))
-        for topic, at in found.order.items():
+            series = tuple(map(_rounded, measures.curves.get(name, ())))
+            yield Score(name, _rounded(getattr(measures, name)), series=series)
+        for topic, at in measures.order.items():
             items = [t for t in against.telltales if t.item.topic == topic]
-            said = (
+            messages = (
                 Evidence(n, turn.text)
                 for n, turn in enumerate(record.dialogue)
-                if turn.role == "patient" and any(t.told(telling(turn.text)) for t in items)
+                if turn.role == "patient" and any(t.is_told_by(telling(turn.text)) for t in items)
             )
-            yield Score(f"order {topic}", _rounded(at), tuple(islice(said, 1)))
+            yield Score(f"order {topic}", _rounded(at), tuple(islice(messages, 1)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -371,42 +367,40 @@ HISTORY = HistoryTaking()
 
 
 def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
-    """Store the atomic facts of a MediQ file as the items of the cases whose vignettes it tells.
+    """Store the atomic facts of a MediQ file as the items of the cases with the same vignettes.
 
-    Returns how many cases have items now, and how many records fit no case and cannot be read. Raises ``UsageError``
-    where the file is none of MediQ's kind or fits no case.
+    Returns the numbers of cases with new items, of records without a case, and of unreadable records. Raises
+    ``UsageError`` if the file is not MediQ's format or has no vignette of a case.
     """
-    reading, held = read_mediq(path), {case.case_key: case for case in cases}
-    found = match_cases(reading.records, held.values())
-    if not found.items:
-        raise UsageError(
-            f"No vignette in {path} is that of one of these {len(held):,} cases: choose others by --cases."
-        )
+    reading, by_key = read_mediq(path), {case.case_key: case for case in cases}
+    matches = match_cases(reading.records, by_key.values())
+    if not matches.items:
+        raise UsageError(f"No vignette in {path} is one of these {len(by_key):,} cases: choose others by --cases.")
     with store.write() as connection:
-        keep_items(connection, [_stored(held[key], items) for key, items in found.items.items()])
-    return len(found.items), found.unmatched, len(reading.rejected)
+        keep_items(connection, [_stored(by_key[key], items) for key, items in matches.items.items()])
+    return len(matches.items), matches.unmatched, len(reading.rejected)
 
 
 def stored_items(store: Store, case: Case) -> ItemSet | None:
-    """Return the items that count for a case, or ``None`` where none were stored for this content of it."""
+    """Return the newest items of a case, or ``None`` if there are none for its present content."""
     with store.read() as cursor:
-        found = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
-    return ItemSet(items_from_json(found[0].items), found[0].made_by) if found else None
+        newest = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
+    return ItemSet(items_from_json(newest[0].items), newest[0].made_by) if newest else None
 
 
 def make_items(store: Store, selection: Selection | None = None, stop: Stop = lambda: False) -> bool:
-    """Make items by rule for the cases of selected trials that have none; say whether all have some now."""
+    """Make items by rule for the cases of selected trials that have none; return whether all cases have items now."""
     with store.read() as cursor:
         cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
-    made = [_stored(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
-    if made:
+    new = [_stored(case, items_by_rule(case)) for case in takewhile(lambda _: not stop(), cases)]
+    if new:
         with store.write() as connection:
-            add_items(connection, made)
-    return len(made) == len(cases)
+            add_items(connection, new)
+    return len(new) == len(cases)
 
 
 def information_of(case: Case) -> str:
-    """Return what a patient may truly tell: M, and a profile's facts in their clinical and lay words."""
+    """Return the true information about a patient: M, and a profile's facts in clinical and lay words."""
     facts = case.profile.facts if case.profile else ()
     return "\n".join([case.vignette, *(f"{f.key}: {f.value}. {f.lay}" for f in facts)])
 

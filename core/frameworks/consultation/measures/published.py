@@ -1,4 +1,4 @@
-"""What is printed of history taking, to stand next to what this database holds (``core.measures.counterparts``)."""
+"""Published figures of history taking, to compare with stored figures (``core.measures.counterparts``)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _HISTORY_METRICS: Final = {
     "patient_len": "patient_words", "doctor_len": "doctor_words", "turn": "doctor_turns",
     "rouge_1": "repetition_1", "rouge_2": "repetition_2", "rouge_l": "repetition_l",
 }  # fmt: skip
-"""Printed metrics whose names are not ours."""
+"""Printed metric → name of the measure here, if it differs."""
 
 
 def printed_histories(dataset: str = "medqa") -> list[Row]:
-    """Return what is printed of history taking on one of ``HISTORY_SETS``, in its order."""
+    """Return the printed figures of history taking on one of ``HISTORY_SETS``, in printed order."""
     figures = []
     for row in published.rows(publisher("history").name):
-        what = _HISTORY_METRICS.get(row["metric"], row["metric"])
-        if row["model"] and what in MEASURES and (row["table"], row["dataset"]) in (("2", dataset), ("3", "")):
+        measure = _HISTORY_METRICS.get(row["metric"], row["metric"])
+        if row["model"] and measure in MEASURES and (row["table"], row["dataset"]) in (("2", dataset), ("3", "")):
             cases = HISTORY_SETS.get(row["dataset"], "all three data sets")
-            unit = 1 if what in LENGTHS else 100
-            value, length = float(row["value"]) / unit, what in LENGTHS
+            unit = 1 if measure in LENGTHS else 100
+            value, length = float(row["value"]) / unit, measure in LENGTHS
             source = f"table {row['table']}"
-            figures.append(printed_row(source, row["model"], value, measure=what, cases=cases, nearest=length))
+            figures.append(printed_row(source, row["model"], value, measure=measure, cases=cases, nearest=length))
     return figures
 
 
 def published_rows(dataset: HistorySet = "medqa") -> list[Row]:
-    """Return what is printed of one of ``HISTORY_SETS``; repetition is printed for all of them together."""
+    """Return the printed figures of one of ``HISTORY_SETS``; repetition is printed for all three together."""
     return [
         Row(
             {"cases": printed.more["cases"], "model": printed.label["model"], "measure": printed.label["measure"]},

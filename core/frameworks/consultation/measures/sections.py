@@ -1,4 +1,4 @@
-"""What the page shows of history taking: its figures, and how measures are called."""
+"""Sections of history taking on pages, and the names of its measures."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from core.measures.base import Section
 from core.text.topics import TOPICS
 
 MEASURE: Final[dict[str, tuple[str, str]]] = {
-    "patient_recall": ("Patient recall", "Share of the words of the case’s items that the patient said: what was "
-                       "uncovered (ROUGE-1 recall against the items’ values, words stemmed)."),
+    "patient_recall": ("Patient recall", "Share of the words of the case’s items that the patient said (ROUGE-1 recall "
+                       "against the items’ values, words stemmed)."),
     "patient_precision": ("Patient precision", "Share of the patient’s words that are words of the items’ values."),
     "patient_f1": ("Patient F1", "Harmonic mean of the patient’s recall and precision in each conversation."),
     "patient_words": ("Patient words", "Mean length of the patient’s messages in words."),
-    "doctor_recall": ("Doctor recall", "Share of the words of the items’ keys that the doctor’s questions hold."),
+    "doctor_recall": ("Doctor recall", "Share of the words of the items’ keys that are in the doctor’s questions."),
     "doctor_precision": ("Doctor precision", "Share of the words of the doctor’s questions that are words of keys."),
     "doctor_f1": ("Doctor F1", "Harmonic mean of the doctor’s recall and precision in each conversation."),
-    "doctor_words": ("Doctor words", "Mean length of the doctor’s questions in words; greeting and closing message "
-                     "are no questions."),
-    "doctor_turns": ("Doctor turns", "The doctor’s messages after the greeting, a closing one included."),
-    "queries": ("Questions", "The doctor’s questions: without greeting and closing message."),
-    "accuracy": ("Accuracy", "Share of right answers to the case’s question with its choices, given after the "
-                 "conversation: by the doctor, or by a separate solver where there is one."),
+    "doctor_words": ("Doctor words", "Mean length of the doctor’s questions in words, without greeting and closing "
+                     "message."),
+    "doctor_turns": ("Doctor turns", "The doctor’s messages after the greeting, including a closing message."),
+    "queries": ("Questions", "The doctor’s questions, without greeting and closing message."),
+    "accuracy": ("Accuracy", "Share of right answers after the conversation to the case’s question with its choices: "
+                 "by the doctor, or by a separate solver if there is one."),
     "repetition_1": ("Repetition R-1", "Mean ROUGE-1 F1 between the questions of one conversation, pair by pair; lower "
-                     "is more varied. Conversations with fewer than two questions have none."),
+                     "is more varied. Only conversations with two or more questions have a value."),
     "repetition_2": ("Repetition R-2", "The same with ROUGE-2: pairs of words."),
     "repetition_l": ("Repetition R-L", "The same with ROUGE-L: the longest common sequence of words."),
     "honesty": ("Honesty", "Share of the patient’s statements that the case supports."),
-    "strictness": ("Strictness", "Share of the patient’s replies that bring nothing that was not asked for."),
+    "strictness": ("Strictness", "Share of the patient’s replies that tell nothing that the question did not ask for."),
     "colloquialism": ("Colloquialism", "Share of the patient’s words that are everyday words."),
 }  # fmt: skip
 """Measure → its name and what it means, in the order of tables."""
 VIRTUE_RULES: Final = (
-    "- **Honesty.** A statement is a sentence of the patient that says something (no courtesy, no “I don’t know”); a "
-    "bare yes or no states what was asked. It is supported where the case holds at least half of its telling words.\n"
-    "- **Strictness.** Of the replies to narrow questions, the share that brings no item first that the question did "
-    "not ask for: the question shares a telling word with the item. Replies to open questions (“anything else?”) do "
-    "not count.\n"
-    "- **Colloquialism.** The share of the patient’s words, numbers aside, that are no medical terms: neither on a "
+    "- **Honesty.** A statement is a sentence of the patient with content (no courtesy, no “I don’t know”); a bare yes "
+    "or no states the question. It is supported if the case has at least half of its telling words.\n"
+    "- **Strictness.** Of the replies to narrow questions, the share that tells no new item without being asked: a "
+    "question asks for an item if they share a telling word. Replies to open questions (“anything else?”) do not "
+    "count.\n"
+    "- **Colloquialism.** The share of the patient’s words, without numbers, that are not medical terms: neither on a "
     "short list nor with a technical ending such as -itis.\n\n"
     "Rules on words cannot judge meaning: a free paraphrase looks unsupported. They compare patients on average; for "
     "one conversation open its facts ledger under **Cases**."
@@ -53,7 +53,7 @@ _WORDS: Final[dict[str, str]] = {
     **{str(topic): topic.capitalize() for topic in TOPICS},
     "per_cent": _DONE,
 }
-_OPENING: Final = "0 % is the patient’s opening alone."
+_OPENING: Final = "0 % is only the patient’s opening."
 _STORED: Final = {"stored": True}
 _MEAN: Final = ("mean", "ci_low", "ci_high", "n_cases")
 _HEADS: Final = {
@@ -65,13 +65,13 @@ _HEADS: Final = {
 }
 
 FIGURES = Section(
-    "What was uncovered, and what came of it",
+    "Patient recall and accuracy",
     summary.report,
     {**_STORED, "part": "measures"},
     kind="reached",
     caption="Accuracy of the task against patient recall, by doctor.",
-    help="Accuracy of the task against patient recall, by doctor. A dashed line marks who answers without a "
-    "conversation; open circles are published.",
+    help="Accuracy of the task against patient recall, by doctor. Dashed lines are answers without a conversation; "
+    "open circles are published.",
     heads=_HEADS,
     columns=("model", "measure", *_MEAN, "n_conversations", "n_without", "n_excluded"),
     words=_WORDS,
@@ -79,13 +79,13 @@ FIGURES = Section(
     page="quality",
 )
 UNCOVERED = Section(
-    "How complete the history was, and whether the answer was right",
+    "Completeness of the history and right answers",
     summary.report,
     {**_STORED, "part": "uncovered"},
     kind="thirds",
     caption="Thirds of all these conversations by patient recall.",
-    help="Thirds of all these conversations by patient recall, of which the first uncovered least. Numbers on the bars "
-    "are conversations. Only those whose answer to the question with choices counts are here.",
+    help="Thirds of all these conversations by patient recall; the first has the lowest. Numbers on the bars are "
+    "conversations. Only conversations whose answer to the question with choices counts are included.",
     heads={
         **_HEADS,
         "recall_from": "Patient recall from",
@@ -120,7 +120,7 @@ CURVES = Section(
     place="per_cent",
     figure="measure",
     caption=_OPENING,
-    help=f"{_OPENING} Bands are 95 % intervals over cases. F1 at a share is the mean of each conversation’s own.",
+    help=f"{_OPENING} Bands are 95 % intervals over cases. F1 is computed in each conversation, then averaged.",
     heads=_HEADS,
     columns=("model", "measure", "per_cent", *_MEAN),
     words=_WORDS,
@@ -134,9 +134,9 @@ ACCURACY = Section(
     series="model",
     place="per_cent",
     axis="Accuracy",
-    caption=f"The solver is shown the beginning of each conversation. {_OPENING} Means over a case’s answers, then "
-    "over cases.",
-    help="A solver is shown the beginning of each conversation. A click on a point lists the answers behind it.",
+    caption=f"The solver sees the beginning of each conversation. {_OPENING}",
+    help="The solver sees the beginning of each conversation. Means over a case’s answers, then over cases. Click a "
+    "point for its answers.",
     heads={**_HEADS, "n_missing": "Not asked"},
     columns=("model", "per_cent", *_MEAN, "n_conversations", "excluded", "n_missing"),
     words=_WORDS,
@@ -148,8 +148,8 @@ ORDER = Section(
     summary.report,
     {**_STORED, "part": "order"},
     kind="order",
-    help="Topics of the cases’ items, the earliest on top. Left: where in the dialogue the patient first tells one, "
-    "over the conversations where that happens. Right: in which share of the conversations it does.",
+    help="Topics of the cases’ items, the earliest on top. Left: the share of the dialogue at which the patient first "
+    "tells the topic, over conversations in which it is told. Right: the share of conversations in which it is told.",
     heads={
         **_HEADS,
         "mean": "First told at",
@@ -169,7 +169,7 @@ BY_ITEMS = Section(
     summary.report,
     {**_STORED, "part": "groups"},
     kind="groups",
-    help="Three equal groups of the cases in scope by their number of items.",
+    help="Three equal groups of the selected cases by their number of items.",
     heads={**_HEADS, "group": "Cases with", "least_items": "Items from", "most_items": "Items to"},
     columns=("model", "group", "least_items", "most_items", "measure", *_MEAN),
     words=_WORDS,
@@ -184,7 +184,7 @@ CHANGE = Section(
     axis="Difference",
     caption="Paired by case; smoothed intervals, p by the sign-flip test.",
     help="Paired by case; smoothed intervals, p by the sign-flip test over cases in pairs. Turns, questions and words "
-    "are numbers and not in the chart.",
+    "are not shares, and so not in the chart.",
     columns=("measure", "after", "before", "change", "ci_low", "ci_high", "p", "p_holm", "p_bh", "p_none", "n_cases"),
     heads=_HEADS,
     words=_WORDS,

@@ -1,12 +1,12 @@
 """Figures of history taking by condition: the mean over a case's conversations, then over cases, with an interval.
 
 Intervals (95 %) resample cases, comparisons are paired by case (``core.stats.smoothed``, ``core.stats.differences``).
-Conversations that broke off are excluded and counted; a case counts in a figure where any of its conversations has the
-measure. The task's accuracy stands beside.
+Conversations that broke off are excluded and counted; a case counts in a figure if any of its conversations has the
+measure. The accuracy of the task is reported with the measures.
 
-Curves show measures against the share of the dialogue done (Liao et al., arXiv 2309.02077, analyses): 0 % is the
-opening alone; after k of n exchanges k/n is done. Orders say when which topic comes up, and three equal groups of cases
-by their number of items whether longer histories go worse.
+Curves show measures against the share of the dialogue (Liao et al., arXiv 2309.02077, analyses): 0 % is only the
+opening; after k of n exchanges the share is k/n. Orders show when topics are told; three equal groups of cases by their
+number of items show whether longer histories are harder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.frameworks.base import publisher
 from core.frameworks.consultation.measures.history_taking import CURVES, HISTORY, LENGTHS, MEASURES, SCALARS, SHARES
 from core.frameworks.consultation.measures.published import HistorySet, published_rows
 from core.frameworks.consultation.queries import history_means, recalls_and_answers, vague_openings
-from core.measures.base import Asked, Columns, Row, metric
+from core.measures.base import Columns, MetricRequest, Row, metric
 from core.measures.comparison import compare_cases, corrected
 from core.measures.missing import measure_missing
 from core.measures.paired import CaseBy
@@ -44,10 +44,10 @@ _UNCOVERED = Columns("share_right", n="n_conversations")
 def read_history(store: Store, selection: Selection | None = None, *, curves: bool = False) -> pd.DataFrame:
     """Return the table of ``core.frameworks.consultation.queries.history_means``: a row for each model and case.
 
-    ``curves`` asks for the points over the dialogue in place of the means, of which there are ten times as many.
+    ``curves`` reads the points over the dialogue instead of the means; there are ten times as many.
 
-    What is not measured yet is counted in ``missing``: ``measure_missing`` first. Formats and question types of the
-    selection have no bearing on conversations.
+    Conversations that are not measured yet are counted in ``missing``: call ``measure_missing`` first. Formats and
+    question types of the selection do not matter for conversations.
     """
     with store.read() as cursor:
         means, points, topics = ((), CURVED, ()) if curves else (SCALARS, (), TOPICS)
@@ -55,9 +55,9 @@ def read_history(store: Store, selection: Selection | None = None, *, curves: bo
 
 
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Row]:
-    """Return (model, column) → the mean over its cases, all from one resampling of the table's cases.
+    """Return (model, column) → row with the mean over cases; all intervals use the same resamples of cases.
 
-    Without cases there is no mean; lengths that are all alike have no bounds.
+    Without cases there is no mean; lengths without variation have no bounds.
     """
     models = sorted(table["model"].unique())
     if not models:
@@ -81,9 +81,9 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
 def measure_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list[Row]:
     """Return every measure of every model, in the order of models and measures.
 
-    ``n_conversations`` have the measure; ``n_without`` were measured and lack it (repetition of fewer than two
-    queries). Conversations that broke off, or are not measured yet, are excluded. Of the accuracy, which needs
-    ``read_doctors``, the same numbers are of answers.
+    ``n_conversations`` have the measure; ``n_without`` are measured and lack it (repetition of fewer than two queries).
+    Conversations that broke off, or are not measured yet, are excluded. For the accuracy, which needs ``read_doctors``,
+    these numbers count answers.
     """
     figures = figures_of(table, measures)
     names = ["conversations", "excluded", "missing", *(f"n_{m}" for m in measures)]
@@ -91,13 +91,13 @@ def measure_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list
     counts = table.groupby("model")[names].sum().astype(int).to_dict("index")
     rows = []
     for (model, n), m in product(counts.items(), measures):
-        having = n[f"n_{m}"]
+        n_with = n[f"n_{m}"]
         if m == "accuracy":
-            without, excluded, broken = 0, {"not_counted": n["uncounted"]}, n["uncounted"]
+            n_without, excluded, n_excluded = 0, {"not_counted": n["uncounted"]}, n["uncounted"]
         else:
-            without, broken = n["conversations"] - having, n["excluded"]
-            excluded = {"broke_off": broken, "not_measured": n["missing"]}
-        more = {"n_conversations": having, "n_without": without, "n_excluded": broken}
+            n_without, n_excluded = n["conversations"] - n_with, n["excluded"]
+            excluded = {"broke_off": n_excluded, "not_measured": n["missing"]}
+        more = {"n_conversations": n_with, "n_without": n_without, "n_excluded": n_excluded}
         rows.append(replace(figures[str(model), m], excluded=excluded, more=more))
     return rows
 
@@ -105,15 +105,13 @@ def measure_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list
 def compare_models(
     table: pd.DataFrame, before: str, after: str, measures: Sequence[str] = SCALARS, correction: Correction = "holm"
 ) -> list[Row]:
-    """Return what each measure of ``after`` is above that of ``before``, on the cases that both have.
+    """Return the difference of each measure, ``after`` minus ``before``, on the cases of both.
 
     p-values are corrected over the measures. Raises ``UsageError`` if the models share no case.
     """
     sides = [table[table["model"] == model].set_index("case_key")[list(measures)] for model in (before, after)]
     if sides[0].index.intersection(sides[1].index).empty:
-        raise UsageError(
-            f"{after} and {before} have no case in common: compare models that were run on the same cases."
-        )
+        raise UsageError(f"{after} and {before} have no case in common: compare models with runs on the same cases.")
     rows = []
     for m in measures:
         first, second = (dict(zip(side.index, side[m].astype(np.float64), strict=True)) for side in sides)
@@ -138,13 +136,13 @@ def compare_models(
 
 
 CURVED = (*CURVES, "patient_f1", "doctor_f1")
-"""Measures with a curve; F1 is each conversation's own, of its recall and precision at that share of the dialogue."""
+"""Measures with a curve; F1 is computed in each conversation from recall and precision at the share of the dialogue."""
 
 
 def curve_rows(table: pd.DataFrame) -> list[Row]:
     """Return the curves of every model (``read_history``'s ``curves``), in the order of models, measures and shares.
 
-    A doctor's precision begins with its first query: conversations without one yet do not count at that share.
+    A doctor's precision begins with its first query: before it a conversation does not count.
     """
     columns = {(m, share): f"{m}_at_{i}" for m in CURVED for i, share in enumerate(SHARES)}
     figures = figures_of(table, list(columns.values()))
@@ -158,24 +156,24 @@ def curve_rows(table: pd.DataFrame) -> list[Row]:
 def order_rows(table: pd.DataFrame) -> list[Row]:
     """Return the topics of every model, the earliest first; topics that no case has are left out.
 
-    The estimate is the mean share (0–1) of the dialogue at which the patient first tells it, over the conversations
-    where that happens; ``told_mean`` the share of conversations where it does, over the cases whose items have it.
+    The estimate is the mean share (0 to 1) of the dialogue at which the patient first tells the topic, over the
+    conversations in which it is told; ``told_mean`` is the share of these conversations, over cases with the topic.
     """
     figures = figures_of(table, [f"{kind}_{topic}" for kind in ("order", "told") for topic in TOPICS])
     rows = []
     for model, topic in product(sorted(table["model"].unique()), TOPICS):
-        told = figures[model, f"told_{topic}"]
-        if told.n:
+        told_row = figures[model, f"told_{topic}"]
+        if told_row.n:
             label = {"model": model, "topic": topic}
             rows.append(
                 replace(
                     figures[model, f"order_{topic}"],
                     label=label,
                     more={
-                        "told_mean": told.estimate,
-                        "told_ci_low": told.low,
-                        "told_ci_high": told.high,
-                        "told_n_cases": told.n,
+                        "told_mean": told_row.estimate,
+                        "told_ci_low": told_row.low,
+                        "told_ci_high": told_row.high,
+                        "told_n_cases": told_row.n,
                     },
                 )
             )
@@ -186,10 +184,10 @@ GROUPS = 3
 
 
 def item_groups(table: pd.DataFrame) -> list[tuple[dict[str, int], list[str]]]:
-    """Divide the cases of ``read_history``'s table into three groups of equal size (but for one case).
+    """Divide the cases of ``read_history``'s table into three groups whose sizes differ by at most one.
 
-    Each is its number (1 has the fewest items) with the least and most items of its cases, and their keys. Cases are
-    ranked by their number of items, those with as many by their keys: neighbouring groups may share a number.
+    A group has a number (1 has the fewest items) with the least and most items of its cases, and the keys of the cases.
+    Cases are sorted by number of items, then by key, so neighbouring groups may share a number of items.
     """
     counts = table.dropna(subset=["n_items"]).groupby("case_key")["n_items"].max()
     ranked = sorted((int(n), str(key)) for key, n in counts.items())
@@ -223,10 +221,10 @@ def read_uncovered(store: Store, selection: Selection | None = None) -> pd.DataF
 
 
 def uncovered_rows(table: pd.DataFrame) -> list[Row]:
-    """Return which share of ``read_uncovered``'s answers is right, by model and third of what was uncovered.
+    """Return the share (0 to 1) of right answers of ``read_uncovered``, by model and third of patient recall.
 
-    Thirds are of all these conversations by the patient's recall: 1 has the lowest, and those of the same recall are
-    together. A third of a model without any is left out. Cases are resampled with all their conversations.
+    Thirds are of all conversations of the table: 1 has the lowest recall; conversations with equal recall are in the
+    same third. A third without conversations of a model is left out. Cases are resampled with all their conversations.
     """
     if table.empty:
         return []
@@ -234,12 +232,16 @@ def uncovered_rows(table: pd.DataFrame) -> list[Row]:
     thirds = 1 + np.searchsorted(np.quantile(recall, [1 / 3, 2 / 3]), recall, side="left")
     rows = []
     for model, third in product(sorted(table["model"].unique()), range(1, GROUPS + 1)):
-        own = table[(table["model"] == model).to_numpy() & (thirds == third)]
-        if own.empty:
+        members = table[(table["model"] == model).to_numpy() & (thirds == third)]
+        if members.empty:
             continue
         within = recall[thirds == third]
         label = {"model": model, "third": third, "recall_from": float(within.min()), "recall_to": float(within.max())}
-        n, right, by_case = len(own), int(own["right"].sum()), own.groupby("case_key")["right"].agg(["sum", "size"])
+        n, right, by_case = (
+            len(members),
+            int(members["right"].sum()),
+            members.groupby("case_key")["right"].agg(["sum", "size"]),
+        )
         more = {"n_right": right, "n_wrong": n - right, "n_cases": len(by_case)}
         interval = ratio_interval(by_case["sum"], by_case["size"])
         rows.append(Row(label, right / n, *interval, n, more=more, unit="conversations", columns=_UNCOVERED))
@@ -247,20 +249,20 @@ def uncovered_rows(table: pd.DataFrame) -> list[Row]:
 
 
 TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
-"""The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
+"""The arm whose accuracy is reported with the history: the task T with its choices, after the conversation."""
 
 
 def case_sets_of(table: pd.DataFrame) -> pd.Series:
-    """Return the case set of each row's case; a case is looked at once, however many conversations it has."""
+    """Return the case set of each row's case."""
     return table["case_key"].map({key: str(key).partition("/")[0] for key in table["case_key"].unique()})
 
 
 def read_doctors(store: Store, selection: Selection | None = None, history: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
-    ``accuracy`` is the share of a case's counted answers that are right (NaN where none counts), ``n_accuracy`` their
-    number, ``uncounted`` that of the answers that do not count. A bound holds no conversation by design, so none of it
-    is excluded. ``history`` is what ``read_history`` returns for this selection under any rule, if it was read already.
+    ``accuracy`` is the share of right answers among the counted answers of a case (NaN if none counts), ``n_accuracy``
+    the number of counted answers, ``uncounted`` that of the others. A bound has no conversations by design, so none are
+    excluded. ``history`` is the result of ``read_history`` for this selection under any rule, if available.
     """
     chosen = selection or Selection()
     table = read_history(store, chosen) if history is None else history
@@ -273,18 +275,18 @@ def read_doctors(store: Store, selection: Selection | None = None, history: pd.D
     )
     table = table.merge(answers, how="left", on=["model", "case_key"])
     counts = ["n_accuracy", "uncounted"]
-    asks = publisher("history")
-    silent = {key: not asks.talks(doctor_of(key), asks.arms) for key in table["model"].unique()}
+    framework = publisher("history")
+    is_bound = {key: not framework.talks(doctor_of(key), framework.arms) for key in table["model"].unique()}
     return table.assign(
         accuracy=table["accuracy"].astype(np.float64),
         **{name: table[name].fillna(0).astype(int) for name in counts},
-        excluded=table["excluded"].mask(table["model"].map(silent).astype(bool), 0),
+        excluded=table["excluded"].mask(table["model"].map(is_bound).astype(bool), 0),
         case_set=case_sets_of(table),
     )
 
 
 def openings_note(store: Store, selection: Selection | None = None) -> str:
-    """Say in how many of the conversations that patients opened no complaint was named; empty where one always was."""
+    """Return a sentence on opening requests without a complaint; empty if there are none."""
     with store.read() as cursor:
         vague, opened = vague_openings(cursor, selection)
     if not vague:
@@ -310,59 +312,58 @@ VIRTUES = ("honesty", "strictness", "colloquialism")
     page="quality",
 )
 def report(
-    asked: Asked,
+    request: MetricRequest,
     by: CaseBy = None,
     part: Annotated[
         HistoryPart,
-        "Measures, the change from the first to the second of two --models, their curves over the dialogue, order of "
-        "inquiry, groups by items, right answers by how much was uncovered, the patient's virtues and who played it.",
+        "Measures, the change from the first to the second of two --models, curves over the dialogue, order of "
+        "inquiry, groups by items, right answers by patient recall, or the patient's virtues by patient.",
     ] = "measures",
-    speaker: Annotated[Speaker | None, "Only the measures of one side's words."] = None,
-    published: Annotated[HistorySet | None, "Add the figures that Liao et al. print of a data set."] = None,
+    speaker: Annotated[Speaker | None, "Only the measures of the words of one speaker."] = None,
+    published: Annotated[HistorySet | None, "Add the published figures of Liao et al. on a data set."] = None,
     correction: Annotated[Correction, "Correction of p over the measures of a change."] = "holm",
-    stored: Annotated[bool, "Only what is measured already: other conversations are left out, and counted."] = False,
+    stored: Annotated[bool, "Skip conversations that are not measured yet, instead of measuring them first."] = False,
 ) -> Iterator[Row]:
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
     if not stored:
-        with asked.progress("conversations") as show:
-            measure_missing(asked.store, HISTORY, asked.selection, progress=show)
-    if words := asked.read(openings_note, replace(asked.selection, mcq_rule="usual")):
-        asked.note(words)
-    for place, table in _table_of(asked, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
+        with request.progress("conversations") as show:
+            measure_missing(request.store, HISTORY, request.selection, progress=show)
+    if words := request.read(openings_note, replace(request.selection, mcq_rule="usual")):
+        request.note(words)
+    for place, table in _table_of(request, part).groupby(["case_set", by] if by else ["case_set"], sort=True):
         label = dict(zip(("cases", *filter(None, [by])), map(str, place), strict=True))
-        for row in _rows_of(asked, part, table, correction):
+        for row in _rows_of(request, part, table, correction):
             if speaker is None or row.label.get("measure", speaker).startswith(speaker):
                 yield replace(row, label={**label, **row.label})
     if published and part == "measures":
         for row in published_rows(published):
             yield replace(row, label={**row.label, by: ""} if by else row.label)
-        asked.note(
-            "Published figures: Liao et al. (arXiv 2309.02077), tables 2 and 3. They rest on other cases, and on items "
-            "made by a model, so that only their order compares.",
+        request.note(
+            "Published figures: Liao et al. (arXiv 2309.02077), tables 2 and 3. They are on other cases, and on items "
+            "by a model, so that only their order is comparable.",
             kind="published",
             page="reproduce",
         )
 
 
-def _table_of(asked: Asked, part: HistoryPart) -> pd.DataFrame:
-    """Return the cases, or conversations, that a part is made of, with their ``case_set``."""
-    conversations = replace(asked.selection, mcq_rule="usual")  # on these the rule has no bearing
+def _table_of(request: MetricRequest, part: HistoryPart) -> pd.DataFrame:
+    """Return the table of cases or conversations of a part, with ``case_set``."""
+    conversations = replace(request.selection, mcq_rule="usual")  # the rule does not matter for conversations
     if part == "uncovered":
-        table = asked.read(read_uncovered, asked.selection)
+        table = request.read(read_uncovered, request.selection)
     elif part == "curves":
-        table = asked.read(read_history, conversations, curves=True)
+        table = request.read(read_history, conversations, curves=True)
     else:
-        return read_doctors(asked.store, asked.selection, asked.read(read_history, conversations))
+        return read_doctors(request.store, request.selection, request.read(read_history, conversations))
     return table.assign(case_set=case_sets_of(table))
 
 
-def _rows_of(asked: Asked, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
-    """Return the rows of a part, of cases that are shown together."""
+def _rows_of(request: MetricRequest, part: HistoryPart, table: pd.DataFrame, correction: Correction) -> list[Row]:
     match part:
         case "measures":
             return measure_rows(table, MEASURES)
         case "change":
-            return compare_models(table, *_two_sides(asked, table), MEASURES, correction)
+            return compare_models(table, *_two_sides(request, table), MEASURES, correction)
         case "curves":
             return curve_rows(table)
         case "order":
@@ -372,7 +373,8 @@ def _rows_of(asked: Asked, part: HistoryPart, table: pd.DataFrame, correction: C
         case "uncovered":
             return uncovered_rows(table)
         case "virtues":
-            patients = {one.name: one.newest.patient for one in conditions(asked.store, asked.selection)}
+            selected = conditions(request.store, request.selection)
+            patients = {condition.name: condition.newest.patient for condition in selected}
             return [
                 replace(row, label={"model": model, "patient": patients[model], "measure": row.label["measure"]})
                 for row in measure_rows(table, VIRTUES)
@@ -380,15 +382,15 @@ def _rows_of(asked: Asked, part: HistoryPart, table: pd.DataFrame, correction: C
             ]
 
 
-def _two_sides(asked: Asked, table: pd.DataFrame) -> tuple[str, str]:
-    """Return the conditions of the two models that were named, in their order; raises ``UsageError`` for others."""
+def _two_sides(request: MetricRequest, table: pd.DataFrame) -> tuple[str, str]:
+    """Return the conditions of the two selected models, in order; raises ``UsageError`` if there are not two."""
     models = table["model"].unique()
-    named = asked.selection.conditions or asked.selection.models or ()
-    sides = [[model for model in models if name in (model, doctor_of(model))] for name in named]
+    names = request.selection.conditions or request.selection.models or ()
+    sides = [[model for model in models if name in (model, doctor_of(model))] for name in names]
     if len(sides) != 2 or any(len(side) != 1 for side in sides):
         raise UsageError(
-            "A change is from one condition to another: name two with --models, and their runs with --run where a "
-            f"model has several. Here are {', '.join(sorted(models))}."
+            "A change is from one condition to another: name two with --models, and their runs with --run if a model "
+            f"has several. There are {', '.join(sorted(models))}."
         )
     (before,), (after,) = sides
     return before, after

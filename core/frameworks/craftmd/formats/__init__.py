@@ -1,1 +1,1 @@
-"""The case file's format; ``core.datasets.readers.formats`` finds what lies here."""
+"""The format of the case file; ``core.datasets.readers.formats`` discovers it."""

@@ -16,7 +16,7 @@ from core.frameworks.automedic.tags import (
     speaks_in_tags,
     without_tags,
 )
-from core.frameworks.speech import Shown
+from core.frameworks.speech import ShownMessage
 from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
@@ -35,7 +35,7 @@ def said(text: str, turn: int = 0, role: str = "doctor") -> Utterance:
     ],
 )
 def test_a_message_that_is_nothing_but_its_tag_is_shown_without_it(written: str, goes: Goes, text: str) -> None:
-    assert message_of(written) == Shown(GOES[goes], text, goes)
+    assert message_of(written) == ShownMessage(GOES[goes], text, goes)
 
 
 @pytest.mark.parametrize(

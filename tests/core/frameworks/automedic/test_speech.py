@@ -21,7 +21,7 @@ def test_every_misuse_has_its_words_and_one_of_another_version_is_still_said() -
     assert set(MISUSE_WORDS) == set(get_args(TagMisuse))
     misuse = Assessed(name=MISUSE, turn=2, values=("unclosed", "empty", "shouted_tag"))
     assert SPEECH.remark(misuse) == (
-        "Against the tag protocol: it leaves a tag open; it holds an empty tag; shouted tag."
+        "Against the tag protocol: it leaves a tag open; it has an empty tag; shouted tag."
     )
 
 

@@ -339,7 +339,7 @@ def test_links_out_of_the_folder_are_not_followed(release: Path, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("lacking", "words"),
-    [("data", "holds results, but not data/usmle_and_derm_dataset.csv"), ("results", "no results/MODEL/case_N.json")],
+    [("data", "has results, but not data/usmle_and_derm_dataset.csv"), ("results", "no results/MODEL/case_N.json")],
 )
 def test_a_folder_that_lacks_a_part(release: Path, lacking: str, words: str) -> None:
     shutil.rmtree(release / lacking)

@@ -71,7 +71,7 @@ def answer_all(
     state = state_of(store, review.review_id)
     said = [
         Annotation(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
-        for item in state.own_items(annotator)
+        for item in state.items_for(annotator)
         for question in state.questions
     ]
     with store.write() as connection:

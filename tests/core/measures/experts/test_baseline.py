@@ -11,7 +11,7 @@ import pytest
 from core.errors import UsageError
 from core.jobs.plan import campaign_of
 from core.journal import read_header
-from core.measures.base import Asked
+from core.measures.base import MetricRequest
 from core.measures.experts.report import report
 from core.reviews.reviewing import (
     answer_vignette,
@@ -50,7 +50,7 @@ def review(store: Store) -> Review:
 
 def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Review) -> None:
     state = state_of(store, "Vignettes")
-    for place, item in enumerate(state.own_items("Ada")):
+    for place, item in enumerate(state.items_for("Ada")):
         case = vignette_of(store, state, item.item, "Ada")
         wrong = next(choice for choice in case.choices if choice != case.answer)
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", f"{case.answer}.")
@@ -68,8 +68,8 @@ def test_an_expert_becomes_a_doctor_beside_the_models(store: Store, review: Revi
 
 
 def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review) -> None:
-    item = state_of(store, "Vignettes").own_items("Ada")[0]
-    with pytest.raises(UsageError, match="not the next one"):
+    item = state_of(store, "Vignettes").items_for("Ada")[0]
+    with pytest.raises(UsageError, match="not the next question"):
         answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
     with pytest.raises(UsageError, match="in the order of their review"):
         record(store, "Vignettes", item.number, "Ada", "mcq", "yes")  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
     assert next_question(state, item.item, "Ada") == "mcq"
     with pytest.raises(UsageError, match="an answer is final"):
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Stroke")
-    with pytest.raises(UsageError, match="Cyd is not asked"):
+    with pytest.raises(UsageError, match="is not assigned to Cyd"):
         answer_vignette(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")
     with store.read() as cursor:
         held = run(cursor, baseline_run(review, "Ada"))
@@ -89,7 +89,7 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
 
 
 def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: Store, review: Review) -> None:
-    first, second = state_of(store, "Vignettes").own_items("Ada")[:2]
+    first, second = state_of(store, "Vignettes").items_for("Ada")[:2]
     answers = [
         Annotation(first.item, "Ada", question, "Migraine", review_id=review.review_id) for question in ("mcq", "frq")
     ]
@@ -100,19 +100,19 @@ def test_what_was_answered_before_a_crash_is_graded_with_the_next_answer(store: 
         held = run(cursor, baseline_run(review, "Ada"))
     assert held is not None
     assert held.done == 1
-    assert write_trials(store, review, "Ada", state_of(store, "Vignettes").said) == 0
+    assert write_trials(store, review, "Ada", state_of(store, "Vignettes").newest) == 0
 
 
 def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> None:
     cases = baseline_cases(store, review, "Ben")
-    assert list(cases) == [one.item for one in state_of(store, "Vignettes").own_items("Ben")]
+    assert list(cases) == [one.item for one in state_of(store, "Vignettes").items_for("Ben")]
     assert {case.specialty for case in cases.values()} == {"Neurology"}
-    with pytest.raises(UsageError, match="Cyd has no part"):
+    with pytest.raises(UsageError, match="Cyd is not an annotator"):
         baseline_run(review, "Cyd")
 
 
 def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Review) -> None:
-    item = state_of(store, "Vignettes").own_items("Ada")[0]
+    item = state_of(store, "Vignettes").items_for("Ada")[0]
     answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
     with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Judges, under Experts"):
@@ -137,7 +137,7 @@ def as_0_4_planned(store: Store, name: str, monkeypatch: pytest.MonkeyPatch, **c
 
 def answer_right(store: Store, review: str, annotator: str, question_types: tuple[str, ...]) -> None:
     state = state_of(store, review)
-    for item in state.own_items(annotator):
+    for item in state.items_for(annotator):
         case = vignette_of(store, state, item.item, annotator)
         for question_type in question_types:
             answer_vignette(store, review, item.number, annotator, question_type, case.answer)
@@ -149,7 +149,7 @@ def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
     as_0_4_planned(store, "Old", monkeypatch)
     state = state_of(store, "Old")
     assert state.review.plan.order == "choices first"
-    assert next_question(state, state.own_items("Ada")[0].item, "Ada") == "mcq"
+    assert next_question(state, state.items_for("Ada")[0].item, "Ada") == "mcq"
     answer_right(store, "Old", "Ada", ("mcq", "frq"))
     plan = a_plan(kind="baseline", number=3, shared=0, annotators=("Ada",), specialties=("Neurology",))
     plan_review(store, "New", plan)
@@ -164,11 +164,13 @@ def test_a_review_of_0_4_is_finished_as_it_was_begun_and_stays_apart(
             ("choices first", "mcq"): 2, ("choices first", "frq"): 2,
             ("own words first", "mcq"): 3, ("own words first", "frq"): 3,
         }  # fmt: skip
-    rows = list(report.rows(Asked(store), part="baseline"))
+    rows = list(report.rows(MetricRequest(store), part="baseline"))
     assert {(row["expert"], row["asked"], row["n"]) for row in rows} == {
         ("Ada", "choices first", 2), ("Ada", "own words first", 3)
     }  # fmt: skip
-    assert {row["asked"] for row in report.rows(Asked(store), part="baseline", review="Old")} == {"choices first"}
+    assert {row["asked"] for row in report.rows(MetricRequest(store), part="baseline", review="Old")} == {
+        "choices first"
+    }
 
 
 def test_a_review_of_0_4_that_asked_own_words_first_is_called_so() -> None:
@@ -196,8 +198,8 @@ def test_different_people_write_own_words_and_choose(store: Store) -> None:
         assert "Ben" in item.annotators
         assert len(item.annotators) == 2
     assert state.missing == 8
-    first = state.own_items("Ben")[0]
-    with pytest.raises(UsageError, match="not the next one"):
+    first = state.items_for("Ben")[0]
+    with pytest.raises(UsageError, match="not the next question"):
         answer_vignette(store, "Apart", first.number, "Ben", "frq", "Migraine")
     answer_right(store, "Apart", "Ben", ("mcq",))
     assert state_of(store, "Apart").missing == 4

@@ -52,7 +52,7 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
     assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 9, 10]
     reasons = dict(found.rejected)
     assert "no stored trial for talk:nowhere" in reasons[5]
-    assert "'fine' is none of" in reasons[6]
+    assert "'fine' is not one of" in reasons[6]
     assert "'perhaps' is neither yes nor no" in reasons[7]
     assert "is no item" in reasons[9]
     with store.read() as cursor:
@@ -64,7 +64,7 @@ def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) ->
 def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -> None:
     import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,no,"))
     again = import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,yes,"))
-    assert (again.added, again.known) == (1, 1)
+    assert (again.added, again.unchanged) == (1, 1)
 
 
 def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
@@ -72,10 +72,10 @@ def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
         import_csv(store, a_csv(f"talk:t00,,,{name},medical_terms,{value},"))
     (decision,) = decide(imported_judgements(store), tie_breaker="")
     assert (decision.model, decision.answer, decision.how) == (MODELS[0], "no", "tie_broken")
-    assert decision.said == {"Ada": "yes", "Ben": "no"}
+    assert decision.answers == {"Ada": "yes", "Ben": "no"}
 
 
-@pytest.mark.parametrize(("content", "says"), [(b"a,b\n1,2\n", "lacks columns"), (b"\xff\xfe\x00", "no CSV in UTF-8")])
+@pytest.mark.parametrize(("content", "says"), [(b"a,b\n1,2\n", "lacks columns"), (b"\xff\xfe\x00", "not CSV in UTF-8")])
 def test_what_is_no_such_csv_is_said(store: Store, content: bytes, says: str) -> None:
     with pytest.raises(AnamnesisError, match=says):
         import_csv(store, content)
@@ -84,7 +84,7 @@ def test_what_is_no_such_csv_is_said(store: Store, content: bytes, says: str) ->
 def test_files_are_told_by_their_names(store: Store, tmp_path: Path) -> None:
     book = tmp_path / "mine.xlsx"
     book.write_bytes(workbook([["case_7.json", "…", "Yes", "no", None]]))
-    with pytest.raises(UsageError, match="say whose it is with --annotator"):
+    with pytest.raises(UsageError, match="name the annotator with --annotator"):
         import_file(store, book)
     found = import_file(store, book, "Ada")
     assert (found.added, found.items, found.matched) == (2, 1, 0)

@@ -162,7 +162,7 @@ def test_the_graders_file_of_the_release() -> None:
     assert cases == [GradedCase(0, 2, 2), GradedCase(1, 2, None), GradedCase(200, 2, 0)]
     with pytest.raises(AnamnesisError, match="has no rows case_"):
         read_grader_file(b"a,b\n1,2\n")
-    with pytest.raises(AnamnesisError, match="column case_0: 'two' is no number"):
+    with pytest.raises(AnamnesisError, match="column case_0: 'two' is not a number"):
         read_grader_file(GRADER_FILE.replace("accuracy,2", "accuracy,two").encode())
 
 

@@ -41,7 +41,7 @@ def test_every_answer_is_a_row_and_a_change_says_why(store: Store) -> None:
     a_review(store, shared=1)
     record(store, "First", 1, "Ada", "medical_terms", "yes")
     record(store, "First", 1, "Ada", "medical_terms", "yes")
-    with pytest.raises(UsageError, match="say why the answer is changed"):
+    with pytest.raises(UsageError, match="give a reason for the change"):
         record(store, "First", 1, "Ada", "medical_terms", "no")
     record(store, "First", 1, "Ada", "medical_terms", "no", "I read it again")
     with store.read() as cursor:
@@ -53,8 +53,8 @@ def test_every_answer_is_a_row_and_a_change_says_why(store: Store) -> None:
 def test_who_is_not_asked_cannot_answer(store: Store) -> None:
     review = a_review(store, shared=0)
     state = state_of(store, review.review_id)
-    theirs = state.own_items("Ben")[0]
-    with pytest.raises(UsageError, match="Ada is not asked this"):
+    theirs = state.items_for("Ben")[0]
+    with pytest.raises(UsageError, match="Ada has no such question"):
         record(store, "First", theirs.number, "Ada", "medical_terms", "yes")
     with pytest.raises(UsageError, match="has no item 99"):
         record(store, "First", 99, "Ada", "medical_terms", "yes")
@@ -80,7 +80,7 @@ def test_a_tie_goes_to_a_third_who_is_asked_only_what_is_tied(store: Store) -> N
     tied = state.by_number[2]
     assert "medical_terms" not in state.questions_for(tied, "Dan")  # broken by Cyd
     assert state.questions_for(tied, "Cyd") == FIVE
-    with pytest.raises(UsageError, match="Cyd is not asked this about item 1"):
+    with pytest.raises(UsageError, match="Cyd has no such question about item 1"):
         record(store, "First", 1, "Cyd", "medical_terms", "no")
 
 
@@ -90,7 +90,7 @@ def test_names_stay_hidden_until_all_is_answered_or_somebody_says_why(store: Sto
     state = state_of(store, review.review_id)
     with pytest.raises(UsageError, match="is blinded"):
         decisions_of(store, state)
-    with pytest.raises(UsageError, match=f"{state.missing} answers are still missing"):
+    with pytest.raises(UsageError, match=f"{state.missing} answers are missing"):
         unblind(store, "First", "Ada")
     unblind(store, "First", "Ada", "the deadline")
     after = state_of(store, review.review_id)
@@ -100,7 +100,7 @@ def test_names_stay_hidden_until_all_is_answered_or_somebody_says_why(store: Sto
     with pytest.raises(UsageError, match="unblinded already"):
         unblind(store, "First", "Ben", "again")
     with pytest.raises(UsageError, match="can no longer be changed"):
-        record(store, "First", after.own_items("Ben")[0].number, "Ben", "medical_terms", "yes")
+        record(store, "First", after.items_for("Ben")[0].number, "Ben", "medical_terms", "yes")
 
 
 def test_a_reason_is_kept_only_where_answers_are_missing(store: Store) -> None:
@@ -134,10 +134,10 @@ def test_comments_and_highlights_are_kept_beside_the_answers(store: Store) -> No
     span = span_of(1, "I itch since day 3.", "ITCH since")
     assert (span.start, span.end, span.text) == (2, 12, "itch since")
     highlight(store, "First", 1, "Ada", [span])
-    said = {one.question: one for one in state_of(store, review.review_id).said.values()}
+    said = {one.question: one for one in state_of(store, review.review_id).newest.values()}
     assert said["comment"].comment == "an odd talk"
     assert said["highlight"].spans == (span,)
-    with pytest.raises(UsageError, match="Message 2 does not hold these words"):
+    with pytest.raises(UsageError, match="Message 2 does not contain these words"):
         span_of(1, "I itch.", "fever")
 
 

@@ -32,7 +32,7 @@ def test_choices_are_written_once_all_own_words_are_back(tmp_path: Path) -> None
     store = Store(tmp_path / "anamnesis.duckdb")
     plan = a_plan(kind="baseline", number=2, shared=0, annotators=("Ada",), specialties=("Neurology",))
     review = plan_review(store, "Vignettes", plan)
-    items = state_of(store, "Vignettes").own_items("Ada")
+    items = state_of(store, "Vignettes").items_for("Ada")
     cases = [baseline_cases(store, review, "Ada")[item.item] for item in items]
 
     asked, own_words = vignette_workbook(store, "Vignettes", "Ada")
@@ -48,7 +48,7 @@ def test_choices_are_written_once_all_own_words_are_back(tmp_path: Path) -> None
     assert all(f". {choice}" in text_of(choices) for case in cases for choice in case.choices)
     # own words that come once more are the same, or are refused
     again = take_vignette_workbook(store, filled(own_words, ["Tension headache", "Stroke"]))
-    assert (again.answers, again.known, [line for line, _ in again.rejected]) == (0, 1, [2])
+    assert (again.answers, again.unchanged, [line for line, _ in again.rejected]) == (0, 1, [2])
     returned = take_vignette_workbook(store, filled(choices, ["b", "none of them"]))
     assert (returned.answers, [line for line, _ in returned.rejected]) == (1, [3])
     state = state_of(store, "Vignettes")

@@ -147,7 +147,7 @@ def test_rows_for_a_running_review_never_reach_it(store: Store) -> None:
             ",,,,,,",
         ),
     )
-    assert state_of(store, review.review_id).said == before.said
+    assert state_of(store, review.review_id).newest == before.newest
     assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 10, 11, 12]
     out = io.StringIO()
     export_annotations(store, out)

@@ -71,7 +71,7 @@ def test_only_the_answers_that_all_judged(store: Store) -> None:
 def test_a_panel_has_two_members_or_more_each_once() -> None:
     assert members(" a, b ,c") == ["a", "b", "c"]
     for wrong in ("a", "a,a", "a,b,a"):
-        with pytest.raises(UsageError, match="A panel needs two graders or more"):
+        with pytest.raises(UsageError, match="A panel needs two or more"):
             members(wrong)
 
 

@@ -44,7 +44,7 @@ def test_a_known_misprint_says_so_even_where_the_two_agree() -> None:
     differing, agreeing = (a_cell().with_value(value, "copied") for value in (0.5, 0.82))
     assert (differing.status, differing.reason) == ("misprint", "copied")
     assert agreeing.status == "misprint"
-    assert agreeing.reason == "copied; here the two agree all the same"
+    assert agreeing.reason == "copied; here the two agree nevertheless"
 
 
 def test_what_was_left_out_has_no_number() -> None:

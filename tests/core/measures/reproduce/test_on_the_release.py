@@ -75,13 +75,13 @@ def test_tables_4_and_15_are_listed_as_misprints_with_evidence(result: Reproduct
     assert set(evidence) == {4, 15}
     assert "16 of the 16 printed intervals do not contain their own printed mean" in evidence[4]
     assert "72 of 72 rows" in evidence[15]
-    assert "On the cases of table 11, 36 of 36 are the printed ones." in evidence[15]
+    assert "On the cases of table 11, 36 of 36 equal the printed ones." in evidence[15]
 
 
 def test_adjusted_p_values_say_which_models_they_wait_for(result: Reproduction) -> None:
     waiting = [c for c in of_models(result) if c.quantity == "p_adjusted" and c.table in FULLY_MATCHED | {15}]
     assert {c.status for c in waiting} == {"not_attempted"}
-    assert all("the import holds no results of gpt_4 and llama_2_7b" in (c.reason or "") for c in waiting)
+    assert all("the import has no results of gpt_4 and llama_2_7b" in (c.reason or "") for c in waiting)
 
 
 def test_where_the_family_is_at_hand_adjusted_p_values_match(result: Reproduction) -> None:

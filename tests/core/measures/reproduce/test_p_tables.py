@@ -91,7 +91,7 @@ def test_a_family_that_is_not_complete_names_the_models_it_needs(release: dict[s
     assert value(part, test, "p_value").recomputed is not None
     assert (adjusted.status, adjusted.recomputed) == ("not_attempted", None)
     assert adjusted.reason == (
-        "it is adjusted together with 23 other tests, and the import holds no results of gpt_4 and mistral_v2_7b and "
+        "it is adjusted together with 23 other tests, and the import has no results of gpt_4 and mistral_v2_7b and "
         "llama_2_7b"
     )
 
@@ -107,7 +107,7 @@ def test_table_15_is_a_copy_as_long_as_the_data_say_something_else(release: dict
     recomputed = recompute(release)
     assert copied_table(recomputed)
     agreeing = {t: t.p_value for t in recomputed.p if t.table == 15 and t.p_value is not None}
-    assert copied_table(type(recomputed)({**recomputed.p, **agreeing}, recomputed.lacking)) is None
+    assert copied_table(type(recomputed)({**recomputed.p, **agreeing}, recomputed.missing)) is None
 
 
 def test_ties_leave_a_band_around_the_papers_p_value() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.measures.reproduce.release import Group, Lacking, ModelScores, missing_cases, read_release
+from core.measures.reproduce.release import Group, MissingData, ModelScores, missing_cases, read_release
 from core.store.database import Store
 from core.store.queries.releases import Overlooked, overlooked_answers
 from tests.core.measures.reproduce.small_release import a_trial, case_row, import_folder, random_model, write_release
@@ -82,7 +82,7 @@ def test_groups_are_dermatology_by_data_set_with_the_annotators_labels(store: St
     assert scores.of(arm, Group(dataset="medqa_usmle")).size == 2
     assert scores.of(arm, Group(dataset="medqa_usmle", single_diagnosis=True)).size == 1
     assert scores.of(arm, Group(specialty="urology_and_nephrology")).size == 1
-    with pytest.raises(Lacking, match="no case of this group"):
+    with pytest.raises(MissingData, match="no case of this group"):
         scores.of(arm, Group(specialty="neurology"))
 
 
@@ -91,7 +91,7 @@ def test_without_the_annotators_file_single_diagnoses_are_not_known(store: Store
     scores = scores_of(store, write_release(tmp_path / "release", rows, {"case_0": [WRONG] * 5}))
 
     assert scores.of(("vignette", "mcq"), Group(dataset="derm_public")).tolist() == [0]
-    with pytest.raises(Lacking, match=r"case_vignette_qc\.csv"):
+    with pytest.raises(MissingData, match=r"case_vignette_qc\.csv"):
         scores.of(("vignette", "mcq"), Group(dataset="derm_public", single_diagnosis=True))
 
 
