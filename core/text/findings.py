@@ -22,10 +22,6 @@ _MAX_GAP = 1
 _AFTERWARDS_REACH = 3
 
 
-Mention = tuple[str, bool]
-"""A finding that a text speaks of, and whether it says it is there."""
-
-
 @dataclass(frozen=True)
 class _Phrase:
     finding: str
@@ -70,12 +66,15 @@ class Recogniser:
                 found[finding] = found.get(finding, False) or present
         return found
 
-    def _sentence(self, sentence: str) -> tuple[Mention, ...]:
+    def _sentence(self, sentence: str) -> tuple[tuple[str, bool], ...]:
         known = (mention for mention in read_measures(sentence) if mention[0] in self._knowledge.finding)
         return (*self._spelt(words_in(sentence)), *known)
 
-    def _spelt(self, words: list[str]) -> Iterator[Mention]:
-        """Yield what phrases tell; the words are looked at closely only where all words of a phrase are there."""
+    def _spelt(self, words: list[str]) -> Iterator[tuple[str, bool]]:
+        """Yield (finding, present) for what phrases tell.
+
+        The words are looked at closely only where all words of a phrase are there.
+        """
         held, plain = {stem_of(word) for word in words if is_content(word)}, f" {' '.join(words)} "
         there = {
             stem: phrases

@@ -24,8 +24,6 @@ from core.text.demographics import read_demographics
 from core.text.findings import recogniser
 from core.text.vocabulary import NUMBERS
 
-Array = NDArray[np.float64]
-
 DEMOGRAPHICS_QUESTION = "How old are you, and are you a man or a woman?"
 COMPLAINT = (
     "When did it begin, and where do you feel it?",
@@ -124,10 +122,9 @@ def evidence_of_dialogue(dialogue: Dialogue, examination: str = "") -> Evidence:
     said = [turn.text for turn in dialogue if turn.role == "patient"]
     evidence = evidence_of(" ".join([*own, *said, examination]))
     age = _SAID_AGE.match(own[0]) if own and evidence.age is None else None
-    if age is None:
-        return evidence
-    number = age[1].lower()
-    return replace(evidence, age=NUMBERS[number] if number in NUMBERS else float(number))
+    if age is not None:
+        evidence = replace(evidence, age=NUMBERS.get(age[1].lower()) or float(age[1]))
+    return evidence
 
 
 def differential(evidence: Evidence, scene: Scene) -> tuple[tuple[str, float], ...]:
@@ -150,11 +147,9 @@ def verdict(scene: Scene, evidence: Evidence, question: Question) -> str:
 
 
 def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
-    """Return the likeliest choice; one of which nothing is known counts as an average disease of the specialty."""
+    """Return the likeliest choice; one of which nothing is known counts as an average disease."""
     weights, diseases = log_weights(evidence, scene.specialty), knowledge().diseases
-    own = np.array([disease.specialty == scene.specialty for disease in diseases])
-    peers = weights[own] if own.any() else weights
-    unknown = float(peers.max() + np.log(np.mean(np.exp(peers - peers.max()))))
+    unknown = float(np.logaddexp.reduce(weights) - np.log(len(weights)))
     rows = {disease.id: row for row, disease in enumerate(diseases)}
     known = {choice: knowledge().disease(choice) for choice in choices}
     scores = {choice: float(weights[rows[disease.id]]) if disease else unknown for choice, disease in known.items()}
@@ -163,7 +158,7 @@ def _choose(scene: Scene, evidence: Evidence, choices: tuple[str, ...]) -> str:
     return random.Random(f"{scene.seed}:choice").choice(tied)
 
 
-def log_weights(evidence: Evidence, specialty: str = "") -> Array:
+def log_weights(evidence: Evidence, specialty: str = "") -> NDArray[np.float64]:
     """Return log P(evidence, disease) up to a constant, of shape (diseases,)."""
     weights = np.array([_prior(disease, evidence, specialty) for disease in knowledge().diseases])
     for finding, present in evidence.findings.items():
@@ -173,7 +168,7 @@ def log_weights(evidence: Evidence, specialty: str = "") -> Array:
 
 
 @functools.cache
-def _likely(finding: str) -> Array:
+def _likely(finding: str) -> NDArray[np.float64]:
     """Return P(finding | disease), of shape (diseases,): that in anybody where the disease does not say."""
     base = knowledge().finding[finding].base
     likely = [disease.findings.get(finding, base) for disease in knowledge().diseases]

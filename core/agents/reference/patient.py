@@ -227,21 +227,14 @@ def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
     told = [fact for fact in facts if fact.key not in ("age", "sex")]
     complaint = next((fact for fact in told if fact.key == "chief complaint"), told[0] if told else None)
     answers: dict[str, list[str]] = {"opening": [complaint.lay if complaint else NOTHING_KNOWN]}
-    for fact in told:
-        if fact is complaint:
-            continue
-        topics = _topics_of(fact)
-        for topic in topics or ["other"]:
+    for fact in (fact for fact in told if fact is not complaint):
+        text = f"{fact.value} {fact.lay}".lower()
+        by_key = [topic for topic, keys, _ in _words_of_fact() if keys.are_in(fact.key.lower())]
+        for topic in by_key or [topic for topic, _, words in _words_of_fact() if words.are_in(text)] or ["other"]:
             answers.setdefault(topic, []).append(fact.lay)
     for topic in ("since", "where", "character", "course", "severity"):
         answers.setdefault(topic, answers["opening"])
     return {topic: tuple(lays) for topic, lays in answers.items()}
-
-
-def _topics_of(fact: Fact) -> list[str]:
-    by_key = [topic for topic, keys, _ in _words_of_fact() if keys.are_in(fact.key.lower())]
-    text = f"{fact.value} {fact.lay}".lower()
-    return by_key or [topic for topic, _, words in _words_of_fact() if words.are_in(text)]
 
 
 def _facts_of_vignette(held: Held) -> tuple[Fact, ...]:

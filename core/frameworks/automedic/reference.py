@@ -89,8 +89,7 @@ class ReferenceTagDoctor:
         broad = [query for query in BROAD if query not in asked]
         if broad and (len(asked) >= HISTORY_FIRST or not left):
             return _to("staff", broad[0])
-        sure = self.differential(scene, demographics, dialogue)[0][1] >= SURE
-        if not left or (sure and not broad):
+        if not left or (not broad and self.differential(scene, demographics, dialogue)[0][1] >= SURE):
             return END
         return _to("patient", random.Random(f"{scene.seed}:{len(dialogue)}:doctor").choice(LEAD_INS) + left[0])
 

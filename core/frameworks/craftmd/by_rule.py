@@ -16,7 +16,6 @@ from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
-from core.asking.persona import PLAIN, parse_persona
 from core.asking.scene import Dialogue, Material, Question, Said, Saying, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
@@ -57,11 +56,7 @@ class ByRule:
             case "ask":
                 return consultation_parts(pack, self._scene, dialogue)
             case "reply":
-                held, scene = replace(what_patient_holds(case), caregiver=self._scene.caregiver), self._scene
-                try:
-                    return patient_parts(pack, held, scene, dialogue)
-                except UsageError:  # the pack cannot say the persona, which rules need not read
-                    return patient_parts(pack, held, replace(scene, persona=PLAIN), dialogue)
+                return patient_parts(pack, what_patient_holds(case), self._scene, dialogue)
             case "summarise":
                 return [summary_part(pack, [turn.text for turn in dialogue if turn.role == "patient"])]
             case "answer" if arm is not None:
@@ -86,8 +81,7 @@ class ByRule:
                 material = _material_in(parts, arm[0], self.pack)
                 return ReferenceDoctor().answer(scene, material, _question_in(parts, original))
             case "reply":
-                held = replace(what_patient_holds(case), caregiver=scene.caregiver)
-                return ReferencePatient().reply(held, scene, _dialogue_in(parts, "patient"))
+                return ReferencePatient().reply(what_patient_holds(case), scene, _dialogue_in(parts, "patient"))
             case "summarise":
                 (joined,) = _values_in(parts[0], self.pack, "lines")
                 return ReferenceSummariser().summarise(lines if " ".join(lines) == joined else [joined])
@@ -99,9 +93,7 @@ class ByRule:
 
     @property
     def _scene(self) -> Scene:
-        settings = self.header.settings
-        persona = parse_persona(str(settings.get("persona", "")))
-        return scene_of(self.case, self.seed, persona, pictures=bool(settings.get("images")))
+        return scene_of(self.case, self.seed, pictures=bool(self.header.settings.get("images")))
 
     def _material(self, format_: Format, dialogue: Dialogue, summary: str) -> Material | None:
         if format_ == "summarized":
