@@ -183,40 +183,6 @@ PLAIN_DENIAL = re.compile(
     _I,
 )
 """Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
-# How a reply answers: UNKNOWN is looked for first, then NO.
-UNKNOWN = re.compile(
-    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
-    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
-    r"(?:really |"
-    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
-    r"idea|unsure|"
-    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
-    r"told|discuss|"
-    r"said anything|aware of that|given)\w*|"
-    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
-    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
-    r"(?:checked|been told)",
-    _I,
-)
-NO = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
-    r"there|not|"
-    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
-    r"recently|yet|so "
-    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
-    r"don['’]?t "
-    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
-    r"(?:not|no|"
-    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
-    r"not)|\bno, i (?:don['’]?t|do not)\b",
-    _I,
-)
-YES = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
-    r"right|correct|"
-    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
-    _I,
-)
 
 
 def is_negated(text: str) -> bool:

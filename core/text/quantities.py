@@ -1,4 +1,4 @@
-"""Quantities in prose: times, ages and weights to leave out, and values as findings.
+"""Values and durations in prose as findings.
 
 Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
 children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
@@ -17,46 +17,17 @@ _NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}
 _TENS = alternatives([word for word, value in NUMBERS.items() if value >= 20])
 _ONES = alternatives([word for word, value in NUMBERS.items() if value < 10])
 _NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBERS, *VAGUE])})"
-_SPAN = re.compile(
-    rf"\b({_NUMBER})(?: (?:of|or so|more|whole))?[- ](minute|hour|day|night|week|month|year)s?\b"
-    r"(?![- ](?:old|of age))(?: ago| back| earlier)?",
-    re.I,
-)
-_AGE = re.compile(rf"\b({_NUMBER})[- ](day|week|month|year)s?[- ](?:old|of age)", re.I)
-_SINCE = tuple(
-    re.compile(pattern, re.I)
-    for pattern in (
-        r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b",
-        r"\byesterday\b",
-        r"\b(?:this morning|today|tonight|this evening)\b",
-        r"\blast week\b",
-        r"\blast month\b",
-        r"\blast year\b",
-        r"\b(?:for|past|last) (?:the )?year\b",
-    )
-)
-_MEASURED = re.compile(
-    "minute|hour|day|night|week|month|year|evening|morning|kg|kilo|pound|lb"
-)  # most texts hold none of these, and need no closer look
-_WEIGHT = re.compile(rf"\b({_NUMBER})(?: of)?[- ]?(kg|kilos?|kilograms?|pounds?|lbs?)\b", re.I)
-
-
-def without_quantities(text: str) -> str:
-    """Return a lower-case text without its times, ages and weights; "lost 6 kg" is left as "lost weight"."""
-    if not _MEASURED.search(text):
-        return text
-    text = _WEIGHT.sub("weight", _SPAN.sub(" ", _AGE.sub(" ", text)))
-    for pattern in _SINCE:
-        text = pattern.sub(" ", text)
-    return text
 
 
 def _days(number: str, unit: str) -> float:
-    """Return how many days so many units are; of a vague number ("a few") the middle of what it can mean."""
+    """Return a number of units in days; of a vague number, the middle of what it can mean."""
     word = number.lower()
-    vague = VAGUE.get(word)
-    value = sum(vague) / 2 if vague else sum(_NUMBERS.get(part) or float(part) for part in re.split(r"[- ]", word))
-    return value * DAYS[unit.lower()]
+    low, high = VAGUE[word] if word in VAGUE else (_value(word),) * 2
+    return (low + high) / 2 * DAYS[unit.lower()]
+
+
+def _value(word: str) -> float:
+    return sum(_NUMBERS.get(part) or float(part) for part in re.split(r"[- ]", word))
 
 
 _GAP = r"[^.;,0-9]{0,40}?"

@@ -40,8 +40,6 @@ TOPICS: tuple[Topic, ...] = get_args(Topic)
 """In the order in which a history is usually taken; tables and charts keep it."""
 SHOWN: frozenset[Topic] = frozenset(("vital signs", "examination", "laboratory", "imaging"))
 """Only examination and tests show these; a patient cannot be expected to tell them."""
-SYMPTOMS: frozenset[Topic] = frozenset(("chief complaint", "onset", "character", "associated symptoms"))
-"""What an open question ("anything else?") and the greeting ask for."""
 SECTIONS: dict[Section, Topic] = {
     "vital_signs": "vital signs",
     "examination": "examination",
@@ -78,24 +76,6 @@ _KEYS: tuple[tuple[Topic, Words], ...] = view(
     ),
     "key",
 )
-_QUESTIONS: tuple[tuple[Topic, Words], ...] = view(
-    (
-        "demographics",
-        "onset",
-        "character",
-        "past history",
-        "medication",
-        "allergies",
-        "family history",
-        "social history",
-        "exposure",
-        "vital signs",
-        "examination",
-        "laboratory",
-        "imaging",
-    ),
-    "question",
-)
 _OPEN = re.compile(
     r"anything else|tell me (?:more|about)|other symptoms?|what (?:symptoms|brings|brought|seems|is wrong|can i|is the "
     r"(?:matter|problem))|what else|any other (?:changes|issues|problems|concerns|complaints)|what(?:'s| is) (?:going "
@@ -129,14 +109,6 @@ def topic_of_key(key: str, text: str) -> Topic:
         return "negatives"
     found = topic_by_words(text)
     return "associated symptoms" if found is None or found in SHOWN else found
-
-
-@functools.lru_cache(maxsize=20_000)
-def topics_asked(question: str) -> frozenset[Topic]:
-    """Return the topics that a question asks for; an open question asks for all symptoms."""
-    lowered = question.lower()
-    asked = {topic for topic, words in _QUESTIONS if words.are_in(lowered)}
-    return frozenset(asked | SYMPTOMS if is_open(question) else asked)
 
 
 def is_open(question: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,35 @@ from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 PATIENT = ReferencePatient()
 SILENT = {said for answers in lay_answers()[UNKNOWN].values() for said in answers}
 """What is said of a topic on which a case is silent."""
+_I = re.IGNORECASE
+NOT_KNOWN = re.compile(
+    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
+    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
+    r"(?:really |"
+    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
+    r"idea|unsure|"
+    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
+    r"told|discuss|"
+    r"said anything|aware of that|given)\w*|"
+    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
+    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
+    r"(?:checked|been told)",
+    _I,
+)
+NO = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
+    r"there|not|"
+    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
+    r"recently|yet|so "
+    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
+    r"don['’]?t "
+    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
+    r"(?:not|no|"
+    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
+    r"not)|\bno, i (?:don['’]?t|do not)\b",
+    _I,
+)
+"""How a reply says that it does not know, and that it denies, for the replies that are held against hand-made marks."""
 
 
 def is_unknown(said: str) -> bool:

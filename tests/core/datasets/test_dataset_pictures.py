@@ -79,7 +79,7 @@ def test_addresses_stay_text_and_nothing_is_fetched(folder: Path, monkeypatch: p
     ((place, sentence),) = done.reading.remarks
     assert place == 0
     assert sentence.startswith("2 cases have pictures that are only given by a URL")
-    assert "fetch the pictures yourself" in sentence
+    assert "download the pictures yourself" in sentence
     assert [(finding.case_key, finding.fault, finding.severe) for finding in done.findings] == [
         ("skin/c1", "missing_picture", False),
         ("skin/c2", "missing_picture", False),

@@ -343,7 +343,7 @@ def test_a_line_of_a_newer_program_is_named_and_what_comes_before_is_shown(store
     line = WrittenLine(line_id="x", kind="dream", at=1.0, by="Ada", what={"dream": "of flying"})
     path.write_bytes(path.read_bytes() + orjson.dumps(line.model_dump()) + b"\n")
     (damaged,) = fold(store).damaged
-    assert "of the kind 'dream', which this program does not know: update it" in damaged.message
+    assert "of the kind 'dream', which this version does not know: update Anamnesis" in damaged.message
     assert main(["verify"]) == 1
     assert shown(store) == before
 

@@ -9,7 +9,6 @@ import pytest
 
 from core.datasets.library import library
 from core.text import findings, profiles, topics
-from core.text.claims import _PHRASES, _WORD_START, PHRASES, _phrases, plain, spelt_out
 from core.text.vocabulary import Words, clue_of
 
 _TEXTS = [text.lower() for case in library() for text in (case.vignette, case.question, *case.choices)]
@@ -44,22 +43,7 @@ def test_every_cue_is_found_where_its_whole_pattern_is() -> None:
     cues = {
         words.pattern for module in (findings, profiles, topics) for words in _cues_in(tuple(vars(module).values()))
     }
-    assert len(cues) > 30
+    assert len(cues) > 20
     for pattern in cues:
         words, whole = Words(pattern), re.compile(pattern)
         assert all(words.are_in(one) == bool(whole.search(one)) for one in _SENTENCES), pattern
-
-
-def test_phrases_are_those_that_looking_for_all_at_every_word_would_find() -> None:
-    everything = re.compile("(?<![a-z])(?=[a-z])(?:" + "|".join(f"(?:{pattern})" for pattern, _ in PHRASES) + ")")
-    assert len(_PHRASES) == len(PHRASES)
-    found = 0
-    for text in map(spelt_out, _TEXTS):
-        for match in everything.finditer(text):
-            start = _WORD_START.match(text, match.start())
-            assert start is not None
-            first = next(one for rule, _ in _phrases(start[1]) if (one := rule.match(text, match.start())))
-            assert first[0] == match[0]
-            found += 1
-    assert found > 100
-    assert plain("I threw up and lost a lot of weight.") != "i threw up and lost a lot of weight."

@@ -1,4 +1,4 @@
-"""Ages, times and values in prose, with what they come to by hand."""
+"""Values and durations in prose, with the findings that they are by hand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from core.text.quantities import read_measures
         ("Hemoglobin is 98 g/L.", {"low_hemoglobin": True, "erythrocytosis": False}),
         ("He has had diarrhea for six weeks.", {"chronic_diarrhea": True}),
         ("He has had a week of diarrhea.", {"chronic_diarrhea": False}),
+        ("He has had diarrhea for several weeks.", {"chronic_diarrhea": True}),  # two to nine
+        ("He has had diarrhea for twenty-nine days.", {"chronic_diarrhea": True}),
         ("Leukocyte count is 14,000/mm3.", {"leukopenia": False, "leukocytosis": True}),
         ("Spinal fluid glucose is 20 mg/dL.", {}),
     ],

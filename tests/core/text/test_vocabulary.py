@@ -15,16 +15,13 @@ import core
 from core import paths
 from core.text.negation import is_negated
 from core.text.sections import VIGNETTE_SECTIONS, sections_of
-from core.text.topics import TOPICS, topic_by_words, topics_asked
+from core.text.topics import TOPICS, topic_by_words
 from core.text.vocabulary import DAYS, NUMBERS, Words, below, cues, people, relatives, verbs, view
 
 CORE = Path(core.__file__).parent
 EXCEPT = {
     ("denies", "text/persons.py"): "a table of what each verb becomes in the first person, which is no list of denials",
     ("denied", "text/persons.py"): "the same table",
-    ("cocaine", "text/claims.py"): "one of the words that claim something of a patient, each standing for itself",
-    ("cannabis", "text/claims.py"): "the same list",
-    ("heroin", "text/claims.py"): "the same list",
 }
 """(word, file) → why it may be typed there."""
 SENTINELS = (
@@ -162,19 +159,3 @@ def test_alternatives_stand_in_brackets_of_their_own() -> None:
 def test_a_sentence_and_a_fact_are_read_by_the_same_words(sentence: str, section: str, topic: str | None) -> None:
     assert sections_of(f"A man comes because of a cough. {sentence}")[1] == (section, sentence)
     assert topic_by_words(sentence.rstrip(".")) == topic
-
-
-@pytest.mark.parametrize(
-    ("question", "topics"),
-    [
-        ("Do you take any tablets?", {"medication"}),
-        ("Do you use recreational drugs?", {"social history"}),
-        ("Is anyone else at home ill?", {"exposure"}),
-        ("Did your uncle have it?", {"family history"}),
-        ("Does your mother's milk help?", {"family history"}),
-        ("Has this happened before?", {"past history"}),
-        ("Where do you feel it?", {"character"}),
-    ],
-)
-def test_what_a_question_asks_for(question: str, topics: set[str]) -> None:
-    assert topics_asked(question) == topics
