@@ -1,4 +1,4 @@
-"""The Chrome or Chromium of this machine, which draws what is saved as PDF, SVG or PNG."""
+"""Finds the Chrome or Chromium of this machine, which draws PDF, SVG and PNG files."""
 
 from __future__ import annotations
 

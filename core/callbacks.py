@@ -1,8 +1,8 @@
-"""How long work tells how far it is, and hears that it is to stop."""
+"""Callbacks of long work: report progress, and ask whether to stop."""
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
+"""Called with (done, planned)."""
 Stop = Callable[[], bool]
-"""Asked now and then whether to stop."""
+"""Called from time to time; true to stop."""

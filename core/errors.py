@@ -1,4 +1,4 @@
-"""The errors a user can cause or meet, each one plain sentence that says what to do."""
+"""Errors that users see: each message is one plain sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class AnamnesisError(Exception):
 
 
 class UsageError(AnamnesisError):
-    """The request itself cannot be carried out as worded (exit status 2)."""
+    """The request is invalid (exit status 2)."""
 
 
 class ProviderError(AnamnesisError):
-    """A model's provider failed. It is never a wrong answer: what depended on it is excluded, with this reason.
+    """A model's provider failed. This is never a wrong answer: the answer is excluded, with this reason.
 
-    kind says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
-    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``blank`` (no text came, and the
-    provider reports a normal end: the model said nothing), ``auth`` (401/403), ``bad_request`` (400 and other 4xx),
+    ``kind`` says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
+    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text), ``blank`` (no text, and the provider
+    reports a normal end: the model wrote nothing), ``auth`` (401/403), ``bad_request`` (400 and other 4xx),
     ``cancelled``, ``picture`` (the file of a case's picture is gone or changed, so nothing was sent), ``thinking`` (it
-    ran out of tokens before it had thought to the end, or did not say where its thought ends), ``unspoken`` (it
-    thought and then said nothing). ``attempts`` counts the requests that were made.
+    ran out of tokens while thinking, or did not mark the end of its thought), ``unspoken`` (it thought and then wrote
+    nothing). ``attempts`` counts the requests.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:
@@ -48,4 +48,4 @@ class ProviderError(AnamnesisError):
 
 
 class ProfilingError(AnamnesisError):
-    """The model gave nothing of a case that can be used."""
+    """The model's reply contains no usable profile of a case."""

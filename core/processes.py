@@ -1,8 +1,8 @@
-"""Reads parcels in processes of its own, in their order.
+"""Reads parcels in worker processes, in their order.
 
 Not a pool of ``multiprocessing``: that runs the main program again in each process, which under Streamlit is the
-dashboard. These processes read parcels from a pipe and end with whoever started them, because their input ends then.
-They load only what their parcels are made of: most of what a process costs is its start.
+dashboard. These workers read parcels from a pipe and end with their parent, because the pipe closes then. They import
+only the modules of their parcels, because most of the cost of a process is its start.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from core.errors import AnamnesisError
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _NICE = 5
-"""The dashboard goes first."""
+"""Niceness of a worker: the dashboard has priority."""
 
 
 class Readable(Protocol[T_co]):
-    """Something that a process can be sent, to read there what comes back: a ``Parcel``, or files."""
+    """Work that can be pickled, such as a ``Parcel``: a process calls ``read`` and sends the result back."""
 
-    def read(self) -> T_co:
-        """Return what is in it."""
+    def read(self) -> T_co: ...
 
 
 def read_by(
     processes: int, parcels: Iterable[Readable[T]], begin: Callable[[], object] | None = None
 ) -> Generator[T, None, None]:
-    """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
+    """Yield the result of each parcel, in their order; with 0 ``processes``, read in this process.
 
-    Parcels are taken as they are needed. ``begin``, of a module, is called first in each process. Closing the
-    generator ends the processes. Raises ``AnamnesisError`` where one of them breaks off.
+    Parcels are taken only when needed. ``begin``, a function of a module, is called first in each process. Closing the
+    generator ends the processes. Raises ``AnamnesisError`` if a process ends early.
     """
     if not processes:
         yield from (parcel.read() for parcel in parcels)
@@ -75,18 +74,17 @@ def _start(begin: Callable[[], object] | None) -> subprocess.Popen[bytes]:
 
 
 def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Readable[T]) -> T:
-    """Have a process that is free read a parcel."""
     worker = free.get()
     try:
         assert worker.stdin is not None
         assert worker.stdout is not None
         pickle.dump(parcel, worker.stdin, pickle.HIGHEST_PROTOCOL)
         worker.stdin.flush()
-        found: T = pickle.load(worker.stdout)
-        return found
+        result: T = pickle.load(worker.stdout)
+        return result
     except (EOFError, OSError, pickle.UnpicklingError) as error:
         raise AnamnesisError(
-            f"A process that reads broke off (status {worker.poll()}): what was kept by then stays; start it again."
+            f"A worker process ended early (status {worker.poll()}): stored results stay; start the command again."
         ) from error
     finally:
         free.put(worker)

@@ -1,7 +1,7 @@
-"""CSV as a spreadsheet opens it: text that it would take for a formula begins with an apostrophe, and stays text.
+"""Makes CSV safe for spreadsheets: text that looks like a formula gets an apostrophe, so that it stays text.
 
-What models and people write stands in every table that is taken away, and a cell such as ``=WEBSERVICE(…)`` would be
-carried out by whoever opens it (OWASP, CSV injection). Numbers stay as they are, also where they are text.
+Exports contain text of models and people, and a spreadsheet executes a cell such as ``=WEBSERVICE(…)`` when it opens
+the file (OWASP, CSV injection). Numbers stay as they are, also numbers that are text.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ V = TypeVar("V")
 
 
 def inert(value: V) -> V | str:
-    """Return a cell's value as it can be written: text that begins as a formula does behind an apostrophe.
+    """Return a cell's value that is safe to write: text that begins like a formula gets an apostrophe.
 
-    A carriage return, which nobody quotes and which begins a row, is a line feed then.
+    Carriage returns become line feeds, because CSV writers do not quote them and readers begin a new row there.
     """
     if not isinstance(value, str):
         return value
@@ -31,24 +31,23 @@ def inert(value: V) -> V | str:
 
 
 def as_written(text: str) -> str:
-    """Return what ``inert`` was given, up to its carriage returns, for a cell that is read back."""
+    """Return the text of a cell before ``inert``; carriage returns are lost."""
     return text[1:] if text.startswith("'") and inert(text[1:]) == text else text
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
-    """Return a table as CSV, without its index."""
     return table.map(inert).rename(columns=inert).to_csv(index=False).encode(errors="replace")
 
 
 def inert_table(table: pa.Table) -> pa.Table:
-    """Return an Arrow table as it can be written as CSV."""
+    """Return an Arrow table with ``inert`` applied to all text columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
-            held = pc.replace_substring_regex(table.column(place), _RETURN, "\n")
-            formula = pc.and_not(pc.match_substring_regex(held, _FORMULA), pc.match_substring_regex(held, _NUMBER))
-            marked = pc.replace_substring_regex(held, "^", "'", max_replacements=1)
-            table = table.set_column(place, field, pc.if_else(formula, marked, held))
+            column = pc.replace_substring_regex(table.column(index), _RETURN, "\n")
+            formula = pc.and_not(pc.match_substring_regex(column, _FORMULA), pc.match_substring_regex(column, _NUMBER))
+            marked = pc.replace_substring_regex(column, "^", "'", max_replacements=1)
+            table = table.set_column(index, field, pc.if_else(formula, marked, column))
     return table

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from core.store.database import Store
 from core.store.upkeep import backup as write_backup
-from core.store.upkeep import fold_anew, repair
+from core.store.upkeep import repair, replace_differing
 from core.store.upkeep import restore as put_back
 from core.store.upkeep import verify as look
 
@@ -35,7 +35,7 @@ def verify(
     with Console(stderr=True).status("Reading the database") as status:
         verified = look(store, lambda name: status.update(f"Reading the journal of {name}"))
         mended = repair(store, verified) if mend else []
-        replaced = fold_anew(store, verified) if let_journal_win else 0
+        replaced = replace_differing(store, verified) if let_journal_win else 0
         verified = look(store) if mended or replaced else verified
     if replaced:
         print(f"{replaced:,} trials or human entries were replaced by those of the journals.")

@@ -14,12 +14,12 @@ from core.asking.parts import Part
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _LONG = 4_000
-"""Words and spaces of both texts; above this, frequent words do not align the texts."""
+"""Words and spaces of both texts; above this, frequent words do not align them."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text in both texts (``equal``), only in the second (``insert``), or only in the first (``delete``)."""
+    """Text that is in both texts (``equal``), only in the second (``insert``), or only in the first (``delete``)."""
 
     op: Op
     text: str

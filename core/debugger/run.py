@@ -191,7 +191,7 @@ def start_edited(
 
 
 def _given(header: RunHeader) -> dict[str, dict[str, list[Remembered]]]:
-    """Return trial → key → replies to the same trial in the run that was edited, and in the runs which that run edits."""
+    """Return trial → key → replies to the same trial in the runs that this run edits, directly or indirectly."""
     replies_by_trial: dict[str, dict[str, list[Remembered]]] = {}
     edited_from = header
     while edited_from.edited is not None and (path := journal_path(edited_from.edited.run_id)).exists():

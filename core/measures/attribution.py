@@ -1,26 +1,28 @@
-"""Puts each wrong answer down to one cause, by rules; the first that holds counts. The causes and rules are our own.
+"""Attributes each wrong answer to one cause, by rules; the first rule that applies counts.
+
+The causes and rules are this program's own:
 
 1. *provider*: the answer is excluded because a provider failed or refused. It is shown here and never counted as wrong.
 2. *case*: the case is at fault. Its linter finds the answer among no choices or a choice twice (multiple choice only),
-   or the answer in what the patient holds; or nobody can answer it: of at least ``MANY`` counted answers by at least
-   ``DOCTORS`` doctors to the whole vignette under the same question type, none is right.
+   or the answer in the patient's part of the case; or no doctor can answer it: of at least ``MANY`` counted answers
+   by at least ``DOCTORS`` doctors to the whole vignette under the same question type, none is right.
 3. *grader*: the verdict is disputed. Another rule or grader, or an earlier verdict, called the same answer correct; or
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
 4. *doctor_refused*: the doctor declined to answer in words, which the grader quotes, or its answer was blank.
 5. *patient*, after a conversation: a model that judged the conversation (``core.jobs.judges``) says that the patient
-   invented something, or withheld a fact that it was asked for. Not where this cannot have decided: the same doctor is
-   wrong on the whole vignette too, or the right diagnosis led its own belief at the last probe.
-6. *not_judged*, after a conversation whose facts no model has judged, unless the doctor fails for such reasons of its
-   own. No rule says what the doctor never asked or what the patient kept back.
+   invented something, or withheld a fact that it was asked for. Not if that cannot have been decisive: the same doctor
+   is wrong on the whole vignette too, or the right diagnosis led its own belief at the last probe.
+6. *not_judged*, after a conversation whose facts no model has judged, unless the doctor itself fails as in 5. No rule
+   decides what the doctor never asked or what the patient withheld.
 7. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
-   right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
-   answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
-   led the doctor's own belief at the last probe: then it had what it needed.
-8. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
+   right on the whole vignette: in the same trial, or if that has no counted answer, in at least half of its counted
+   answers to the case. If it has none at all, fewer than half of the facts came up. Not if the right diagnosis led the
+   doctor's own belief at the last probe: then the doctor had the facts it needed.
+8. *doctor_concluded_wrongly*: all others. The doctor had the facts it needed, or fails on the whole vignette as well.
 
-The rules apply to the formats ``APPLIES``; the others are left out, because the format itself holds facts back or
-rewrites them: one reply only, the examination only, a summary.
+The rules apply to the formats ``APPLIES``; the others are left out, because the format itself omits facts or rewrites
+them: one reply only, the examination only, a summary.
 """
 
 from __future__ import annotations
@@ -51,14 +53,14 @@ Cause = Literal[
     "doctor_concluded_wrongly",
 ]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
-"""In the order in which they are looked for."""
+"""In the order of the rules."""
 AFTER_TALK: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
 APPLIES: tuple[Format, ...] = ("vignette", *AFTER_TALK)
 """Formats whose wrong answers are attributed."""
 DOCTORS = 5
 MANY = 20
 FEW_FACTS = 0.5
-"""Coverage below which facts are taken to be missing where nothing is known of the doctor on the whole vignette."""
+"""Coverage (0 to 1) below which facts count as missing, if the doctor has no answer to the whole vignette."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ class OnVignette:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known of one wrong answer.
+    """All evidence on one wrong answer.
 
-    ``patient`` is what a model judged of the conversation, ``None`` if none did; ``beliefs`` is ``None`` without a
+    ``patient`` is a model's judgement of the conversation, ``None`` without one; ``beliefs`` is ``None`` without a
     probe. ``last_turn`` is the number of the conversation's last message, from 0. ``own`` holds the same doctor's
     answers to the vignette, ``all_doctors`` those of every doctor in the database.
     """
@@ -89,17 +91,16 @@ class Evidence:
 
     @property
     def after_talk(self) -> bool:
-        """Whether the answer follows a conversation."""
         return self.answer.format in AFTER_TALK
 
     @property
     def had_it(self) -> bool:
-        """Whether the doctor fails for reasons of its own: wrong on the whole vignette too, or right in its belief."""
+        """Whether the doctor itself failed: wrong on the whole vignette too, or right in its belief at the end."""
         return self.knew is False or (self.beliefs is not None and self.beliefs.leads_at_end)
 
     @property
     def knew(self) -> bool | None:
-        """Whether the same doctor is right on the whole vignette; ``None`` where that is unknown."""
+        """Whether the same doctor is right on the whole vignette; ``None`` if unknown."""
         if self.answer.on_vignette in COUNTED:
             return self.answer.on_vignette == "correct"
         return self.own.correct * 2 >= self.own.counted if self.own.counted else None
@@ -107,7 +108,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
+    """A wrong answer with its cause; ``counted`` is false if the answer is excluded and therefore not wrong.
 
     ``judged``: a model has judged the conversation before it.
     """
@@ -120,41 +121,40 @@ class Attribution:
 
     @property
     def counted(self) -> bool:
-        """Whether the answer counts as wrong."""
         return self.answer.counted
 
 
-_Found = tuple[Cause, str, int | None]
+_Verdict = tuple[Cause, str, int | None]
 
 
 def attribute(evidence: Evidence) -> Attribution:
     """Return the cause of one wrong answer; raises ``ValueError`` for a format that is not attributed."""
     if evidence.answer.format not in APPLIES:
         raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
-    cause, rule, turn = next(found for rule in _RULES if (found := rule(evidence)) is not None)
+    cause, rule, turn = next(attribution for rule in _RULES if (attribution := rule(evidence)) is not None)
     return Attribution(evidence.answer, cause, rule, turn, evidence.after_talk and evidence.patient is not None)
 
 
-def _provider(evidence: Evidence) -> _Found | None:
+def _provider(evidence: Evidence) -> _Verdict | None:
     did = {"refused": "refused", "provider_error": "failed"}.get(evidence.answer.verdict)
     return ("provider", f"The provider {did}, so there is no answer and nothing counts.", None) if did else None
 
 
-def _case(evidence: Evidence) -> _Found | None:
-    answer, everybody = evidence.answer, evidence.all_doctors
+def _case(evidence: Evidence) -> _Verdict | None:
+    answer, all_doctors = evidence.answer, evidence.all_doctors
     if evidence.case is not None:
         faults = _FAULTS if answer.question_type == "mcq" else _FAULTS[:1]
-        found = [message for fault, message in _faults_of(evidence.case) if fault in faults]
-        if found:
-            return "case", f"The case is at fault: {found[0]}.", None
-    if not everybody.correct and everybody.counted >= MANY and everybody.doctors >= DOCTORS:
-        tried = f"none of {everybody.counted} answers by {everybody.doctors} doctors to the whole vignette is right"
-        return "case", f"Nobody can answer it: {tried}.", None
+        messages = [message for fault, message in _faults_of(evidence.case) if fault in faults]
+        if messages:
+            return "case", f"The case is at fault: {messages[0]}.", None
+    if not all_doctors.correct and all_doctors.counted >= MANY and all_doctors.doctors >= DOCTORS:
+        tried = f"none of {all_doctors.counted} answers by {all_doctors.doctors} doctors to the whole vignette is right"
+        return "case", f"No doctor can answer it: {tried}.", None
     return None
 
 
 _FAULTS: tuple[Fault, ...] = ("answer_leaked", "answer_not_among_choices", "repeated_choice")
-"""Faults that spoil an answer: the first in any arm, the others where the choices are shown."""
+"""Faults that invalidate an answer: the first in any arm, the others only if the choices are shown."""
 
 
 @functools.lru_cache(maxsize=8_192)
@@ -162,7 +162,7 @@ def _faults_of(case: Case) -> tuple[tuple[Fault, str], ...]:
     return tuple((finding.fault, finding.message) for finding in lint([case]))
 
 
-def _grader(evidence: Evidence) -> _Found | None:
+def _grader(evidence: Evidence) -> _Verdict | None:
     answer = evidence.answer
     if answer.verdict == "ungradable":
         return "grader", "The grader's verdict could not be read, so the answer does not count.", None
@@ -170,13 +170,13 @@ def _grader(evidence: Evidence) -> _Found | None:
         rule, grader = answer.called_correct[0]
         by = f"the rule {rule}" if grader == "rule" else grader
         return "grader", f"The verdict is disputed: {by} called the same answer correct.", None
-    if evidence.case is not None and (named := _right_names(evidence.case, answer)):
-        return "grader", f"The verdict is disputed: by name, “{named}” counts as the answer.", None
+    if evidence.case is not None and (right_name := _right_name(evidence.case, answer)):
+        return "grader", f"The verdict is disputed: by name, “{right_name}” counts as the answer.", None
     return None
 
 
-def _right_names(case: Case, answer: WrongAnswer) -> str | None:
-    """Return a diagnosis of a free response that counts as the answer by the rules of the reference grader."""
+def _right_name(case: Case, answer: WrongAnswer) -> str | None:
+    """Return a diagnosis of a free response that the reference grader's rules accept, or ``None``."""
     if answer.question_type not in ("frq", "frq_top3"):
         return None
     response = answer.response or ""
@@ -187,7 +187,7 @@ def _right_names(case: Case, answer: WrongAnswer) -> str | None:
     return next((name for name in names if name and is_right(case, name)), None)
 
 
-def _refused(evidence: Evidence) -> _Found | None:
+def _refused(evidence: Evidence) -> _Verdict | None:
     answer = evidence.answer
     if answer.verdict == "empty":
         return "doctor_refused", "The doctor's answer was blank.", None
@@ -197,19 +197,19 @@ def _refused(evidence: Evidence) -> _Found | None:
     return "doctor_refused", f"The doctor declined to answer{f': {words}' if words else ''}.", None
 
 
-def _patient(evidence: Evidence) -> _Found | None:
+def _patient(evidence: Evidence) -> _Verdict | None:
     if evidence.patient is None or evidence.had_it or not evidence.after_talk:
         return None
     judge = evidence.patient.judge
-    for one in evidence.patient.of("invented"):
-        return "patient", f"The patient said what the case does not hold, by {judge}: “{one.words}”.", one.turn
-    for one in evidence.patient.of("withheld"):
-        asked = f"asked “{one.words}”, it kept back “{one.fact_text}”"
-        return "patient", f"The patient was asked for a fact and never told it, by {judge}: {asked}.", one.turn
+    for mark in evidence.patient.of("invented"):
+        return "patient", f"The patient said what the case does not hold, by {judge}: “{mark.words}”.", mark.turn
+    for mark in evidence.patient.of("withheld"):
+        request = f"asked “{mark.words}”, it kept back “{mark.fact_text}”"
+        return "patient", f"The patient was asked for a fact and never told it, by {judge}: {request}.", mark.turn
     return None
 
 
-def _not_judged(evidence: Evidence) -> _Found | None:
+def _not_judged(evidence: Evidence) -> _Verdict | None:
     unknown = evidence.patient is None or evidence.patient.never_told is None
     if not evidence.after_talk or evidence.had_it or not unknown:
         return None
@@ -217,24 +217,28 @@ def _not_judged(evidence: Evidence) -> _Found | None:
     return "not_judged", why, evidence.last_turn
 
 
-def _never_asked(evidence: Evidence) -> _Found | None:
+def _never_asked(evidence: Evidence) -> _Verdict | None:
     patient = evidence.patient
     if not evidence.after_talk or evidence.had_it or patient is None or not patient.never_told:
         return None
-    found = f"{_facts(patient.never_told)} came up, by {patient.judge}"
+    facts_words = f"{_facts(patient.never_told)} came up, by {patient.judge}"
     if evidence.knew:
-        return "doctor_never_asked", f"The same doctor is right on the whole vignette; {found}.", evidence.last_turn
+        return (
+            "doctor_never_asked",
+            f"The same doctor is right on the whole vignette; {facts_words}.",
+            evidence.last_turn,
+        )
     if evidence.knew is None and (patient.coverage or 0.0) < FEW_FACTS:
-        return "doctor_never_asked", f"Fewer than half of the facts came up; {found}.", evidence.last_turn
+        return "doctor_never_asked", f"Fewer than half of the facts came up; {facts_words}.", evidence.last_turn
     return None
 
 
 def _facts(number: int) -> str:
-    """Return what never came up, as the beginning of a sentence that goes on with "came up"."""
+    """Return the beginning of a sentence that continues with "came up"."""
     return f"{number} fact{'' if number == 1 else 's'} that the patient could tell never"
 
 
-def _concluded_wrongly(evidence: Evidence) -> _Found:
+def _concluded_wrongly(evidence: Evidence) -> _Verdict:
     beliefs, last = evidence.beliefs, evidence.last_turn
     cause: Cause = "doctor_concluded_wrongly"
     if not evidence.after_talk:
@@ -249,6 +253,6 @@ def _concluded_wrongly(evidence: Evidence) -> _Found:
     return cause, "Neither the case, the grader, the patient nor missing facts explain it.", last
 
 
-_RULES: Sequence[Callable[[Evidence], _Found | None]] = (
+_RULES: Sequence[Callable[[Evidence], _Verdict | None]] = (
     _provider, _case, _grader, _refused, _patient, _not_judged, _never_asked, _concluded_wrongly,
 )  # fmt: skip

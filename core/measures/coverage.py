@@ -1,7 +1,7 @@
-"""Which of a case's facts a conversation has brought to the doctor, and at which turn, by who holds them.
+"""Which facts of a case came up in a conversation, and at which turn.
 
-A fact counts as told by the first message that holds most of its telling words, in clinical or in lay wording. A rule
-on words, not a judgement: it misses free paraphrases.
+A fact counts as told by the first message that contains most of its content words, in clinical or in lay wording. A
+rule on words, not a judgement: it misses free paraphrases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.text.negation import stem_of
 from core.text.sections import sentences
 
 THRESHOLD = 0.6
-"""Share of a fact's telling words that one message must hold."""
+"""Share (0 to 1) of a fact's content words that one message must contain."""
 
 _WORD = re.compile(r"[a-z]+|\d+")
 _COMMON = frozenset(
@@ -37,33 +37,39 @@ class Uncovered:
 
 
 def facts_of(case: Case) -> list[tuple[Fact, bool]]:
-    """Return (fact, whether the patient can tell it without examination); sentences where no profile is known."""
+    """Return (fact, whether the patient can tell it); without a profile, the sentences of the vignette."""
     if case.profile is None:
         return [(Fact(key="sentence", value=text, lay=text), True) for text in sentences(case.vignette)]
-    told = [(fact, True) for fact in (*case.profile.demographics, *case.profile.basic)]
-    return told + [(fact, False) for fact in case.profile.optional]
+    from_patient = [(fact, True) for fact in (*case.profile.demographics, *case.profile.basic)]
+    return from_patient + [(fact, False) for fact in case.profile.optional]
 
 
 def uncovered(case: Case, dialogue: Sequence[Turn]) -> list[Uncovered]:
     """Return every fact of the case with the turn that uncovered it."""
-    said = [(number, _telling(turn.text)) for number, turn in enumerate(dialogue) if turn.role == "patient"]
-    found = []
+    patient_words = [
+        (number, _content_words(turn.text)) for number, turn in enumerate(dialogue) if turn.role == "patient"
+    ]
+    facts = []
     for fact, told in facts_of(case):
-        wordings = [words for words in (_telling(fact.value), _telling(fact.lay)) if words]
-        tells = (n for n, words in said if any(len(words & one) >= THRESHOLD * len(one) for one in wordings))
-        found.append(Uncovered(fact, told, next(tells, None)))
-    return found
+        wordings = [words for words in (_content_words(fact.value), _content_words(fact.lay)) if words]
+        tells = (
+            n
+            for n, words in patient_words
+            if any(len(words & wording) >= THRESHOLD * len(wording) for wording in wordings)
+        )
+        facts.append(Uncovered(fact, told, next(tells, None)))
+    return facts
 
 
 @functools.lru_cache(maxsize=20_000)
-def _telling(text: str) -> frozenset[str]:
+def _content_words(text: str) -> frozenset[str]:
     plain = text.lower().replace("n't", "").replace("’", "'")
     return frozenset(stem_of(word) for word in _WORD.findall(plain) if word not in _COMMON)
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The facts of a profile; ``known`` to the doctor before it asks, the others with the turn that brought them."""
+    """The facts of a profile: those ``known`` to the doctor before it asks, and the others with their turns."""
 
     known: tuple[Fact, ...]
     patient: tuple[Uncovered, ...]
@@ -71,23 +77,22 @@ class Gathered:
 
     @property
     def asked(self) -> tuple[Uncovered, ...]:
-        """All that the doctor had to ask for, of either."""
+        """All facts that the doctor had to ask for, of patient and staff."""
         return self.patient + self.staff
 
     @property
     def brought(self) -> int:
-        """How many of these the conversation has brought."""
         return sum(fact.turn is not None for fact in self.asked)
 
 
 def gathered(case: Case, dialogue: Sequence[Turn]) -> Gathered:
-    """Return what the dialogue has brought of a case's profile; nothing where it has none."""
+    """Return the facts of a case's profile that came up in the dialogue; empty without a profile."""
     profile = case.profile or Profile()
-    # each is asked about its own facts only: the rule reads one who tells, and knows that one as the patient
-    told = uncovered(_with(case, Profile(basic=profile.basic)), dialogue)
-    as_told = [Turn("patient" if turn.role == "staff" else "doctor", turn.text) for turn in dialogue]
-    shown = uncovered(_with(case, Profile(basic=profile.optional)), as_told)
-    return Gathered(profile.demographics, tuple(told), tuple(shown))
+    # ``uncovered`` reads only the patient's messages, so the staff's are passed as the patient's
+    from_patient = uncovered(_with(case, Profile(basic=profile.basic)), dialogue)
+    staff_as_patient = [Turn("patient" if turn.role == "staff" else "doctor", turn.text) for turn in dialogue]
+    from_staff = uncovered(_with(case, Profile(basic=profile.optional)), staff_as_patient)
+    return Gathered(profile.demographics, tuple(from_patient), tuple(from_staff))
 
 
 def _with(case: Case, profile: Profile) -> Case:

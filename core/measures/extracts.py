@@ -1,8 +1,8 @@
-"""Extracts: tables worked out of many conversations in a process of their own, and kept beside the database.
+"""Extracts: tables computed from many conversations in a separate process, and stored next to the database.
 
-What takes minutes over a large study, and more memory than a server has to spare, is cut into parts. Each part is a
-Parquet file; once all are there they become one, and whoever draws reads the columns and the rows that are shown. An
-extract is known by the state of the database, by who sees it and by what was chosen: another state makes another.
+A computation that takes minutes and much memory over a large study is divided into parts. Each part is a Parquet file;
+when all parts exist they are merged into one file, of which a figure reads only the columns and rows that it shows. The
+key of an extract is the state of the database, the visitor and the choices.
 """
 
 from __future__ import annotations
@@ -28,31 +28,30 @@ from core.store.database import Store
 from core.store.selection import Selection
 
 PART = 1_000
-"""Conversations in a part, which is what a stop loses at most."""
+"""Conversations per part; a stop loses at most one part."""
 _KEPT = 12
-"""Extracts beside a database; the oldest go first."""
+"""Extracts next to a database; the oldest are deleted first."""
 _NARROWED = {
     "conditions": "model",
     "question_types": "question_type",
     "datasets": "dataset",
     "specialties": "specialty",
 }
-"""Field of a selection → the column of an extract that it narrows."""
+"""Field of a selection → the column of an extract that it filters."""
 
 
 class Rows(ABC):
-    """What parts are made of, read once for all of them."""
+    """The source of the parts, read once for all of them."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return how many conversations there are."""
+        """Return the number of conversations."""
 
     @abstractmethod
-    def table(self, chosen: slice) -> pd.DataFrame:
-        """Return the rows of some of the conversations."""
+    def table(self, chosen: slice) -> pd.DataFrame: ...
 
     def in_parts(self, tell: Progress) -> pd.DataFrame:
-        """Return the rows of all of them, read part by part."""
+        """Return the rows of all conversations, read part by part."""
         parts = []
         for start in range(0, max(1, len(self)), PART):
             parts.append(self.table(slice(start, start + PART)))
@@ -62,33 +61,31 @@ class Rows(ABC):
 
 @dataclass(frozen=True)
 class Extract(ABC):
-    """One table of the database ``path``; subclasses give ``name``, the choices as further fields, and ``rows``."""
+    """One table of the database ``path``; subclasses add ``name``, their choices as fields, and ``rows``."""
 
     path: Path
     state: str = field(init=False)
     seen_by: access.Visitor = field(init=False, repr=False, compare=False)
     whole: Path = field(init=False, repr=False, compare=False)
-    """The file with all of it, which is there once it was worked out."""
+    """The merged file, which exists when the extract is complete."""
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Hold on to the state of the database, to who asks, and to the place: one of this process if need be."""
+        """Set state, visitor and path; the path is in a temporary folder if the usual one is read-only."""
         object.__setattr__(self, "state", f"{Store(self.path).version} {access.visible_owner()}")
         object.__setattr__(self, "seen_by", access.visitor())
         digest = hashlib.sha256(f"{__version__} {self}".encode()).hexdigest()[:16]
-        beside = self.path.with_suffix(".extracts")
-        folder = beside if os.access(self.path.parent, os.W_OK) else Path(_of_this_process().name)
+        next_to_database = self.path.with_suffix(".extracts")
+        folder = next_to_database if os.access(self.path.parent, os.W_OK) else Path(_of_this_process().name)
         object.__setattr__(self, "whole", folder / f"{self.name}-{digest}.parquet")
 
     @abstractmethod
-    def rows(self, store: Store) -> Rows:
-        """Read what the parts are made of."""
+    def rows(self, store: Store) -> Rows: ...
 
     def make(self, tell: Progress, stop: Stop, *, few: bool) -> bool:
-        """Work out what is not kept yet, here where there are ``few`` trials; say whether all is there.
+        """Compute the missing parts, in this process if trials are ``few``; return whether the extract is complete.
 
-        Stopped or killed, the next call goes on where this one was. Raises ``AnamnesisError`` where the process breaks
-        off.
+        After a stop or a kill, the next call continues. Raises ``AnamnesisError`` if the process ends early.
         """
         done, planned = 0, 0 if self.whole.exists() else 1
         with closing(read_by(0 if few else 1, (_Part(self, number) for number in count()))) as parts:
@@ -99,9 +96,9 @@ class Extract(ABC):
         return done == planned
 
     def read(self, columns: list[str] | None = None, *, within: Selection | None = None, **equal: Any) -> pd.DataFrame:
-        """Return what is kept, in the columns that are named, of the rows that are ``equal`` in others.
+        """Return these columns of the stored rows whose other columns have the values of ``equal``.
 
-        ``within`` narrows to the conditions, question types, sources and specialties of a selection.
+        ``within`` filters by the conditions, question types, sources and specialties of a selection.
         """
         chosen = {column: getattr(within, name) for name, column in _NARROWED.items()} if within else {}
         filters = [
@@ -117,7 +114,7 @@ class _Part:
     number: int
 
     def read(self) -> tuple[int, int]:
-        """Work the part out where it is not kept; return how many conversations are done, and of how many."""
+        """Compute the part if it is missing; return (conversations done, conversations in all)."""
         whole = self.extract.whole
         if whole.exists():
             return 0, 0
@@ -128,8 +125,8 @@ class _Part:
                 _write(rows.table(slice(last - PART, last)), parts[self.number])
         if last >= len(rows):
             _write(pd.concat(map(pd.read_parquet, parts), ignore_index=True), whole)
-            kept = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-            for path in (whole.with_suffix(""), *kept[:-_KEPT]):
+            oldest_first = sorted(whole.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in (whole.with_suffix(""), *oldest_first[:-_KEPT]):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         return min(last, len(rows)), len(rows)
 
@@ -147,5 +144,5 @@ def _of_this_process() -> tempfile.TemporaryDirectory[str]:
 def _write(table: pd.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    table.to_parquet(draft, row_group_size=10_000)  # those of other models are not read
+    table.to_parquet(draft, row_group_size=10_000)  # small row groups, so that a filter by model skips the others
     draft.replace(path)

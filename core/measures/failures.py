@@ -1,7 +1,7 @@
-"""Causes of the wrong answers that a database holds: each answer, shares by model, and what patients spoiled.
+"""Causes of the stored wrong answers: each answer, shares by model, and accuracy without the patients' faults.
 
-What became of the facts, and what patients invented, is what one judge says, by default the one that was last at work
-(``core.jobs.judging``); judges are never mixed.
+One judge says which facts came up and what patients invented (``core.jobs.judging``), by default the most recent
+judge; judges are never mixed.
 """
 
 from __future__ import annotations
@@ -30,117 +30,124 @@ from core.stats.smoothed import mean_interval
 from core.store.database import Store
 from core.store.queries.answers import CaseScore, case_scores, wrong_answers
 from core.store.queries.cases import cases_of
-from core.store.queries.fact_judgements import Judge, judged_patients, judges, people_beside
+from core.store.queries.fact_judgements import Judge, judged_patients, judges, reviews_of_judged
 from core.store.queries.probes import probes_of_trials
 from core.store.queries.utterances import last_turns
 from core.store.selection import McqRule, Selection
 
 
 class WrongAnswers(Rows):
-    """The wrong or broken answers of a selection by trial, in the order of model, case and trial, and all about them.
+    """The wrong or excluded answers of a selection with their evidence, in the order of model, case and trial.
 
-    ``judge`` is whose word on conversations counts: ``None`` for the one that was last at work, and still ``None`` if
-    nobody judged.
+    ``judge``: whose judgements of conversations count; by default the most recent judge, ``None`` without any.
     """
 
     def __init__(
         self, store: Store, selection: Selection | None = None, mcq_rule: McqRule = "usual", judge: Judge | None = None
     ) -> None:
-        wanted = selection or Selection()
-        chosen = replace(wanted, formats=[one for one in APPLIES if wanted.formats is None or one in wanted.formats])
-        self._store, self.judge = store, judge or read_judge(store, chosen)
+        base = selection or Selection()
+        applicable = replace(
+            base, formats=[format_ for format_ in APPLIES if base.formats is None or format_ in base.formats]
+        )
+        self._store, self.judge = store, judge or read_judge(store, applicable)
         with store.read() as cursor:
-            self._patients = judged_patients(cursor, self.judge, chosen) if self.judge else {}
-            wrong = wrong_answers(cursor, chosen, mcq_rule)
+            self._patients = judged_patients(cursor, self.judge, applicable) if self.judge else {}
+            wrong = wrong_answers(cursor, applicable, mcq_rule)
             self._cases = cases_of(cursor, (answer.case for answer in wrong))
             self._scores: dict[tuple[str, QuestionType], list[CaseScore]] = {}
-            # named as the answers' conditions are: on one data set names do not say which it is
-            vignettes = Selection(formats=["vignette"], case_sets=wanted.case_sets)
+            # the same data sets as the answers', so that conditions have the same names
+            vignettes = Selection(formats=["vignette"], case_sets=base.case_sets)
             for score in case_scores(cursor, vignettes, mcq_rule):
                 self._scores.setdefault((score.case_key, score.question_type), []).append(score)
         self._by_trial = [list(answers) for _, answers in groupby(wrong, key=lambda answer: answer.trial_id)]
 
     def __len__(self) -> int:
-        """Return how many conversations have a wrong answer."""
         return len(self._by_trial)
 
     def attributed(self, chosen: slice) -> list[Attribution]:
-        """Return the cause of every answer of some of the conversations."""
+        """Return the cause of every answer of a slice of the conversations."""
         answers = list(chain.from_iterable(self._by_trial[chosen]))
         talks = list(dict.fromkeys(answer.trial_id for answer in answers if answer.format in AFTER_TALK))
         with self._store.read() as cursor:
             probes = probes_of_trials(cursor, talks)
             last = last_turns(cursor, talks)
-        found = []
+        attributions = []
         for answer in answers:
             trial, case = answer.trial_id, self._cases.get(answer.case)
-            asked = probes.get(trial, ())
-            same = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
+            trial_probes = probes.get(trial, ())
+            vignette_scores = [s for s in self._scores.get((answer.case[0], answer.question_type), []) if s.counted]
             evidence = Evidence(
                 answer,
                 case,
                 self._patients.get(trial),
-                trajectory(case, asked, answer.end_reason) if case and asked else None,
-                own=_summed([s for s in same if s.model == answer.model]),
-                all_doctors=_summed(same),
+                trajectory(case, trial_probes, answer.end_reason) if case and trial_probes else None,
+                own=_summed([s for s in vignette_scores if s.model == answer.model]),
+                all_doctors=_summed(vignette_scores),
                 last_turn=last.get(trial),
             )
-            found.append(attribute(evidence))
-        return found
+            attributions.append(attribute(evidence))
+        return attributions
 
     def table(self, chosen: slice) -> pd.DataFrame:
-        """Return a row for each answer of some of the conversations, with data set and specialty of its case."""
-        found = self.attributed(chosen)
-        cases = [self._cases.get(one.answer.case) for one in found]
+        """Return ``attribution_table`` of a slice of the conversations, with data set and specialty of the case."""
+        attributions = self.attributed(chosen)
+        cases = [self._cases.get(attribution.answer.case) for attribution in attributions]
         places = [(case.dataset, case.specialty) if case else (None, None) for case in cases]
-        return attribution_table(found).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
+        return attribution_table(attributions).join(pd.DataFrame(places, columns=["dataset", "specialty"], dtype="str"))
 
 
 @dataclass(frozen=True)
 class Causes(Extract):
-    """The causes of the wrong answers of a selection, in the columns of ``attribution_table`` and with the case's."""
+    """The causes of the wrong answers of a selection, in the columns of ``WrongAnswers.table``."""
 
     selection: Selection
     judge: Judge | None
     name = "causes"
 
     def rows(self, store: Store) -> WrongAnswers:
-        """Read the wrong answers."""
         return WrongAnswers(store, self.selection, self.selection.mcq_rule, self.judge)
 
 
-def attribution_table(found: Iterable[Attribution]) -> pd.DataFrame:
-    """Return a row for each answer: what is known of it, and what it was put down to.
+def attribution_table(attributions: Iterable[Attribution]) -> pd.DataFrame:
+    """Return a row for each answer with its cause.
 
     Columns: trial_id, model, case_key, format, question_type, response, verdict, extracted, cause, rule (the sentence),
     turn, and whether it is counted and judged.
     """
-    own = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
-    of = ("cause", "rule", "turn", "counted", "judged")
+    answer_columns = ("trial_id", "model", "format", "question_type", "response", "verdict", "extracted")
+    attribution_columns = ("cause", "rule", "turn", "counted", "judged")
     rows = [
-        (one.answer.case[0], *(getattr(one.answer, name) for name in own), *(getattr(one, name) for name in of))
-        for one in found
+        (
+            attribution.answer.case[0],
+            *(getattr(attribution.answer, name) for name in answer_columns),
+            *(getattr(attribution, name) for name in attribution_columns),
+        )
+        for attribution in attributions
     ]
     kinds = {"format": FORMATS, "question_type": QUESTION_TYPES, "cause": CAUSES}
-    types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(of[-2:], bool)
+    types = {name: pd.CategoricalDtype(list(kinds[name])) for name in kinds} | dict.fromkeys(
+        attribution_columns[-2:], bool
+    )
     texts = dict.fromkeys(("case_key", "trial_id", "model", "response", "verdict", "extracted", "rule"), "str")
-    return pd.DataFrame(rows, columns=["case_key", *own, *of]).astype({**types, **texts, "turn": "Int64"})
+    return pd.DataFrame(rows, columns=["case_key", *answer_columns, *attribution_columns]).astype(
+        {**types, **texts, "turn": "Int64"}
+    )
 
 
 def _summed(scores: Sequence[CaseScore]) -> OnVignette:
     return OnVignette(sum(s.counted for s in scores), sum(s.correct for s in scores), len(scores))
 
 
-def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
+def cause_shares(table: pd.DataFrame, arms: bool = False) -> list[Row]:
     """Return a row for each model (and arm) and cause, in the order of models, arms and ``CAUSES``.
 
-    ``found`` as from ``attribution_table``. ``n`` of the model's ``wrong`` answers that count are put down to the
-    cause; the estimate is that share (0 to 1, NaN without wrong answers), cases resampled. ``excluded`` more have this
-    cause and do not count as wrong.
+    ``table`` is from ``attribution_table``. ``n`` of the model's ``wrong`` answers have the cause; the estimate is
+    that share (0 to 1, NaN without wrong answers), with cases resampled. ``excluded`` more answers have the cause, but
+    do not count as wrong.
     """
     rows: list[Row] = []
     of = ["model", "format", "question_type"] if arms else ["model"]
-    for label, group in found.groupby(of, observed=True):
+    for label, group in table.groupby(of, observed=True):
         case, keys = pd.factorize(group["case_key"], sort=True)
         cause, counted = group["cause"].cat.codes.to_numpy(), group["counted"].to_numpy()
         counts = np.zeros((len(keys), len(CAUSES)))
@@ -168,43 +175,43 @@ def cause_shares(found: pd.DataFrame, arms: bool = False) -> list[Row]:
     return rows
 
 
-def patient_effects(found: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Row]:
-    """Return the accuracy of each arm that has a wrong answer, and that without the wrong ones of the patient.
+def patient_effects(table: pd.DataFrame, scores: Sequence[CaseScore]) -> list[Row]:
+    """Return the accuracy of each arm with a wrong answer, with and without the wrong answers caused by the patient.
 
-    ``found`` as from ``attribution_table``. Both are means over trials, then cases; ``same_cases`` is the second minus
-    the first on the ``n_cases`` cases that keep an answer. ``answers_left_out`` were left out, and with them
-    ``cases_left_out``. ``not_judged`` wrong answers stay in although no model has judged their conversation: were they
-    judged, more might be left out. Answers that were right in spite of the patient stay in as well.
+    ``table`` is from ``attribution_table``. Both accuracies (0 to 1) are means over trials, then cases; ``same_cases``
+    is the second minus the first on the ``n_cases`` cases with a remaining answer. ``answers_left_out`` and
+    ``cases_left_out`` count what is left out. ``not_judged`` wrong answers stay in because no model has judged their
+    conversation; a judgement might exclude some. Right answers stay in whatever the patient did.
 
     ``scores`` are those of the same answers, read with the same selection and multiple-choice rule
     (``core.store.queries.answers.case_scores``).
     """
-    held = by_arm(scores)
+    scores_by_arm = by_arm(scores)
     rows = []
-    for label, group in found[found["counted"]].groupby(["model", "format", "question_type"], observed=True):
+    for label, group in table[table["counted"]].groupby(["model", "format", "question_type"], observed=True):
         arm: ArmOf = label  # type: ignore[assignment]
-        if arm not in held:
+        if arm not in scores_by_arm:
             continue
         spoiled = group["case_key"][group["cause"] == "patient"].value_counts().to_dict()
-        counted = [score for score in held[arm].values() if score.counted]
+        counted = [score for score in scores_by_arm[arm].values() if score.counted]
         correct = np.array([score.correct for score in counted], dtype=np.float64)
-        every = correct / [score.counted for score in counted]
-        left = np.array([score.counted - spoiled.get(score.case_key, 0) for score in counted])
-        kept = left > 0
-        without = correct[kept] / left[kept]
-        gain = paired_difference(without, every[kept])
+        accuracy = correct / [score.counted for score in counted]
+        remaining = np.array([score.counted - spoiled.get(score.case_key, 0) for score in counted])
+        has_answers = remaining > 0
+        without = correct[has_answers] / remaining[has_answers]
+        gain = paired_difference(without, accuracy[has_answers])
         rows.append(
             Row(
                 dict(zip(("model", "format", "question_type"), arm, strict=True)),
-                _mean(every),
-                *mean_interval(every),
-                int(kept.sum()),
+                _mean(accuracy),
+                *mean_interval(accuracy),
+                int(has_answers.sum()),
                 more={
                     **bounded("without_patient", _mean(without), mean_interval(without), "without"),
                     **bounded("same_cases", gain.mean, gain.interval),
-                    "n_cases": int(kept.sum()),
+                    "n_cases": int(has_answers.sum()),
                     "answers_left_out": sum(spoiled.values()),
-                    "cases_left_out": int((~kept).sum()),
+                    "cases_left_out": int((~has_answers).sum()),
                     "not_judged": int((group["cause"] == "not_judged").sum()),
                 },
                 columns=Columns("accuracy", n=None),
@@ -217,20 +224,22 @@ def _mean(values: NDArray[np.float64]) -> float:
     return float(values.mean()) if values.size else math.nan
 
 
-def beside_people(store: Store, judge: Judge) -> dict[str, PairedCounts]:
-    """Return a judge beside the people who reviewed conversations that it judged: how often each finds a fault.
+def agreement_with_people(store: Store, judge: Judge) -> dict[str, PairedCounts]:
+    """Return fault → paired counts of a judge and the people who reviewed the same conversations.
 
-    By the fault: *invented* stands beside the question ``in_vignette`` (is everything the patient says based on the
-    vignette?), and *withheld* beside ``complete_answers``. Without what nobody reviewed.
+    *invented* is compared with the question ``in_vignette`` (is everything the patient says based on the vignette?),
+    *withheld* with ``complete_answers``. A fault without reviews is omitted.
     """
     with store.read() as cursor:
-        said = people_beside(cursor, judge)
-    found = {}
+        reviews = reviews_of_judged(cursor, judge)
+    counts = {}
     for fault, question in (("invented", "in_vignette"), ("withheld", "complete_answers")):
-        of = [one for one in said if one["question"] == question]
-        if of:
-            found[fault] = paired_counts([bool(one[fault]) for one in of], [one["value"] == "no" for one in of])
-    return found
+        answers = [answer for answer in reviews if answer["question"] == question]
+        if answers:
+            counts[fault] = paired_counts(
+                [bool(answer[fault]) for answer in answers], [answer["value"] == "no" for answer in answers]
+            )
+    return counts
 
 
 FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
@@ -250,38 +259,40 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
     page="failures",
 )
 def report(
-    asked: MetricRequest,
+    request: MetricRequest,
     formats: Annotated[
-        str, "Formats with commas: multi_turn, multi_turn_exam, vignette; all for every one."
+        str, "Formats, separated by commas: multi_turn, multi_turn_exam, vignette; or all."
     ] = "multi_turn",
-    part: Annotated[FailurePart, "Causes, by arm, accuracy without the patient's, answers, or who judged."] = "causes",
+    part: Annotated[
+        FailurePart, "Causes; causes by arm; accuracy without the patient's faults; answers; or judges."
+    ] = "causes",
 ) -> Iterator[Listed]:
-    """Report what each wrong answer is put down to: provider, case, grader, patient or doctor."""
-    store, rule = asked.store, asked.selection.mcq_rule
-    chosen: list[Format] = [name.strip() for name in formats.split(",")]  # type: ignore[misc]
-    wanted = replace(asked.selection, formats=None if formats == "all" else chosen)
+    """Report the cause of each wrong answer: provider, case, grader, patient or doctor."""
+    store, rule = request.store, request.selection.mcq_rule
+    format_names: list[Format] = [name.strip() for name in formats.split(",")]  # type: ignore[misc]
+    selection = replace(request.selection, formats=None if formats == "all" else format_names)
     if part == "judges":
-        yield from _judges(store, wanted)
+        yield from _judges(store, selection)
         return
-    held = WrongAnswers(store, wanted, rule)
-    with asked.progress("conversations") as show:
-        found = held.in_parts(show)
+    wrong_answers = WrongAnswers(store, selection, rule)
+    with request.progress("conversations") as show:
+        table = wrong_answers.in_parts(show)
     if part == "patient":
         with store.read() as cursor:
-            yield from patient_effects(found, case_scores(cursor, wanted, rule))
+            yield from patient_effects(table, case_scores(cursor, selection, rule))
     elif part == "answers":
         listed = ["model", "case_key", "trial_id", "format", "question_type", "verdict", "cause", "rule", "turn"]
-        lines = found[[*listed, "judged"]].rename(columns={"case_key": "case"}).astype(object)
+        lines = table[[*listed, "judged"]].rename(columns={"case_key": "case"}).astype(object)
         yield from lines.where(lines.notna(), None).to_dict("records")  # type: ignore[misc]
     else:
-        rows = cause_shares(found, arms=part == "arms")
+        rows = cause_shares(table, arms=part == "arms")
         yield from rows
-        asked.notes += left_out_notes(rows, asked.name)
-    asked.notes += judged_notes(found, held.judge)
+        request.notes += left_out_notes(rows, request.name)
+    request.notes += judged_notes(table, wrong_answers.judge)
 
 
 def left_out_notes(rows: Iterable[Row], name: NameOf = str) -> list[Note]:
-    """Return which excluded answers are in no share of ``rows``, by model."""
+    """Return a note on the excluded answers that are in no share of ``rows``, by model."""
     excluded: dict[str, int] = {}
     for row in rows:
         excluded[row["model"]] = excluded.get(row["model"], 0) + row["excluded"]
@@ -293,9 +304,9 @@ def left_out_notes(rows: Iterable[Row], name: NameOf = str) -> list[Note]:
     return [Note("excluded", words)] if listed else []
 
 
-def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
-    """Return who judged the conversations, and how many wrong answers are not judged; none if that is no matter."""
-    counted = found[found["counted"]]
+def judged_notes(table: pd.DataFrame, judge: Judge | None) -> list[Note]:
+    """Return a note on the judge and on wrong answers that are not judged; empty if no answer needs a judge."""
+    counted = table[table["counted"]]
     unjudged = int((counted["cause"] == "not_judged").sum())
     if judge is None and not unjudged:
         return []
@@ -312,40 +323,40 @@ def judged_notes(found: pd.DataFrame, judge: Judge | None) -> list[Note]:
     return [Note("metric", " ".join(words))]
 
 
-def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
+def _judges(store: Store, selection: Selection) -> Iterator[Listed]:
     with store.read() as cursor:
-        kept = judges(cursor, wanted)
-    if not kept:
+        at_work = judges(cursor, selection)
+    if not at_work:
         raise AnamnesisError(
             "No model has judged what became of the facts: run `python -m core job facts --model M` "
             "first, or choose another --run or --models."
         )
-    for one in kept:
-        people = beside_people(store, one.judge)
-        beside: dict[str, float | None] = {}
+    for progress in at_work:
+        people = agreement_with_people(store, progress.judge)
+        agreement: dict[str, float | None] = {}
         for fault in ("invented", "withheld"):
             row = people.get(fault)
-            beside |= {
+            agreement |= {
                 f"{fault}_people": sum(row) if row else 0,
                 f"{fault}_same": row.both + row.neither if row else None,
                 f"{fault}_kappa": row.kappa if row else None,
             }
-        yield {**one.judge._asdict(), "judged": one.judged, "failed": one.failed, **beside}
+        yield {**progress.judge._asdict(), "judged": progress.judged, "failed": progress.failed, **agreement}
 
 
 SECTIONS = (
     Section(
-        "What the wrong answers of each model are put down to",
+        "Causes of each model’s wrong answers",
         report,
         {"part": "causes"},
         kind="causes",
         columns=("model", "cause", "n", "wrong", "share", "ci_low", "ci_high", "excluded"),
-        heads={"n": "Answers", "wrong": "Wrong in all", "share": "Share"},
+        heads={"n": "Answers", "wrong": "All wrong", "share": "Share"},
         folded=True,
         page="failures",
     ),
     Section(
-        "Accuracy with and without what the patient spoiled",
+        "Accuracy with and without the patient’s faults",
         report,
         {"part": "patient"},
         kind="effects",
@@ -356,8 +367,8 @@ SECTIONS = (
             "same_cases_high": "Change, high",
             "n_cases": "Cases",
         },
-        caption="Full dots: all counted answers. Open dots: without the wrong answers that are put down to the "
-        "patient, by a model’s judgement. Right answers stay in whatever the patient did.",
+        caption="Full dots: all counted answers. Open dots: without the wrong answers caused by the patient, as "
+        "a model judged.",
         folded=True,
         page="failures",
     ),

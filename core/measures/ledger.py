@@ -1,8 +1,8 @@
-"""What became of the facts of cases in conversations, and what patients invented, as a model judged it.
+"""Which facts of cases came up in conversations, and what patients invented, as a model judged it.
 
-No rule judges facts (``core.jobs.judges`` says why): conversations that no model judged are in no figure, and counted.
-The unit of figures is the case, whose conversations are joined first; intervals (95 %) resample cases, all of them at
-once for every model and topic.
+No rule judges facts (``core.jobs.judges`` says why): conversations that no model judged are in no figure, but counted.
+The unit is the case: the conversations of a case are pooled first. Intervals (95 %) resample cases, with the same
+samples for every model and topic.
 """
 
 from __future__ import annotations
@@ -17,60 +17,58 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.base import MetricRequest, NameOf, Row, Section, metric
 from core.stats.bootstrap import column_intervals
 from core.store.database import Store
-from core.store.queries.fact_judgements import Judge, JudgeKept, judged_sums, judges, topic_sums
+from core.store.queries.fact_judgements import Judge, JudgeProgress, judged_sums, judges, topic_sums
 from core.store.selection import Selection
 from core.text.topics import TOPICS
 
 Mark = Literal["asked", "volunteered", "never_elicited"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
-"""What became of a fact that the patient could tell; one that was withheld or never asked for was never elicited."""
+"""The mark of a fact that the patient could tell; withheld or never asked for is ``never_elicited``."""
 RESAMPLES = 2_000
 JUDGE_ALL = "`python -m core job facts --all --model MODEL`"
-"""The command that has a model judge every conversation."""
+"""The command with which a model judges every conversation."""
 _FAULTS = ("invented", "withheld")
 
 _Mean = tuple[float, float, float]
 """A mean with the bounds of its interval; NaN if there is no case."""
 
 
-def judge_named(found: Sequence[JudgeKept], name: str | None = None) -> Judge | None:
-    """Return the judge of this name; by default the first of those found that judged, or ``None``.
+def judge_named(judges_at_work: Sequence[JudgeProgress], name: str | None = None) -> Judge | None:
+    """Return the judge of this name; by default the first that judged a conversation, or ``None``.
 
-    The name is that of a model, or model and prompt hash with | between. Raises ``UsageError`` if no judge has it.
+    The name is a model, or model and prompt hash joined by |. Raises ``UsageError`` if no judge has it.
     """
-    names = [one.judge for one in found if one.judged]
+    names = [progress.judge for progress in judges_at_work if progress.judged]
     if name is None:
         return names[0] if names else None
     for judge in names:
         if name in (judge.model, "|".join(judge)):
             return judge
-    listed = ", ".join(dict.fromkeys(judge.model for judge in names)) or "nobody"
-    raise UsageError(f"{name} has judged none of these conversations; who has: {listed}.")
+    listed = ", ".join(dict.fromkeys(judge.model for judge in names)) or "no model"
+    raise UsageError(f"{name} has judged none of these conversations; these models have: {listed}.")
 
 
 def read_judge(store: Store, selection: Selection, name: str | None = None) -> Judge | None:
-    """Return whose word counts, see ``judge_named``."""
     with store.read() as cursor:
         return judge_named(judges(cursor, selection), name)
 
 
 def read_conversations(store: Store, selection: Selection, judge: Judge | None) -> pd.DataFrame:
-    """Return the conversations by model and case, as from ``judged_sums``; never to be changed."""
+    """Return ``judged_sums``. The frame is cached: do not change it."""
     with store.read() as cursor:
         return judged_sums(cursor, judge, selection)
 
 
 def read_topics(store: Store, selection: Selection, judge: Judge) -> list[Row]:
-    """Return what became of the facts of each topic."""
     with store.read() as cursor:
         return topic_rows(topic_sums(cursor, judge, selection))
 
 
 def topic_rows(sums: pd.DataFrame) -> list[Row]:
-    """Return what became of the facts: a row for each model, topic in the order of a history, and mark.
+    """Return a row for each model, topic (in the order of a history) and mark.
 
-    From ``topic_sums``; the estimate is the mean over cases of the share within a case. ``n_facts`` are those of the
-    topic over all judged conversations.
+    ``sums`` is from ``topic_sums``. The estimate (0 to 1) is the share of facts with the mark within a case, averaged
+    over cases. ``n_facts`` counts the topic's facts over all judged conversations.
     """
     if sums.empty:
         return []
@@ -94,10 +92,10 @@ def topic_rows(sums: pd.DataFrame) -> list[Row]:
 
 
 def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
-    """Return what patients invented and withheld: a row for each model with a judged conversation, and fault.
+    """Return a row for each model with a judged conversation and each fault (invented, withheld).
 
-    From ``judged_sums``. The estimate is the share (0 to 1) of a case's judged conversations with the fault, then the
-    mean over cases. ``by`` is the ``judge``.
+    ``sums`` is from ``judged_sums``. The estimate is the share (0 to 1) of a case's judged conversations with the
+    fault, then the mean over cases. ``by`` is the ``judge``.
     """
     counted = sums[sums["judged"] > 0]
     if counted.empty:
@@ -119,7 +117,7 @@ def fault_rows(sums: pd.DataFrame, judge: str) -> list[Row]:
 
 
 def _means(wide: pd.DataFrame) -> dict[tuple[str, ...], _Mean]:
-    """Return column → mean over the cases that have it, with the bounds of its interval."""
+    """Return column → mean over the cases with a value, with its interval."""
     matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
     bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0)
@@ -144,28 +142,28 @@ def report(
     part: Annotated[
         Literal["topics", "faults"], "What became of the facts of each topic, or what patients invented and withheld."
     ] = "topics",
-    mark: Annotated[Mark | None, "Only facts of which this became."] = None,
-    judge: Annotated[str | None, "Whose word counts: a model. By default who was last at work."] = None,
+    mark: Annotated[Mark | None, "Only facts with this mark."] = None,
+    judge: Annotated[str | None, "The judging model; by default the most recent."] = None,
 ) -> Iterator[Row]:
     """Report which facts of the case doctors asked for, were told unasked, and never elicited, as a model judged."""
-    who = request.read(read_judge, request.selection, judge)
-    sums = request.read(read_conversations, request.selection, who)
+    judging = request.read(read_judge, request.selection, judge)
+    sums = request.read(read_conversations, request.selection, judging)
     if sums.empty:
         return
-    if who is None:
+    if judging is None:
         raise AnamnesisError(
             f"Not judged: what became of the facts of {int(sums['whole'].sum()):,} conversations. A model judges it, "
             f"no rule: {JUDGE_ALL}."
         )
     if part == "faults":
-        yield from fault_rows(sums, who.model)
+        yield from fault_rows(sums, judging.model)
     else:
-        yield from (row for row in request.read(read_topics, request.selection, who) if mark in (None, row["mark"]))
-    request.note(judged_words(sums, who, request.name), kind="excluded")
+        yield from (row for row in request.read(read_topics, request.selection, judging) if mark in (None, row["mark"]))
+    request.note(judged_words(sums, judging, request.name), kind="excluded")
 
 
 def judged_words(sums: pd.DataFrame, judge: Judge, name: NameOf) -> str:
-    """Return who judged how many conversations of each model, and how many are left out."""
+    """Return a sentence: the judge, the judged conversations of each model, and how many are left out."""
     judged = sums.groupby("model", sort=False)["judged"].sum()
     counts = ", ".join(f"{name(str(model))} {n:,}" for model, n in judged.items() if n)
     broken, missing = int(sums["broken"].sum()), int((sums["whole"] - sums["judged"]).sum())
@@ -181,9 +179,9 @@ SECTIONS = (
         kind="topics",
         columns=("topic", "model", "mean", "ci_low", "ci_high", "n_cases", "n_facts"),
         heads={"mean": "Share", "n_cases": "Cases", "n_facts": "Facts"},
-        caption="Only facts that a patient can tell; what examination and tests show is left out. Of the conversations "
-        "that a model judged, which are those with a wrong answer after them unless all were. The mean over a case’s "
-        "facts and conversations, then over cases.",
+        caption="Only facts that a patient can tell, not findings of examination and tests. Of the judged "
+        "conversations: by default those with a wrong answer; the mean over a case’s facts and conversations, then "
+        "over cases.",
         page="failures",
     ),
     Section(
@@ -194,8 +192,7 @@ SECTIONS = (
         series="model",
         place="fault",
         axis="Share of conversations",
-        caption="Of the conversations that a model judged, which are those with a wrong answer after them unless all "
-        "were.",
+        caption="Of the conversations that a model judged: by default those with a wrong answer.",
         page="failures",
     ),
 )

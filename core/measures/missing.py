@@ -1,4 +1,4 @@
-"""Measures what is missing: whatever a measure has not read yet, in processes, kept as it comes, with a stop."""
+"""Measures the trials that a measure has not read yet, in several processes; can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from core.store.queries.utterances import dialogues
 from core.store.selection import Selection
 
 WRITTEN = 1_200
-"""Trials between two writes: how much a crash loses."""
+"""Trials between two writes, which a crash loses at most."""
 FEW = 150
-"""Up to so many trials, starting processes takes longer than reading them here."""
+"""Trials up to which starting processes takes longer than reading in this process."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How many trials were measured now, and how many are still to be (after a stop)."""
+    """How many trials were measured, and how many are not measured yet (after a stop)."""
 
     measured: int
     remaining: int
@@ -38,23 +38,21 @@ class Parcel:
     records: tuple[Record, ...]
 
     def read(self) -> list[list[Score]]:
-        """Return the scores of each record."""
         return [list(self.measure.scores(record)) for record in self.records]
 
 
 def count_missing(store: Store, measure: Measure, selection: Selection | None = None) -> int:
-    """Return how many trials are still to be measured."""
     with store.read() as cursor:
         return len(unmeasured(cursor, measure, selection))
 
 
 def default_processes(trials: int) -> int:
-    """Return how many processes read so many trials: none for few, else one a core, at most four."""
+    """Return the number of processes: 0 for few trials, else one per core, at most four."""
     return 0 if trials <= FEW else min(4, os.cpu_count() or 1)
 
 
 def seconds_for(measure: Measure, trials: int) -> float:
-    """Return roughly how long measuring so many trials takes."""
+    """Return about how many seconds measuring these trials takes."""
     return trials * measure.seconds_each / max(1, default_processes(trials))
 
 
@@ -67,56 +65,58 @@ def measure_missing(
     stop: Stop = lambda: False,
     processes: int | None = None,
 ) -> Measured:
-    """Measure the selected trials that are not, and keep their scores.
+    """Measure the selected trials without scores, and store the scores.
 
-    Stopped or killed, the next call goes on where this one was. ``processes``: ``None`` for as many as pay, 0 to do it
-    here. Raises ``AnamnesisError`` where a process breaks off or the database stays busy.
+    After a stop or a kill, the next call continues. ``processes``: ``None`` for ``default_processes``, 0 for this
+    process. Raises ``AnamnesisError`` if a process ends early or the database stays busy.
     """
     ready = measure.prepare(store, selection, stop)
     with store.read() as cursor:
-        todo = unmeasured(cursor, measure, selection)
+        unmeasured_trials = unmeasured(cursor, measure, selection)
     if not ready or stop():
-        return Measured(0, len(todo))
-    chunks = [todo[start : start + measure.parcel] for start in range(0, len(todo), measure.parcel)]
-    number = default_processes(len(todo)) if processes is None else processes
+        return Measured(0, len(unmeasured_trials))
+    chunks = [
+        unmeasured_trials[start : start + measure.parcel] for start in range(0, len(unmeasured_trials), measure.parcel)
+    ]
+    number = default_processes(len(unmeasured_trials)) if processes is None else processes
     done, new = 0, list[tuple[ToMeasure, list[Score]]]()
     try:
-        with closing(read_by(number, _parcels(store, measure, chunks), add_extensions)) as found:
-            for chunk, made in zip(chunks, found, strict=False):
-                new += zip(chunk, made, strict=True)
+        with closing(read_by(number, _parcels(store, measure, chunks), add_extensions)) as scored_chunks:
+            for chunk, scores in zip(chunks, scored_chunks, strict=False):
+                new += zip(chunk, scores, strict=True)
                 done += len(chunk)
                 if len(new) >= WRITTEN:
                     _write(store, measure, new)
                     new = []
-                progress(done, len(todo))
+                progress(done, len(unmeasured_trials))
                 if stop():
                     break
     finally:
         _write(store, measure, new)
-    return Measured(done, len(todo) - done)
+    return Measured(done, len(unmeasured_trials) - done)
 
 
 def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[Parcel]:
-    """Read what each chunk needs, when it is asked for."""
+    """Yield a parcel for each chunk; the database is read only when the next parcel is requested."""
     for chunk in chunks:
-        trials = [one.trial_id for one in chunk]
+        trials = [item.trial_id for item in chunk]
         with store.read() as cursor:
-            cases = cases_of(cursor, {(one.case_key, one.content_hash) for one in chunk})
-            said = dialogues(cursor, trials)
+            cases = cases_of(cursor, {(item.case_key, item.content_hash) for item in chunk})
+            dialogues_by_trial = dialogues(cursor, trials)
             parts = {part: parts_of(cursor, part, trials) for part in measure.needs}
             against = lists_of(cursor, measure.against, cases) if measure.against else {}
         yield Parcel(
             measure,
             tuple(
                 Record(
-                    one.trial_id,
+                    item.trial_id,
                     cases[key],
-                    said.get(one.trial_id, ()),
+                    dialogues_by_trial.get(item.trial_id, ()),
                     against=against.get(key),
-                    **{part: tuple(held.get(one.trial_id, ())) for part, held in parts.items()},
+                    **{part: tuple(values.get(item.trial_id, ())) for part, values in parts.items()},
                 )
-                for one in chunk
-                for key in [(one.case_key, one.content_hash)]
+                for item in chunk
+                for key in [(item.case_key, item.content_hash)]
             ),
         )
 

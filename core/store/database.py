@@ -1,7 +1,6 @@
-"""The DuckDB file as a lease: ``with store.read() as cursor`` and ``with store.write() as connection``, for moments.
+"""Short leases of the DuckDB file: ``with store.read() as cursor`` and ``with store.write() as connection``.
 
-Within the timeout nobody sees a lock error: who comes too early waits. The file is created, and brought up to date,
-by whoever opens it first.
+A caller waits for the lock until the timeout. The first caller creates the file and migrates it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from core.store.written import carry_over
 
 log = logging.getLogger(__name__)
 Cursor = duckdb.DuckDBPyConnection
-"""What is lent for reading, and what every query takes; who asks for one need not know which database it is."""
+"""A cursor for reading, which every query takes."""
 _WRITTEN = "0014_written"
-"""The migration after which what people wrote is in a journal: rows of before are put there with it."""
+"""The migration that writes human entries of older versions to a journal."""
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
@@ -42,14 +41,12 @@ _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another
 _UNWRITABLE = tuple(map(os.strerror, (errno.EROFS, errno.EACCES, errno.EPERM)))
 _NO_ROOM = tuple(map(os.strerror, NO_ROOM))
 _DAMAGED = re.compile(r"corrupt|checksum|enough bytes|deserializ|invalidated|INTERNAL", re.IGNORECASE)
-_MAKE_ANEW = (
-    "run `python -m core verify`, which makes it anew from the journals. A release comes back by importing it again."
-)
+_REBUILD = "run `python -m core verify`, which rebuilds it from the journals. Import releases again."
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
 class NotWritableError(AnamnesisError):
-    """The database lies where nothing can be written, for it must not be or there is no room; ``why`` says which."""
+    """The database cannot be written: no permission, or no room; ``why`` says which."""
 
     def __init__(self, message: str, why: str) -> None:
         super().__init__(message)
@@ -65,7 +62,7 @@ class Store:
 
     @property
     def journals(self) -> Path:
-        """The folder with the journals of the runs in this database."""
+        """The folder of the journals of this database."""
         return paths.journals_of(self.path)
 
     @property
@@ -151,7 +148,7 @@ class Store:
             forget()
             raise AnamnesisError(
                 f"The database {self.path} is damaged ({why.rstrip('.')}): move it elsewhere, with "
-                f"{self.path.name}.wal if that is there, and {_MAKE_ANEW}"
+                f"{self.path.name}.wal if that is there, and {_REBUILD}"
             ) from error
 
     def _open(self, deadline: float, *, read_only: bool) -> Opened:
@@ -212,7 +209,7 @@ class Store:
                             ) from error
                         raise AnamnesisError(
                             f"The database {self.path} cannot be opened: {why.rstrip('.')}. Name another file in "
-                            f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_MAKE_ANEW}"
+                            f"ANAMNESIS_DB; or, if it was a database once, move it elsewhere and {_REBUILD}"
                         ) from error
                     if time.monotonic() >= deadline:
                         raise DatabaseBusyError(
@@ -228,9 +225,9 @@ class Store:
 
 
 def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
-    """Let a cursor see views before the tables, in which others' own runs and variants are left out.
+    """Hide other users' private runs and variants from a cursor, by views that precede the tables.
 
-    They are made once for each visitor and engine, and lie beside the file, in memory.
+    The views are created once per visitor and engine, in memory.
     """
     place = f"visitor_{hashlib.sha256(who.encode()).hexdigest()[:16]}"
     seen = f"SET search_path = 'memory.{place},{NAME}.main'"
@@ -240,28 +237,28 @@ def _hide(cursor: duckdb.DuckDBPyConnection, who: str) -> None:
     except duckdb.CatalogException:
         pass
     me = who.replace("'", "''")
-    theirs = f"SELECT run_id FROM {NAME}.main.runs WHERE source IN {PRIVATE} AND visitor NOT IN ('', '{me}')"
-    of_runs = f"EXISTS (SELECT 1 FROM ({theirs}) AS others WHERE others.run_id = held.run_id)"
+    private_runs = f"SELECT run_id FROM {NAME}.main.runs WHERE source IN {PRIVATE} AND visitor NOT IN ('', '{me}')"
+    of_runs = f"EXISTS (SELECT 1 FROM ({private_runs}) AS others WHERE others.run_id = visible.run_id)"
     of_trials = f"""EXISTS (
-        SELECT 1 FROM {NAME}.main.trials AS others SEMI JOIN ({theirs}) USING (run_id)
-        WHERE others.trial_id = held.trial_id)"""
-    same = "used.case_key = held.case_key AND used.content_hash = held.content_hash"
+        SELECT 1 FROM {NAME}.main.trials AS others SEMI JOIN ({private_runs}) USING (run_id)
+        WHERE others.trial_id = visible.trial_id)"""
+    same = "used.case_key = visible.case_key AND used.content_hash = visible.content_hash"
     of_cases = " AND NOT ".join(
-        f"EXISTS (SELECT 1 FROM {NAME}.main.run_cases AS used {join} JOIN ({theirs}) USING (run_id) WHERE {same})"
+        f"EXISTS (SELECT 1 FROM {NAME}.main.run_cases AS used {join} JOIN ({private_runs}) USING (run_id) WHERE {same})"
         for join in ("SEMI", "ANTI")
     )
     hidden = {
         **dict.fromkeys(("trials", "run_cases", "run_labels", "tallies", "judged", "served", "runs"), of_runs),
         **{name: of_trials for name in OF_A_TRIAL if name != "trials"},
         "cases": of_cases,
-        "variants": f"coalesce(held.visitor, '') NOT IN ('', '{me}')",
+        "variants": f"coalesce(visible.visitor, '') NOT IN ('', '{me}')",
     }
     with _making_views:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{place}")
         for name, others in hidden.items():
             cursor.execute(
                 f"CREATE OR REPLACE VIEW memory.{place}.{name} AS "
-                f"SELECT *, rowid FROM {NAME}.main.{name} AS held WHERE NOT ({others})"
+                f"SELECT *, rowid FROM {NAME}.main.{name} AS visible WHERE NOT ({others})"
             )
     cursor.execute(seen)
 
@@ -276,7 +273,7 @@ def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
         connection.commit()
     except BaseException:
-        with suppress(duckdb.Error):  # what went wrong first is what matters
+        with suppress(duckdb.Error):  # the first error matters
             connection.rollback()
         raise
 
@@ -301,14 +298,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _describe_holder(message: str) -> str:
-    found = _HOLDER.search(message)
-    if found is None:
+    match = _HOLDER.search(message)
+    if match is None:
         return "its number is unknown"
     try:
-        command = " ".join(psutil.Process(int(found[1])).cmdline())
+        command = " ".join(psutil.Process(int(match[1])).cmdline())
     except psutil.Error:
         command = ""
-    return f"PID {found[1]}: {command[:200]}" if command else f"PID {found[1]}"
+    return f"PID {match[1]}: {command[:200]}" if command else f"PID {match[1]}"
 
 
 def _stamp(path: Path) -> str:

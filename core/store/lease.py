@@ -90,7 +90,6 @@ atexit.register(forget)
 
 
 def quoted(path: Path) -> str:
-    """Return a path as an SQL string."""
     return "'" + str(path).replace("'", "''") + "'"
 
 

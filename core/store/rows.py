@@ -121,7 +121,6 @@ def reply_row(line: ReplyLine) -> Row:
 
 
 def job_row(line: RowLine) -> Row:
-    """Return the row of a job's result."""
     row = {"visitor": "", **line.row}
     return tuple(row[name] for name in SCHEMAS[line.table].names)
 

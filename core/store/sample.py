@@ -37,7 +37,6 @@ _OF_PEOPLE = ("reviews", "review_items", "annotations", "unblindings", "run_labe
 
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the ids of the stored runs of the sample study."""
     sql = "SELECT run_id FROM runs WHERE json_extract_string(settings, '$.study') = ? ORDER BY created_at, run_id"
     return [run_id for (run_id,) in cursor.execute(sql, [SAMPLE]).fetchall()]
 

@@ -1,12 +1,12 @@
-"""Which answers may stand behind one figure: selections as SQL, joined with conditions (``core.store.conditions``).
+"""Which answers a figure is computed from: selections as SQL, joined with conditions (``core.store.conditions``).
 
-``select`` puts tables beside the database's own, and every query of figures joins them: ``seated`` (run → condition),
-``judging`` (whose verdicts count where graders share a run), ``selected`` (the trials), ``repeats`` (their answers that
-do not count) and ``chosen`` (the trials without repeats). What it calls ``model`` is the name of a condition.
+``select`` creates temporary tables, which every query of figures joins: ``seated`` (run → condition),
+``judging`` (whose verdicts count if several graders judged a run), ``selected`` (the trials), ``repeats`` (their
+answers that do not count) and ``chosen`` (the trials without repeats). The column ``model`` is the name of a condition.
 
-Trials of one condition are known by case and seed: a case that was played with the same seed in several campaigns is
-one trial, and the first one that was finished is it. The others repeat it, arm by arm, so that a campaign that asked
-further arms of the same trials adds these.
+A trial of a condition is identified by case and seed: if several campaigns played a case with the same seed, only the
+trial that finished first counts. The others are repeats of it, arm by arm, so that a campaign that asked further arms
+of the same trials adds those.
 """
 
 from __future__ import annotations
@@ -42,31 +42,30 @@ from core.store.queries.runs import CAMPAIGNS, Run, run_records
 from core.store.tables import Row, arrow_table, schema_of
 
 McqRule = Literal["usual", "mcq_loose", "mcq_strict"]
-"""By which rule answers with choices count. ``usual``: each framework's own (``Usual.mcq_rule``), and of many
-choices the grader's verdict; else one for all, where many choices, which the strict rule does not judge, keep the
-grader's under ``mcq_strict``."""
+"""The rule for answers with choices. ``usual``: the framework's (``Usual.mcq_rule``), and for many choices the grader's
+verdict. Else one rule for all frameworks; under ``mcq_strict``, many choices keep the grader's verdict, because the
+strict rule does not judge them."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which runs, cases, trials and answers are looked at: the one language of all pages and commands.
+    """The runs, cases, trials and answers that a page or command reads; the only filter of the program.
 
-    ``None`` is no restriction. ``models`` are doctors; where conditions are told apart (``select``) a doctor's name
-    stands for all its conditions, and names of conditions may be given too; ``conditions`` are names of conditions
-    alone. ``case_sets`` are data sets as case keys
-    begin with them; names of conditions do not repeat a data set or framework that all of them share. ``sources`` are
-    campaigns and releases where figures are made, unless ``runs`` or ``trials`` are named. ``personas`` are in their
+    ``None`` is no restriction. ``models`` are doctors; in ``select`` a doctor's name stands for all its conditions, and
+    names of conditions are allowed too; ``conditions`` are only names of conditions. ``case_sets`` are data sets, with
+    which case keys begin; names of conditions omit a data set or framework that all of them share. ``sources`` are
+    campaigns and releases in figures, unless ``runs`` or ``trials`` are named. ``personas`` are in their
     canonical form, the empty text for plain patients; ``packs`` are the prompts of a run; ``pictures`` says whether
-    doctors were shown them.
+    doctors saw pictures.
 
     ``cases`` are keys; ``case`` is the id of a case, or else a part of ids or of right answers. ``single_diagnosis``
-    and ``asks_for``, what its question asks for, are properties of the case. ``text`` is looked for in the messages, in
-    any case of letters, of ``speaker`` where given; the tags in which a doctor speaks are no words.
+    and ``asks_for`` (what its question asks for) are properties of the case. ``text`` is searched in the messages,
+    ignoring case, only in those of ``speaker`` if given; a doctor's tags are not searched.
 
-    ``formats`` and ``question_types`` restrict the answers, never which conversations are looked at. ``verdicts`` keep
-    the trials with these in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm
-    is right by one of the two multiple-choice rules only. ``mcq_rule`` judges choices, by default each framework's own.
-    ``pooled`` puts a doctor's conditions on one data set together on purpose, under a name that says so.
+    ``formats`` and ``question_types`` restrict the answers, never conversations. ``verdicts`` select the trials with
+    these verdicts in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm is right
+    by only one of the two multiple-choice rules. ``mcq_rule`` judges choices, by default the framework's rule.
+    ``pooled`` merges a doctor's conditions on one data set, under a name that says so.
     """
 
     runs: Sequence[str] | None = None
@@ -100,38 +99,38 @@ class Selection:
 
     @property
     def counted(self) -> Selection:
-        """The same, with campaigns and releases alone unless sources, runs or trials are named."""
-        named = self.sources is not None or self.runs is not None or self.trials is not None
-        return self if named else replace(self, sources=CAMPAIGNS)
+        """The same selection, restricted to campaigns and releases unless sources, runs or trials are given."""
+        restricted = self.sources is not None or self.runs is not None or self.trials is not None
+        return self if restricted else replace(self, sources=CAMPAIGNS)
 
     @property
     def of_cases(self) -> bool:
-        """Whether it tells runs and cases from one another, and no trials of one case."""
+        """Whether it filters only runs and cases, not trials of one case."""
         return all(getattr(self, name) == getattr(Selection, name) for name in _OF_TRIALS)
 
     @property
     def all_trials(self) -> Selection:
-        """The same runs and cases, with all their trials."""
+        """The same selection without filters on trials."""
         return replace(self, **{name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")})
 
     @property
     def of_conversations(self) -> Selection:
-        """The same conversations of all conditions, whichever of their answers count, by whichever rule."""
+        """The same conversations, without filters on conditions, answers and rules."""
         return replace(self, conditions=None, formats=None, question_types=None, mcq_rule="usual")
 
     @property
     def of_all_cases(self) -> bool:
-        """Whether it leaves no case of a data set out."""
+        """Whether it has no filter on the cases of a data set."""
         return all(getattr(self, name) == getattr(Selection, name) for name in _OF_CASES)
 
     def where(self) -> str:
-        """Return the condition in SQL on a row of ``TRIALS``: what is no restriction costs nothing."""
-        asked = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
-        return (" AND ".join(asked) or "true").format(words=self.words)
+        """Return the SQL condition on a row of ``TRIALS``, with only the filters that are set."""
+        filters = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
+        return (" AND ".join(filters) or "true").format(words=self.words)
 
     @property
     def words(self) -> str:
-        """The words of a message in SQL: without tags if the text may lie in one, for taking them out costs time."""
+        """The words of a message in SQL; tags are removed only if they could contain the text: it is slow."""
         text = (self.text or "").lower()
         tags = [tag for framework in frameworks().values() for tag in framework.speech.tags]
         if not text or not any(text in tag.lower() for tag in tags):
@@ -140,22 +139,21 @@ class Selection:
         return f"regexp_replace(text, '{pattern}', ' ', 'gi')"
 
     def parameters(self, sql: str) -> dict[str, Any]:
-        """Return the values of this selection that a query names."""
         format_, _, question_type = self.arm.partition(":")
         values = {**vars(self), "format": format_, "question_type": question_type, "strictly": strictly()}
-        named = {name: values[name] for name in _PARAMETER.findall(sql) if name in values}
-        return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in named.items()}
+        parameters = {name: values[name] for name in _PARAMETER.findall(sql) if name in values}
+        return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in parameters.items()}
 
 
 _PARAMETER = re.compile(r"\$(\w+)")
-# a pattern with every special character escaped: ignores case at a third of the price of lower()
+# an escaped pattern that ignores case takes a third of the time of lower()
 SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 """The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""
 BY_STRICT = """CASE $mcq_rule WHEN 'mcq_loose' THEN false WHEN 'mcq_strict' THEN true
             ELSE question_type = 'mcq_many' OR list_contains($strictly, runs.protocol) END"""
-"""Whether an answer counts by the second of a question type's rules, on a row with ``runs`` and ``question_type``.
+"""Whether an answer counts by the second rule of its question type, on a row with ``runs`` and ``question_type``.
 
-That is the strict rule, or the grader's where there are many choices. Needs ``Selection.parameters``.
+The second rule is the strict rule, or for many choices the grader's. Needs ``Selection.parameters``.
 """
 COUNTED_RULE = f"""(CASE WHEN NOT starts_with(question_type, 'mcq') THEN question_type
             WHEN NOT ({BY_STRICT}) THEN 'mcq_loose'
@@ -200,9 +198,9 @@ _FILTERS = {
 }
 """Field of a selection → the condition on a row of ``TRIALS``."""
 _OF_TRIALS = ("trials", "statuses", "text", "verdicts", "rules_differ")
-"""The fields that tell trials of one case from one another; how they ended is tallied, too."""
+"""Fields that filter trials of one case, except ``end_reasons``, by which the tallies also count."""
 _OF_CASES = ("datasets", "specialties", "single_diagnosis", "asks_for", "cases", "case")
-"""The fields that tell cases of one data set from one another."""
+"""Fields that filter cases of one data set."""
 TRIALS = """
     FROM trials JOIN runs ON runs.run_id = trials.run_id
     LEFT JOIN (
@@ -211,10 +209,10 @@ TRIALS = """
     ) AS last_cases ON last_cases.case_key = trials.case_key
     LEFT JOIN cases ON cases.case_key = trials.case_key
         AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
-"""Trials with their runs and cases; where a journal brought no cases, the case as it came in last stands for it."""
+"""Trials with their runs and cases; if a journal had no cases, the newest stored case of the key."""
 IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.format))
         AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, verdicts.question_type))"""
-"""The condition of a selection on answers, or what stands for them under the name ``verdicts``."""
+"""The condition of a selection on answers, in a table under the name ``verdicts``."""
 
 
 def select(
@@ -224,20 +222,20 @@ def select(
     without: Iterable[Part] = (),
     only_shared: bool = False,
 ) -> list[Condition]:
-    """Find the conditions of a selection and put the tables of this module next to the database's.
+    """Return the conditions of a selection, by doctor, newest first, and create the temporary tables of this module.
 
-    ``without`` leaves parts out, for figures that compare just these. Who read choices is a part also where the paper's
-    rule is chosen, so that a condition has one name on every page. In the order of doctors, the newest of each first.
-    ``only_shared`` leaves the trials out that graders do not share, for a figure that reads those from ``tallies``.
+    ``without`` ignores parts of conditions, for figures that compare these parts. The reader of choices is a part also
+    under the paper's rule, so that a condition has the same name on every page. ``only_shared`` leaves out the trials
+    that only one grader judged, for a figure that reads those from ``tallies``.
 
     ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
-    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``repeats``: trial_id, format,
-    question_type, case_key, model and ``whole``, which is false for what a re-grading has covered only in part.
+    several graders judged: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``repeats``: trial_id,
+    format, question_type, case_key, model and ``whole``, which is false for runs that a re-grading covers only in part.
     ``selected`` and ``chosen``: see ``choose``.
     """
     chosen = selection or Selection()
-    found, named, judges = _found(cursor, chosen, frozenset(without))
-    _register(cursor, found, named, judges)
+    conditions_found, seats_by_name, judges = _found(cursor, chosen, frozenset(without))
+    _register(cursor, conditions_found, seats_by_name, judges)
     runs = "SELECT run_id FROM judging" if only_shared else "SELECT run_id FROM seated UNION SELECT run_id FROM judging"
     _choose(
         cursor,
@@ -245,16 +243,16 @@ def select(
         f"trials.run_id IN ({runs})",
         "WHERE trial_id NOT IN (FROM repeated_talks)",
     )
-    return found
+    return conditions_found
 
 
 def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> None:
-    """Put ``chosen``, the trials of a selection whatever their conditions, beside the database's tables.
+    """Create ``chosen``, the trials of a selection whatever their conditions.
 
     Columns: trial_id, run_id, case_key; content_hash, dataset and specialty of the case; ``staffed``: whether clinical
-    staff answers beside the patient, which rules for two speakers do not know. Under conditions, ``chosen`` are the
-    trials to be measured, and ``selected`` has those that repeat one of them besides: of their answers, those count
-    that are not among ``repeats``.
+    staff answers in addition to the patient; rules for two speakers do not apply then. After ``select``, ``chosen`` are
+    the trials to be measured, and ``selected`` has also their repeats, whose answers count unless they are in
+    ``repeats``.
     """
     _choose(cursor, selection, "true", "")
 
@@ -266,13 +264,13 @@ def _choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str, 
 
 
 def strictly() -> list[str]:
-    """Return the frameworks whose answers with choices count by the strict rule unless another one is asked for."""
-    return [name for name, known in frameworks().items() if known.usual.mcq_rule == "mcq_strict"]
+    """Return the frameworks whose answers with choices count by the strict rule by default."""
+    return [name for name, framework in frameworks().items() if framework.usual.mcq_rule == "mcq_strict"]
 
 
 def staffed() -> list[str]:
-    """Return the frameworks in which clinical staff answers beside the patient."""
-    return [name for name, known in frameworks().items() if seat_of(known, "staff")]
+    """Return the frameworks with clinical staff in addition to the patient."""
+    return [name for name, framework in frameworks().items() if seat_of(framework, "staff")]
 
 
 def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:
@@ -295,16 +293,20 @@ def _found(
             for seat in judged_runs(run, judges.get(run.run_id, {}), without, served.get(run.run_id, {}))
         ]
     )
-    named = pooled(seats) if chosen.pooled else named_conditions(seats)
-    repeats = _find_repeats(cursor, named if chosen.trials is None else {})
-    found = [condition_of(name, members, repeats.get(name, 0)) for name, members in named.items()]
+    seats_by_name = pooled(seats) if chosen.pooled else named_conditions(seats)
+    repeats = _find_repeats(cursor, seats_by_name if chosen.trials is None else {})
+    matching = [condition_of(name, members, repeats.get(name, 0)) for name, members in seats_by_name.items()]
     if chosen.models is not None:
-        wanted = frozenset(chosen.models)
-        found = [one for one in found if one.doctor in wanted or one.name in wanted]
+        doctors_or_names = frozenset(chosen.models)
+        matching = [
+            condition
+            for condition in matching
+            if condition.doctor in doctors_or_names or condition.name in doctors_or_names
+        ]
     if chosen.conditions is not None:
-        exactly = frozenset(chosen.conditions)
-        found = [one for one in found if one.name in exactly]
-    kept = {
+        names = frozenset(chosen.conditions)
+        matching = [condition for condition in matching if condition.name in names]
+    selected_runs = {
         run.run_id
         for run in runs
         if (
@@ -313,18 +315,18 @@ def _found(
             and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
             and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
         )
-    }  # named first: others' names stay what they are
-    found = [one for one in found if not kept.isdisjoint(one.runs)]
-    found.sort(key=lambda one: (one.doctor, -one.newest.created_at, one.name))
-    return found, named, judges
+    }  # filtered only now: a name also depends on the conditions that are filtered out
+    matching = [condition for condition in matching if not selected_runs.isdisjoint(condition.runs)]
+    matching.sort(key=lambda condition: (condition.doctor, -condition.newest.created_at, condition.name))
+    return matching, seats_by_name, judges
 
 
 def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
-    named = chosen.runs
-    if named is None and chosen.trials is not None:
+    run_ids = chosen.runs
+    if run_ids is None and chosen.trials is not None:
         sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
-        named = [run_id for (run_id,) in cursor.execute(sql, [list(chosen.trials)]).fetchall()]
-    runs = run_records(cursor, named, None if named is not None else chosen.sources or CAMPAIGNS)
+        run_ids = [run_id for (run_id,) in cursor.execute(sql, [list(chosen.trials)]).fetchall()]
+    runs = run_records(cursor, run_ids, None if run_ids is not None else chosen.sources or CAMPAIGNS)
     if chosen.case_sets is not None:
         runs = [run for run in runs if run.data_set in chosen.case_sets]
     if chosen.frameworks is not None:
@@ -335,24 +337,26 @@ def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
 def _served(
     cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]
 ) -> dict[str, dict[tuple[str, str], tuple[str, ...]]]:
-    """Return run → (role, model as it was asked for) → the names under which it was served."""
-    found: dict[str, dict[tuple[str, str], tuple[str, ...]]] = defaultdict(dict)
+    """Return run → (role, requested model) → the names of the served models."""
+    names_by_run: dict[str, dict[tuple[str, str], tuple[str, ...]]] = defaultdict(dict)
     for run_id, role, model, names in cursor.execute(_SERVED_AS, {"runs": [run.run_id for run in runs]}).fetchall():
-        found[run_id][role, model] = tuple(names)
-    return found
+        names_by_run[run_id][role, model] = tuple(names)
+    return names_by_run
 
 
-def _find_repeats(cursor: duckdb.DuckDBPyConnection, named: Mapping[str, Sequence[JudgedRun]]) -> dict[str, int]:
-    """Put ``repeats`` and ``repeated_talks`` beside the tables; return condition → how many trials are among them.
+def _find_repeats(
+    cursor: duckdb.DuckDBPyConnection, seats_by_name: Mapping[str, Sequence[JudgedRun]]
+) -> dict[str, int]:
+    """Create ``repeats`` and ``repeated_talks``; return condition → number of its trials in ``repeats``.
 
-    Only campaigns with one seed can repeat one another: where there are none, no trial is looked at. A release has no
-    seeds of ours, and what was played live or branched off is looked at by itself.
+    Only campaigns with the same seed can repeat trials: without any, no trial is read. Releases have no seeds of this
+    program, and live conversations and branches are always counted by themselves.
     """
     rivals: list[Row] = []
-    for series, (name, seats) in enumerate(_of_one_seed(named)):
+    for series, (name, seats) in enumerate(_of_one_seed(seats_by_name)):
         for seat in seats:
-            known = frameworks().get(seat.run.protocol)
-            talks = known is None or known.talks(seat.run.doctor, seat.run.arms)
+            framework = frameworks().get(seat.run.protocol)
+            talks = framework is None or framework.talks(seat.run.doctor, seat.run.arms)
             rivals.append((seat.run.run_id, series, name, talks, seat.partly is None))
     cursor.register("rivals", arrow_table(_RIVALS, rivals))
     cursor.execute(_REPEATS)
@@ -360,9 +364,9 @@ def _find_repeats(cursor: duckdb.DuckDBPyConnection, named: Mapping[str, Sequenc
     return dict(cursor.execute("SELECT model, count(DISTINCT trial_id) FROM repeats GROUP BY model").fetchall())
 
 
-def _of_one_seed(named: Mapping[str, Sequence[JudgedRun]]) -> Iterator[tuple[str, list[JudgedRun]]]:
-    """Yield the campaigns of one condition, of those that may be pooled under a name, that have the same seed."""
-    for name, members in named.items():
+def _of_one_seed(seats_by_name: Mapping[str, Sequence[JudgedRun]]) -> Iterator[tuple[str, list[JudgedRun]]]:
+    """Yield (name, campaigns) for campaigns of one condition with the same seed; a name may pool several conditions."""
+    for name, members in seats_by_name.items():
         by_seed: dict[tuple[tuple[str, ...], int], list[JudgedRun]] = defaultdict(list)
         for seat in members:
             if seat.run.source == "local":
@@ -382,39 +386,46 @@ def case_groups_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[lis
 
 
 def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[Judge]]]:
-    """Return run → rule → who counts. Judgements are counted only where several judged under one rule."""
-    of = {run.run_id: run for run in runs}
+    """Return run → rule → judges that count. Judgements are counted only if several judges share a rule."""
+    runs_by_id = {run.run_id: run for run in runs}
     stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
-    for run_id, rule, *row in cursor.execute(_GRADERS_HELD, {"runs": list(of), "rules": list(JUDGED)}).fetchall():
-        who = who_judged(of[run_id], rule, *row)
-        stored.setdefault((run_id, rule), {}).setdefault(who, []).append(tuple(row))
-    numbered = [(place, who, rows) for place, held in stored.items() for who, rows in held.items()]
+    for run_id, rule, *row in cursor.execute(
+        _GRADERS_HELD, {"runs": list(runs_by_id), "rules": list(JUDGED)}
+    ).fetchall():
+        judge = who_judged(runs_by_id[run_id], rule, *row)
+        stored.setdefault((run_id, rule), {}).setdefault(judge, []).append(tuple(row))
+    numbered = [
+        (place, judge, rows) for place, rows_by_judge in stored.items() for judge, rows in rows_by_judge.items()
+    ]
     table = [(*place, *row, n) for n, (place, _, rows) in enumerate(numbered) if len(stored[place]) > 1 for row in rows]
     counts: dict[int, tuple[int, float]] = {}
     if table:
         cursor.register("judges", arrow_table(_JUDGES, table))
         counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY).fetchall()}
-    found: dict[str, dict[Rule, list[Judge]]] = defaultdict(lambda: defaultdict(list))
+    judges_by_run: dict[str, dict[Rule, list[Judge]]] = defaultdict(lambda: defaultdict(list))
     for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
-        found[run_id][rule].append(Judge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
-    return {run_id: {rule: counting_judges(held) for rule, held in of_run.items()} for run_id, of_run in found.items()}
+        judges_by_run[run_id][rule].append(Judge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
+    return {
+        run_id: {rule: counting_judges(rule_judges) for rule, rule_judges in of_run.items()}
+        for run_id, of_run in judges_by_run.items()
+    }
 
 
 def _register(
     cursor: duckdb.DuckDBPyConnection,
-    found: Sequence[Condition],
-    named: Mapping[str, Sequence[JudgedRun]],
+    conditions_found: Sequence[Condition],
+    seats_by_name: Mapping[str, Sequence[JudgedRun]],
     judges: Mapping[str, Judges],
 ) -> None:
     seated: list[Row] = []
     judging: list[Row] = []
-    for place, condition in enumerate(found):
-        for seat in named[condition.name]:
+    for place, condition in enumerate(conditions_found):
+        for seat in seats_by_name[condition.name]:
             run_id = seat.run.run_id
             if seat.partly is None:
                 seated.append((run_id, condition.name, place))
             counting = (
-                [(rule, held[0]) for rule, held in judges.get(run_id, {}).items() if len(held) > 1]
+                [(rule, rule_judges[0]) for rule, rule_judges in judges.get(run_id, {}).items() if len(rule_judges) > 1]
                 if seat.partly is None
                 else [seat.partly]
             )

@@ -1,9 +1,9 @@
-"""Counts of answers by verdict, of verdicts by grader and of calls by served model, kept beside what they count.
+"""Stored counts of answers by verdict, of verdicts by grader and of calls by served model.
 
-Figures of a whole study ask for nothing else, and a study of a million answers is read from them in a moment. Whoever
-writes to the database brings them up to date at the end of the transaction (``core.store.database.Store.write``): what
-was added is counted, and where an answer that was there before was judged anew, it is taken from what it counted as.
-Rows are only ever added; who reads them sums ``n``. Where anything was deleted, all is counted anew.
+Figures of a whole study read only these counts, which is fast even for a million answers. Every write to the database
+updates them at the end of its transaction (``core.store.database.Store.write``): new rows are counted; if an old answer
+has a new verdict, a row with a negative ``n`` cancels its old count. Rows are only added; readers sum ``n``. After a
+deletion everything is counted again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TALLY_COLUMNS = (
 
 
 class State(NamedTuple):
-    """How many rows a table has, and the number of the last of them: both say whether anything came or went."""
+    """Number of rows of a table, and its last rowid; together they show whether rows were added or deleted."""
 
     rows: int
     last: int
@@ -32,32 +32,31 @@ States = dict[str, State]
 
 
 def states(connection: duckdb.DuckDBPyConnection) -> States:
-    """Return the state of each table that is counted."""
-    found = {}
+    states_by_table = {}
     for name in (*_COUNTED, _CALLS):
         row = connection.execute(f"SELECT count(*), coalesce(max(rowid), -1) FROM {name}").fetchall()[0]
-        found[name] = State(*row)
-    return found
+        states_by_table[name] = State(*row)
+    return states_by_table
 
 
 def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> None:
-    """Count what has changed since ``before`` in this transaction."""
+    """Update the counts for the changes since ``before`` in this transaction."""
     after = states(connection)
     calls_before, calls_after = before[_CALLS], after[_CALLS]
     if calls_after != calls_before:
         if _only_grew(connection, _CALLS, calls_before, calls_after):
             connection.execute(_SERVED.format(which=f"AND calls.rowid > {calls_before.last}", n="count(*)"))
         else:
-            count_served_anew(connection)
-    before, after = ({name: kept[name] for name in _COUNTED} for kept in (before, after))
+            recount_served(connection)
+    before, after = ({name: state[name] for name in _COUNTED} for state in (before, after))
     if after == before:
         return
     if not all(_only_grew(connection, name, before[name], after[name]) for name in _COUNTED):
-        count_anew(connection)
+        recount(connection)
         return
     lasts = {name: state.last for name, state in before.items()}
     connection.execute(_TOUCHED.format(**lasts))
-    # what belongs to a trial comes with it, but verdicts may have come before, as where a release is taken in once more
+    # rows of a trial are written with it, but verdicts may be older, for example if a release is imported again
     new = {name: f"AND {name}.rowid > {last}" for name, last in lasts.items() if name != "grades"}
     _add(connection, "WHERE NOT old", **new)
     if connection.execute("SELECT 1 FROM touched WHERE old LIMIT 1").fetchall():
@@ -68,23 +67,22 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> N
 
 
 def _only_grew(connection: duckdb.DuckDBPyConnection, name: str, before: State, after: State) -> bool:
-    """Say whether nothing but new rows makes the difference between two states of a table."""
+    """Say whether rows were only added between two states of a table."""
     sql = f"SELECT count(*) FROM {name} WHERE rowid > ?"
     added = connection.execute(sql, [before.last]).fetchall()[0][0] if after.last > before.last else 0
     return bool(before.rows + added == after.rows)
 
 
-def count_served_anew(connection: duckdb.DuckDBPyConnection) -> None:
-    """Count all calls by served model."""
+def recount_served(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("DELETE FROM served")
     connection.execute(_SERVED.format(which="", n="count(*)"))
 
 
 def count_selected(cursor: duckdb.DuckDBPyConnection, *, repeats: bool = False) -> None:
-    """Put ``selected_tallies`` next to the tables: what ``selected`` trials count in ``tallies``, without the repeats.
+    """Create ``selected_tallies``: the counts of the ``selected`` trials, without repeats.
 
-    Instead with ``repeats`` what all repeats of whole conditions count, negative: added to ``tallies``, these rows take
-    the repeats away from it. Needs ``core.store.selection.select``.
+    With ``repeats``: the negative counts of all repeats of whole conditions, which added to ``tallies`` remove the
+    repeats. Needs ``core.store.selection.select``.
     """
     trials, join, n = ("repeats", "SEMI", "-count(*)") if repeats else ("selected", "ANTI", "count(*)")
     cursor.execute(f"CREATE OR REPLACE TEMP TABLE touched AS SELECT DISTINCT trial_id, false AS old FROM {trials}")
@@ -94,8 +92,7 @@ def count_selected(cursor: duckdb.DuckDBPyConnection, *, repeats: bool = False) 
     cursor.execute(counting.replace("INSERT INTO tallies", "INSERT INTO selected_tallies"))
 
 
-def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
-    """Count all answers and verdicts."""
+def recount(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("DELETE FROM tallies")
     connection.execute("DELETE FROM judged")
     connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
@@ -105,7 +102,7 @@ def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return how many kinds of answers, verdicts and calls are held at a number that is not that of their rows."""
+    """Return how many stored counts differ from the number of their rows."""
     connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
     off = 0
     for table, counting in (
@@ -123,7 +120,7 @@ def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def _add(connection: duckdb.DuckDBPyConnection, which: str, n: str = "count(*)", **only: str) -> None:
-    """Add what the touched trials count as; ``only`` narrows the rows of a table that are looked at."""
+    """Add the counts of the touched trials; ``only`` filters the rows of a table."""
     connection.execute(_TALLY.format(**{**dict.fromkeys(_COUNTED, ""), **only}, which=which, n=n, only=""))
 
 
@@ -143,12 +140,12 @@ CONCLUDED = f"""(
                 WHERE true {{which}} GROUP BY trial_id
             ) AS lasts USING (trial_id, position) WHERE true {{which}} GROUP BY trial_id
         )"""
-"""A table in SQL: whether the last message of each of some ``trials`` holds a final diagnosis, in any case of letters.
+"""A table in SQL: for each of some ``trials``, whether its last message contains a final diagnosis (ignoring case).
 
-Trials without messages are not in it. ``which`` narrows the messages that are looked at.
+Trials without messages are not in it. ``which`` filters the messages.
 """
 
-# Of one rule the newest verdict on an answer counts, of two at the same moment the one that came in later.
+# Under one rule the newest verdict on an answer counts; of two with the same time, the one stored later.
 _TALLY = f"""
     INSERT INTO tallies BY NAME
     WITH mine AS (FROM touched {{which}}), talks AS (

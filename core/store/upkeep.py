@@ -1,7 +1,7 @@
-"""Whether all that was paid for is there and once: the database held against its journals, pictures and data sets.
+"""Checks that everything paid for is stored exactly once: compares the database with journals, pictures and data sets.
 
-What only the database lacks is taken from the journals again (``repair``); all of it goes into one file and comes back
-(``backup``, ``restore``), also while runs go on: a journal only grows, and the database follows it.
+``repair`` adds rows that only the database lacks from the journals. ``backup`` writes everything to one file, also
+during runs (a journal only grows, and the database follows it), and ``restore`` reads it back.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.rows import CHILDREN, child_rows
 from core.store.tables import OF_A_TRIAL, Row
-from core.store.tallies import count_anew, count_served_anew, miscounted
+from core.store.tallies import miscounted, recount, recount_served
 from core.store.written import PEOPLE, carry_over, compare, forget_lines
 from core.store.written import journal_contents as read_written
 
 Kind = Literal["missing", "different", "doubled", "orphaned", "torn", "miscounted", "damaged", "picture"]
-_KEPT = ("cases", "images", "prompts")
-"""Folders beside the database that go into a backup; fetched models do not: they can be fetched again."""
+_BACKED_UP = ("cases", "images", "prompts")
+"""Folders next to the database that are backed up; downloaded models are not: they can be downloaded again."""
 _DOUBLED = {
     "calls": "SELECT call_id, count(*) FROM calls GROUP BY call_id HAVING count(*) > 1",
     "utterances": """
@@ -49,24 +49,24 @@ _DOUBLED = {
         ) GROUP BY trial_id""",
 }
 _MANIFEST = "manifest.json"
-_ASKED_FOR_S = 1.0
-"""Who only looks whether a run is under way has its lock for less."""
+_LOCK_TIMEOUT_S = 1.0
+"""Longer than a process takes that locks a run only to see whether it is running."""
 _BLOCK = 1 << 20
 _BROKEN_BACKUP = (
     *(tarfile.TarError, zlib.error, EOFError, OSError),
-    *(ValueError, LookupError, TypeError, AttributeError),  # of a list of files that is none
+    *(ValueError, LookupError, TypeError, AttributeError),  # of an invalid manifest
 )
 _SMALL_BACKUP, _RATIO = 200_000_000, 200
-"""Bytes that a backup may unpack to in any case, and how many times its own size."""
+"""A backup may unpack to this many bytes, or to this many times its size, whichever is more."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is amiss, and whether it can be mended from the journals (``repairable``).
+    """A problem, and whether ``repair`` can mend it (``repairable``).
 
     ``missing`` in the database, ``different`` there from the journal, ``doubled`` there, ``orphaned`` (no journal has
     it), a journal's ``torn`` last line, ``miscounted`` (``core.store.tallies``), a ``damaged`` file, or a ``picture``
-    whose file is gone. ``trials`` are the ids of those that differ, ``lines`` those of what people wrote.
+    whose file is gone. ``trials`` are the ids of trials that differ, ``lines`` those of human entries.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was looked at, and what is amiss in it; ``written`` counts what people wrote and nobody took back."""
+    """What was checked, and the problems; ``written`` counts human entries that were not withdrawn."""
 
     journals: int
     trials: int
@@ -89,21 +89,21 @@ class Verified:
 
 
 @dataclass
-class _Held:
-    """What a journal holds, without what was deleted: trials with a digest of their content, and the ids of calls."""
+class _JournalContents:
+    """The contents of a journal without deletions: trial → digest of its content, and the ids of calls."""
 
     trials: dict[str, bytes] = field(default_factory=dict)
     calls: set[str] = field(default_factory=set)
 
 
-def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> Verified:
-    """Hold the database against the journals, both ways, and look for every picture and data set. Changes nothing.
+def verify(store: Store, show_name: Callable[[str], object] = lambda words: None) -> Verified:
+    """Compare the database with the journals, both ways, and check every picture and data set; changes nothing.
 
-    What a run wrote since the database followed last is not amiss: it is taken in first, where that can be done.
-    ``told`` is given a journal's name before it is read.
+    The journals are folded first, so that new lines are not reported. ``show_name`` is called with a journal's name
+    before it is read.
     """
     fold(store)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     journals = sorted(store.journals.glob("*/journal.jsonl"))
     with store.read() as cursor:
         stored: dict[str, set[str]] = {}
@@ -111,103 +111,105 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
             stored.setdefault(run_id, set()).add(trial_id)
         paid = {call_id for (call_id,) in cursor.execute("SELECT call_id FROM calls").fetchall()}
         local = [r for (r,) in cursor.execute("SELECT run_id FROM runs WHERE source <> 'release'").fetchall()]
-        for table, sql in _DOUBLED.items():  # runs and trials cannot be: the database does not take them
+        for table, sql in _DOUBLED.items():  # runs and trials have unique keys
             for name, count in cursor.execute(sql).fetchall():
-                found.append(Finding("doubled", name, f"stands {count} times in the table {table}"))
+                findings.append(Finding("doubled", name, f"is {count} times in the table {table}"))
         for table in (name for name in OF_A_TRIAL if name not in ("trials", "calls")):
             sql = f"SELECT count(DISTINCT trial_id) FROM {table} ANTI JOIN trials USING (trial_id)"
-            (lost,) = cursor.execute(sql).fetchall()[0]
-            if lost:
-                found.append(Finding("orphaned", table, f"has rows of {lost:,} trials that are not there"))
-        if off := miscounted(cursor):
-            words = f"hold {off:,} kinds of answers, verdicts and calls at another number than there are"
-            found.append(Finding("miscounted", "tallies", words, True))
+            (trials_missing,) = cursor.execute(sql).fetchall()[0]
+            if trials_missing:
+                findings.append(Finding("orphaned", table, f"has rows of {trials_missing:,} trials that do not exist"))
+        if wrong_counts := miscounted(cursor):
+            words = f"have {wrong_counts:,} wrong counts of answers, verdicts and calls"
+            findings.append(Finding("miscounted", "tallies", words, True))
         pictures = cursor.execute("SELECT DISTINCT images FROM cases WHERE images IS NOT NULL").fetchall()
-    known = set[str]()
+    journal_names = set[str]()
     for path in journals:
-        told(path.parent.name)
-        held, name = _Held(), path.parent.name
-        known.add(name)
+        show_name(path.parent.name)
+        journaled, name = _JournalContents(), path.parent.name
+        journal_names.add(name)
         try:
-            _read(path, held)
+            _read(path, journaled)
         except (AnamnesisError, OSError) as error:
-            found.append(Finding("damaged", name, str(error)))
+            findings.append(Finding("damaged", name, str(error)))
             continue
         if not _whole(path) and not in_use(path):
-            found.append(Finding("torn", name, "ends in the beginning of a line, which a crash cut off", True))
-        lacking, unpaid = held.trials.keys() - stored.get(name, set()), held.calls - paid
-        if lacking or unpaid:
-            words = f"holds {len(lacking):,} trials and {len(unpaid):,} calls that the database lacks"
-            found.append(Finding("missing", name, words, True))
+            findings.append(Finding("torn", name, "ends in an incomplete line, after a crash", True))
+        missing, unpaid = journaled.trials.keys() - stored.get(name, set()), journaled.calls - paid
+        if missing or unpaid:
+            words = f"holds {len(missing):,} trials and {len(unpaid):,} calls that the database lacks"
+            findings.append(Finding("missing", name, words, True))
         with store.read() as cursor:
             digests = _digests_of_run(cursor, name)
-        if differing := sorted(trial for trial, digest in held.trials.items() if digests.get(trial, digest) != digest):
+        if differing := sorted(
+            trial for trial, digest in journaled.trials.items() if digests.get(trial, digest) != digest
+        ):
             words = f"holds other messages or answers than the database in {len(differing):,} trials ({differing[0]} …)"
-            found.append(Finding("different", name, words, trials=tuple(differing)))
-        if beyond := stored.get(name, set()) - held.trials.keys() if name in local else set():
-            found.append(Finding("orphaned", name, f"lacks {len(beyond):,} trials that the database has of it"))
+            findings.append(Finding("different", name, words, trials=tuple(differing)))
+        if only_stored := stored.get(name, set()) - journaled.trials.keys() if name in local else set():
+            findings.append(Finding("orphaned", name, f"lacks {len(only_stored):,} trials that the database has"))
     for run_id in local:
-        if run_id not in known:
+        if run_id not in journal_names:
             words = f"has no journal here: its {len(stored.get(run_id, ())):,} trials cannot be resumed or graded again"
-            found.append(Finding("orphaned", run_id, words))
-    for image in {Image.model_validate(one) for (text,) in pictures for one in orjson.loads(text)}:
+            findings.append(Finding("orphaned", run_id, words))
+    for image in {Image.model_validate(image) for (text,) in pictures for image in orjson.loads(text)}:
         if image.local and not image.path.is_file():
-            found.append(Finding("picture", image.name, f"is gone: {image.path}"))
+            findings.append(Finding("picture", image.name, f"is gone: {image.path}"))
     for name in imported.names():
         try:
             imported.load(name)
         except AnamnesisError as error:
-            found.append(Finding("damaged", name, str(error)))
-    written, amiss = _verify_written(store)
+            findings.append(Finding("damaged", name, str(error)))
+    written, problems = _verify_written(store)
     trials = sum(map(len, stored.values()))
-    return Verified(len(journals), trials, len(paid), written, (*found, *amiss))
+    return Verified(len(journals), trials, len(paid), written, (*findings, *problems))
 
 
 def _verify_written(store: Store) -> tuple[int, list[Finding]]:
-    """Return how many lines of what people wrote count, and where the database differs from them."""
-    with store.read() as cursor:  # nobody writes a line meanwhile: that takes the database alone
+    """Return the number of human entries that count, and the differences between them and the database."""
+    with store.read() as cursor:  # a writer of entries needs the database for itself, so none is written meanwhile
         journaled = read_written(store.path)
-        if journaled.damaged:  # which is another finding; what follows the damage is not known
+        if journaled.damaged:  # reported by ``verify``; lines after the damage are unknown
             return len(journaled.counting), []
         try:
             compared = compare(cursor, journaled)
         except AnamnesisError as error:  # a line of a newer program
             return len(journaled.counting), [Finding("damaged", PEOPLE, str(error))]
     findings: list[Finding] = []
-    amiss: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
+    problems: tuple[tuple[Kind, tuple[str, ...], str], ...] = (
         ("missing", compared.missing, "that the database lacks"),
-        ("different", compared.different, "otherwise than the database"),
+        ("different", compared.different, "that differ in the database"),
     )
-    for kind, ids, words in amiss:
+    for kind, ids, words in problems:
         by_folder: dict[str, list[str]] = {}
         for line_id in ids:
             by_folder.setdefault(journaled.folders.get(line_id, PEOPLE), []).append(line_id)
         for folder, lines in by_folder.items():
-            first = journaled.lines.get(lines[0])  # none: a row of a job that somebody deleted
+            first = journaled.lines.get(lines[0])  # missing for a row of a deleted job
             example = f"{first.kind}{' by ' * bool(first.by)}{first.by} …" if first else "deleted"
-            what = f"holds {len(lines):,} of the things that people wrote ({example}) {words}"
+            what = f"has {len(lines):,} human entries ({example}) {words}"
             findings.append(Finding(kind, folder, what, kind == "missing", lines=tuple(lines)))
     for table, count in compared.alone.items():
-        findings.append(Finding("orphaned", table, f"has {count:,} rows that no journal holds", True))
+        findings.append(Finding("orphaned", table, f"has {count:,} rows that are in no journal", True))
     return len(journaled.counting), findings
 
 
-def _read(path: Path, held: _Held) -> None:
+def _read(path: Path, contents: _JournalContents) -> None:
     for _, line in read_lines(path):
         match line:
             case RunHeader(source="release"):
-                return  # the import describes what came with it; no line of a trial follows
+                return  # a release has no lines of trials
             case TrialLine():
                 rows = child_rows(line)
-                said = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
-                held.trials.setdefault(line.trial_id, _digest(said, (row[1:6] for row in rows["answers"])))
-                held.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
+                messages = ((turn, role, text) for _, _, turn, role, text, _ in rows["utterances"])
+                contents.trials.setdefault(line.trial_id, _digest(messages, (row[1:6] for row in rows["answers"])))
+                contents.calls.update(event.call.call_id for event in line.events if isinstance(event, Called))
             case ReplyLine():
-                held.calls.add(line.call.call_id)
+                contents.calls.add(line.call.call_id)
             case DeletedLine():
-                held.trials.pop(line.trial_id, None)
+                contents.trials.pop(line.trial_id, None)
             case RunDeletedLine():
-                held.trials.clear()
+                contents.trials.clear()
             case _:
                 pass
 
@@ -217,7 +219,7 @@ def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str,
     messages: dict[str, list[Row]] = {}
     answers: dict[str, list[Row]] = {}
     of_run = "JOIN trials USING (trial_id) WHERE run_id = ?"
-    for trial_id, _, *row in cursor.execute(  # rows that stand there twice are another finding
+    for trial_id, _, *row in cursor.execute(  # doubled rows are a finding of their own
         f"SELECT DISTINCT trial_id, position, turn, role, text FROM utterances {of_run} ORDER BY ALL", [run_id]
     ).fetchall():
         messages.setdefault(trial_id, []).append(tuple(row))
@@ -231,15 +233,15 @@ def _digests_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> dict[str,
 
 
 def _digest(messages: Iterable[Row], answers: Iterable[Row]) -> bytes:
-    """Return a digest of what was said and answered, which no later version of the program writes otherwise."""
+    """Return a digest of messages and answers, whose format no later version may change."""
     content = [list(messages), sorted(answers, key=lambda row: row[:2])]
     return hashlib.blake2b(orjson.dumps(content), digest_size=16).digest()
 
 
-def fold_anew(store: Store, verified: Verified) -> int:
-    """Take what database and journal hold differently from the journals again; return how many trials and lines.
+def replace_differing(store: Store, verified: Verified) -> int:
+    """Replace rows that differ by those of the journals; return the number of trials and lines.
 
-    What people and later jobs stored of these trials stays, as long as it is not in the trial's own rows.
+    Rows of people and later jobs about these trials stay, except in the trial's own tables.
     """
     trials = [trial for finding in verified.findings for trial in finding.trials]
     lines = [line for finding in verified.findings for line in finding.lines]
@@ -247,34 +249,33 @@ def fold_anew(store: Store, verified: Verified) -> int:
         with store.write() as connection:
             forget_lines(connection, lines)
             for table in (*CHILDREN, "scores", "trials"):
-                if table != "calls":  # paid for in any case
+                if table != "calls":  # calls were paid for, whatever the journal says
                     connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trials])
-            # re-gradings may stand in any journal: all are read again, and what is there already is left
+            # re-gradings may be in any journal: read all again; rows that exist are not changed
             connection.execute("DELETE FROM journal_positions")
         fold(store)
         with store.write() as connection:
-            count_anew(connection)
+            recount(connection)
     return len(trials) + len(lines)
 
 
 def repair(store: Store, verified: Verified) -> list[Finding]:
-    """Mend what can be mended from journals and rows; return what was.
+    """Mend the repairable findings and return them.
 
-    Torn lines are dropped, what is missing is taken in, what is miscounted counted anew, what people wrote and no
-    journal holds is journaled.
+    Torn lines are dropped, missing rows folded, counts computed again, and human entries without a journal journaled.
     """
-    mended = [one for one in verified.findings if one.repairable]
-    for one in mended:
-        path = store.journals / one.where / "journal.jsonl"
-        if one.kind == "torn":
-            # opening it drops the line; a run that has begun on it meanwhile did so itself
-            with suppress(Timeout), FileLock(path.parent / "running.lock", timeout=_ASKED_FOR_S):
+    mended = [finding for finding in verified.findings if finding.repairable]
+    for finding in mended:
+        path = store.journals / finding.where / "journal.jsonl"
+        if finding.kind == "torn":
+            # opening the journal drops the line; a run that started meanwhile has done so itself
+            with suppress(Timeout), FileLock(path.parent / "running.lock", timeout=_LOCK_TIMEOUT_S):
                 JournalWriter(path).close()
-        elif one.kind == "miscounted":
+        elif finding.kind == "miscounted":
             with store.write() as connection:
-                count_anew(connection)
-                count_served_anew(connection)
-        elif one.kind == "orphaned":
+                recount(connection)
+                recount_served(connection)
+        elif finding.kind == "orphaned":
             with store.write() as connection:
                 carry_over(connection)
         else:
@@ -293,10 +294,10 @@ def _whole(path: Path) -> bool:
 
 
 def backup(store: Store, out: Path) -> int:
-    """Write the database, its journals, data sets, pictures and own prompts into one .tar.gz; return how many files.
+    """Write database, journals, data sets, pictures and the user's prompts to one .tar.gz; return the number of files.
 
-    Each file's SHA-256 stands in it. Fetched models and keys are not in it. Raises ``AnamnesisError`` where ``out``
-    exists or cannot be written.
+    The manifest has the SHA-256 of each file. Downloaded models and keys are left out. Raises ``AnamnesisError`` if
+    ``out`` exists or cannot be written.
     """
     if out.exists():
         raise AnamnesisError(f"{out} exists already: choose another name for the backup.")
@@ -310,8 +311,8 @@ def backup(store: Store, out: Path) -> int:
             tarfile.open(half, "w:gz", compresslevel=3) as packed,
         ):
             copy = Path(folder) / "database"
-            store.copy_to(copy)  # before the journals: what they have grown by since is taken in after a restore
-            for name, path in [("database.duckdb", copy), *_beside(store)]:
+            store.copy_to(copy)  # before the journals: lines that are added meanwhile are folded after a restore
+            for name, path in [("database.duckdb", copy), *_files_to_back_up(store)]:
                 sums[name] = _add(packed, name, path)
             manifest = {"made_with": f"Anamnesis {__version__}", "made_at": time.time(), "sha256": sums}
             data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2)
@@ -328,10 +329,10 @@ def backup(store: Store, out: Path) -> int:
     return len(sums)
 
 
-def _beside(store: Store) -> Iterator[tuple[str, Path]]:
+def _files_to_back_up(store: Store) -> Iterator[tuple[str, Path]]:
     for path in sorted(store.journals.glob("*/journal.jsonl")):
         yield f"journals/{path.parent.name}/{path.name}", path
-    for kind in _KEPT:
+    for kind in _BACKED_UP:
         root = store.path.parent / kind
         for path in sorted(root.rglob("*")):
             if path.is_file() and not path.is_symlink() and not path.name.startswith("."):
@@ -339,18 +340,18 @@ def _beside(store: Store) -> Iterator[tuple[str, Path]]:
 
 
 def _add(packed: tarfile.TarFile, name: str, path: Path) -> str:
-    """Add a file as long as it is now, whatever it grows by meanwhile; return its SHA-256."""
+    """Add a file up to its present length, even if it grows meanwhile; return its SHA-256."""
     about = tarfile.TarInfo(name)
-    found = path.stat()
-    about.size, about.mtime = found.st_size, int(found.st_mtime)
+    status = path.stat()
+    about.size, about.mtime = status.st_size, int(status.st_mtime)
     with path.open("rb") as file:
-        source = _Summed(file)
+        source = _Hashing(file)
         packed.addfile(about, source)
     return source.sum.hexdigest()
 
 
-class _Summed:
-    """Reads a file and sums what was read."""
+class _Hashing:
+    """Reads a file and hashes its bytes."""
 
     def __init__(self, file: Any) -> None:
         self._file, self.sum = file, hashlib.sha256()
@@ -362,15 +363,15 @@ class _Summed:
 
 
 def restore(packed: Path, store: Store) -> int:
-    """Put a backup where the database is to be, which must not be there yet; return how many files came back.
+    """Restore a backup to the place of the database, which must be empty; return the number of files.
 
-    Nothing is put in its place before every file was found whole. Raises ``UsageError`` where something is there
-    already, ``AnamnesisError`` where the backup is damaged or not whole.
+    All files are checked before any is put in its place. Raises ``UsageError`` if a file or folder exists already,
+    ``AnamnesisError`` if the backup is damaged or incomplete.
     """
     places = {"database.duckdb": store.path, "journals": store.journals}
-    places |= {kind: store.path.parent / kind for kind in _KEPT}
+    places |= {kind: store.path.parent / kind for kind in _BACKED_UP}
     if taken := next((place for place in places.values() if place.exists()), None):
-        raise UsageError(f"{taken} is there already: set ANAMNESIS_DB to a file in an empty folder, and restore there.")
+        raise UsageError(f"{taken} exists already: set ANAMNESIS_DB to a file in an empty folder, and restore there.")
     if not packed.is_file():
         raise UsageError(f"There is no file {packed}.")
     store.path.parent.mkdir(parents=True, exist_ok=True)
@@ -384,15 +385,15 @@ def restore(packed: Path, store: Store) -> int:
                     name = safe_name(member.name, packed.name)
                     source = archive.extractfile(member) if member.isfile() else None
                     if source is None or name.parts[0] not in (_MANIFEST, *places):
-                        raise AnamnesisError(f"{packed.name} is no backup of Anamnesis: it holds {member.name!r}.")
+                        raise AnamnesisError(f"{packed.name} is no backup of Anamnesis: it contains {member.name!r}.")
                     target = Path(folder).joinpath(*name.parts)
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    read = _Summed(source)
+                    read = _Hashing(source)
                     with target.open("wb") as file:
                         while block := read.read(_BLOCK):
                             if (room := room - len(block)) < 0:
                                 raise AnamnesisError(
-                                    f"{packed.name} unpacks to far more than a backup does, or than there is room for; "
+                                    f"{packed.name} unpacks to more than a backup can, or more than fits on the disk; "
                                     "nothing was restored."
                                 )
                             file.write(block)
@@ -401,7 +402,7 @@ def restore(packed: Path, store: Store) -> int:
             expected = {(str(name), str(digest)) for name, digest in manifest["sha256"].items()}
         except _BROKEN_BACKUP as error:
             raise AnamnesisError(
-                f"The backup {packed} is damaged or not whole ({error}); nothing was restored."
+                f"The backup {packed} is damaged or incomplete ({error}); nothing was restored."
             ) from error
         sums.pop(_MANIFEST, None)
         wrong = sorted(name for name, _ in {*sums.items()} ^ expected)
@@ -410,7 +411,7 @@ def restore(packed: Path, store: Store) -> int:
         for part, place in places.items():
             if (Path(folder) / part).exists():
                 (Path(folder) / part).rename(place)
-        with store.write() as connection:  # of journals that lie elsewhere now
+        with store.write() as connection:  # the journals have new paths
             before = connection.execute("SELECT DISTINCT path FROM journal_positions").fetchall()
             for (path,) in before:
                 here = store.journals.resolve() / Path(path).parent.name / Path(path).name

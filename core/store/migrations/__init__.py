@@ -14,25 +14,25 @@ import duckdb
 
 from core import __version__
 from core.errors import AnamnesisError
-from core.store.tallies import count_anew
+from core.store.tallies import recount
 
 MIGRATIONS: dict[str, str] = {
     path.stem: path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("[0-9]*.sql"))
 }
 """Name → SQL of each file; names begin with their numbers."""
 OLDER = (
-    "was written by an Anamnesis before 0.4, which this one does not read: open it once with version 0.5, which brings "
-    "it up to date, and open it here again, or import its releases, data sets and journals of 0.4 into a new database."
+    "was written by an Anamnesis before 0.4, which this version does not read: open it once with version 0.5, which "
+    "updates it, and then here; or import its releases, data sets and journals of 0.4 into a new database."
 )
-"""What is said of a database of before the first file."""
+"""The message for a database that is older than the first migration."""
 _MANY_CHOICES = "0013_many_choices"
-"""Gave another name to a question type, under which its answers are counted anew."""
+"""Renames a question type, so that its answers must be counted again."""
 _TALLIES = "0009_tallies"
-"""Brought the tallies, which count what is there already."""
+"""Adds the tallies, which must count the answers that are stored already."""
 
 
 def missing(connection: duckdb.DuckDBPyConnection, path: Path) -> list[str]:
-    """Return the names of what a database lacks, in order.
+    """Return the names of the migrations that a database lacks, in order.
 
     Raises ``AnamnesisError`` for a database of a newer program, or of one before 0.4, and for any other DuckDB file.
     """
@@ -63,7 +63,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
         connection.execute(MIGRATIONS[name])
         renamed = "SELECT 1 FROM answers WHERE question_type = 'mcq_answers' LIMIT 1"
         if name == _TALLIES or (name == _MANY_CHOICES and connection.execute(renamed).fetchall()):
-            count_anew(connection)
+            recount(connection)
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", [name, time.time(), __version__])
 
 

@@ -94,9 +94,9 @@ def _read(cursor: duckdb.DuckDBPyConnection, chosen: Selection, counts: str) -> 
     for row, reasons in zip(np.flatnonzero(with_excluded), rows["excluded"].drop_null().to_pylist(), strict=True):
         excluded[row] = dict(reasons)
     numbers = (rows[name].to_pylist() for name in ("correct", "counted"))
-    named = (rows[name].to_pylist() for name in ("refused_in_words", "blank"))
+    reasons_of_wrong = (rows[name].to_pylist() for name in ("refused_in_words", "blank"))
     rules = shared_texts(rows["rule"])
-    return list(map(CaseScore, *texts, *numbers, excluded, *named, rules))
+    return list(map(CaseScore, *texts, *numbers, excluded, *reasons_of_wrong, rules))
 
 
 def _executed(cursor: duckdb.DuckDBPyConnection, chosen: Selection, sql: str) -> duckdb.DuckDBPyRelation:
@@ -253,11 +253,11 @@ _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset",
 
 
 def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each trial of a selection's conditions; those with clinical staff end by tags and are left out.
+    """Return a row for each trial of a selection's conditions; not of those with clinical staff, which end by tags.
 
     Columns: model (the condition), case_set (what case keys begin with), case_key, dataset, specialty, end_reason
-    (missing where there was no conversation), doctor_turns (without the greeting) and ``concluded``: whether the last
-    message holds the words "final diagnosis", in any case of letters.
+    (missing without a conversation), doctor_turns (without the greeting) and ``concluded``: whether the last
+    message contains the words "final diagnosis" (ignoring case).
     """
     select(cursor, selection)
     return _table(cursor.sql(_ENDINGS))
@@ -324,11 +324,11 @@ FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "cut", "ungradable")
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """An answer that is not correct, or that was broken (``FAILED``).
+    """An answer that is not correct, or that failed (``FAILED``).
 
-    ``rule`` and ``grader`` gave the verdict that counts; ``called_correct`` are the (rule, grader) pairs that ever
-    called the same answer correct. ``on_vignette`` is the verdict of the same trial's answer to the whole vignette
-    under the same rule, ``None`` where there is none.
+    ``rule`` and ``grader`` gave the verdict that counts; ``called_correct`` are all (rule, grader) pairs that called
+    the same answer correct. ``on_vignette`` is the verdict of the same trial's answer to the whole vignette
+    under the same rule, ``None`` without one.
     """
 
     trial_id: str
@@ -347,7 +347,6 @@ class WrongAnswer:
 
     @property
     def counted(self) -> bool:
-        """Whether the answer counts as wrong in an accuracy."""
         return self.verdict in COUNTED
 
 

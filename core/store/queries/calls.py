@@ -19,7 +19,6 @@ from core.store.tables import arrow_table, records, schema_of
 
 
 def calls_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[CallRecord]:
-    """Return the calls of a trial, with every prompt and reply."""
     sql = "SELECT * EXCLUDE (run_id, trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
     return [
         CallRecord(**{**row, "request": orjson.loads(row["request"]), "parts": orjson.loads(row["parts"] or "[]")})
@@ -33,14 +32,14 @@ def several_served(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def find_served_trials(cursor: duckdb.DuckDBPyConnection, conditions: Sequence[Condition]) -> None:
-    """Put ``served_trials`` beside the tables: the selected trials of these conditions, with the doctor's served model.
+    """Create ``served_trials``: the selected trials of these conditions, with the doctor's served model.
 
-    Columns: those of ``selected``, and ``served``: several names in one trial are joined by " + ", and it is NULL where
+    Columns: those of ``selected``, and ``served``: several names in one trial are joined by " + ", and it is NULL if
     the provider gave none. Needs ``select`` before it.
     """
     runs = sorted({run_id for condition in conditions for run_id in condition.runs})
     cursor.register("split_runs", arrow_table(schema_of("run_id:text"), [(run_id,) for run_id in runs]))
-    tested = [(name, tested_seat(known).role) for name, known in frameworks().items()]
+    tested = [(name, tested_seat(framework).role) for name, framework in frameworks().items()]
     cursor.register("tested_roles", arrow_table(schema_of("protocol:text role:text"), tested))
     cursor.execute(_SERVED_TRIALS)
 

@@ -51,7 +51,6 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
 
 
 def contents(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
-    """Return the stored content hashes of a case."""
     rows = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
     return {content for (content,) in rows}
 

@@ -1,9 +1,8 @@
-"""What models judge of the facts of cases in conversations, and of what patients invented.
+"""Judgements of models on the facts of cases in conversations, and on what patients invented.
 
-A judgement is known by its trial and a hash of the facts it was made
-against: the case's content, and the list that somebody saved for it. Where either changed, the conversation counts as
-not judged; what there was stays. Of several judgements of a conversation by one model under one prompt the newest that
-did not fail counts.
+A judgement is identified by its trial and a hash of the facts it was made against: the case's content, and the list
+that a user saved for it. If either changes, the conversation counts as not judged, but the judgement stays stored. Of
+several judgements of a conversation by one model under one prompt, the newest that did not fail counts.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from core.store.queries.scores import newest
 from core.store.selection import Selection, select
 from core.store.tables import records
 
-FACTS_HASH = "md5(held.facts)"
-"""Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
+FACTS_HASH = "md5(talks.facts)"
+"""Hash of the facts of a row of ``talks``: the case's content and the list that a user saved for it."""
 
 
-# With clinical staff no facts are judged: the prompt knows a doctor and a patient only, also where runs are named.
-HELD = f"""held AS (
+# Conversations with clinical staff are not judged: the prompt has only a doctor and a patient.
+TALKS = f"""talks AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
             chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts
@@ -37,22 +36,22 @@ HELD = f"""held AS (
             AND newest_facts.content_hash = chosen.content_hash
         WHERE end_reason IS NOT NULL AND NOT staffed
     )"""
-"""Queries up to ``held``: the selected conversations with their case and its facts."""
+"""The CTE ``talks``: the selected conversations with their case and its facts."""
 
 Which = Literal["wrong", "all"]
-"""Conversations with a wrong answer after them, whose cause may be the patient's, or every one."""
+"""Only conversations with a wrong answer, which the patient may have caused, or all."""
 
 
 class Judge(NamedTuple):
-    """Who judges: a model under a prompt pack, known by its hash."""
+    """A judge: a model with a prompt pack, identified by its hash."""
 
     model: str
     prompt_hash: str
 
 
 @dataclass(frozen=True)
-class JudgeKept:
-    """A judge with the conversations that it judged against the present facts, and when it was last at work."""
+class JudgeProgress:
+    """A judge, its numbers of judged and failed conversations for the present facts, and the time of the newest."""
 
     judge: Judge
     judged: int
@@ -79,39 +78,39 @@ def talks_to_judge(
     trials: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> list[TalkToJudge]:
-    """Return the selected conversations in an order as if shuffled, always the same; only the first ``limit``.
+    """Return the first ``limit`` selected conversations in a fixed shuffled order.
 
-    So the first N are a random sample of them, and more go on with it. ``trials`` names some, whatever ``which`` and
-    the selection say.
+    So the first N are a random sample, and a larger N extends the sample. ``trials`` overrides ``which`` and the
+    selection.
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
     values = {
         **judge._asdict(),
         "limit": limit,
         "every": which == "all" or trials is not None,
-        "wrong": [one for one in COUNTED if one != "correct"],
+        "wrong": [verdict for verdict in COUNTED if verdict != "correct"],
     }
     return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
-def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeKept]:
-    """Return who judged selected conversations against their present facts, who was last at work first."""
+def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeProgress]:
+    """Return the judges of the selected conversations for their present facts, the most recent first."""
     select(cursor, selection)
     rows = cursor.execute(_JUDGES).fetchall()
-    return [JudgeKept(Judge(model, prompt_hash), *rest) for model, prompt_hash, *rest in rows]
+    return [JudgeProgress(Judge(model, prompt_hash), *rest) for model, prompt_hash, *rest in rows]
 
 
 def judged_patients(
     cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None
 ) -> dict[str, JudgedPatient]:
-    """Return trial → what a judge says of its patient, for the selected conversations that it judged."""
+    """Return trial → a judge's judgement of the patient, for the selected conversations that it judged."""
     select(cursor, selection)
     rows = cursor.execute(_VERDICTS, judge._asdict()).fetchall()
     return {trial: JudgedPatient(*judge, _verdicts(verdicts), dropped) for trial, verdicts, dropped in rows}
 
 
 def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[JudgedPatient]:
-    """Return what each judge says of one conversation, who was last at work first."""
+    """Return each judge's judgement of one conversation, the most recent first."""
     select(cursor, Selection(trials=[trial_id]))
     rows = cursor.execute(_OF_TRIAL).fetchall()
     return [JudgedPatient(model, hash_, _verdicts(verdicts), dropped) for model, hash_, verdicts, dropped in rows]
@@ -120,17 +119,17 @@ def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Ju
 def judged_sums(
     cursor: duckdb.DuckDBPyConnection, judge: Judge | None, selection: Selection | None = None
 ) -> pd.DataFrame:
-    """Return a row for each model and case: its conversations, those judged, and what these hold.
+    """Return a row of counts for each model and case.
 
-    Columns: model, case_key, dataset, specialty; ``broken`` conversations broke off, ``whole`` ones did not; of the
-    latter ``judged``, and of these ``with_withheld`` and ``with_invented`` (conversations with any).
+    Columns: model, case_key, dataset, specialty; conversations that were ``broken`` off or ``whole``; of the whole ones
+    those ``judged``; of the judged ones those ``with_withheld`` facts and ``with_invented`` facts.
     """
     select(cursor, selection)
-    return cursor.execute(_SUMS, (judge or _NOBODY)._asdict()).df()
+    return cursor.execute(_SUMS, (judge or _NO_JUDGE)._asdict()).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each model, case and topic: what became of its facts in the judged whole conversations.
+    """Return a row for each model, case and topic with the marks of its facts in the judged whole conversations.
 
     Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
     numbers of facts that the patient could tell, summed over conversations.
@@ -139,8 +138,8 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selec
     return cursor.execute(_TOPICS, judge._asdict()).df()
 
 
-def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
-    """Return what annotators said of conversations that a judge judged; the newest word of each counts.
+def reviews_of_judged(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
+    """Return annotators' answers on conversations that a judge judged; the newest answer of each annotator counts.
 
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
@@ -149,31 +148,31 @@ def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[
 
 
 def fact_judgement_row(
-    judge: Judge, facts_hash: str, verdicts: Sequence[PatientVerdict] | None, kept: Mapping[str, Any]
+    judge: Judge, facts_hash: str, verdicts: Sequence[PatientVerdict] | None, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a row of the table; ``verdicts`` is ``None`` where the judging failed.
+    """Return a row of the table; ``verdicts`` is ``None`` if the judging failed.
 
-    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    ``fields`` has trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
     """
-    given = None if verdicts is None else orjson.dumps([vars(one) for one in verdicts]).decode()
-    return {"facts_hash": facts_hash, **judge._asdict(), "verdicts": given, **kept}
+    stored = None if verdicts is None else orjson.dumps([vars(verdict) for verdict in verdicts]).decode()
+    return {"facts_hash": facts_hash, **judge._asdict(), "verdicts": stored, **fields}
 
 
-def _verdicts(kept: str) -> tuple[PatientVerdict, ...]:
-    return tuple(PatientVerdict(**one) for one in orjson.loads(kept))
+def _verdicts(text: str) -> tuple[PatientVerdict, ...]:
+    return tuple(PatientVerdict(**fields) for fields in orjson.loads(text))
 
 
-_PRESENT = f"""{HELD}, present AS (
-        SELECT held.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
-        FROM fact_judgements JOIN held ON held.trial_id = fact_judgements.trial_id
+_PRESENT = f"""{TALKS}, present AS (
+        SELECT talks.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
+        FROM fact_judgements JOIN talks ON talks.trial_id = fact_judgements.trial_id
             AND {FACTS_HASH} = fact_judgements.facts_hash
         QUALIFY row_number() OVER (
-            PARTITION BY held.trial_id, fact_judgements.model, prompt_hash
+            PARTITION BY talks.trial_id, fact_judgements.model, prompt_hash
             ORDER BY (verdicts IS NOT NULL) DESC, judged_at DESC) = 1
     )"""
 
 
-_ONE = "present.model = $model AND prompt_hash = $prompt_hash AND verdicts IS NOT NULL"
+_OF_JUDGE = "present.model = $model AND prompt_hash = $prompt_hash AND verdicts IS NOT NULL"
 
 
 _JUDGES = f"""
@@ -181,7 +180,7 @@ _JUDGES = f"""
     FROM present GROUP BY model, prompt_hash ORDER BY max(judged_at) DESC, model, prompt_hash"""
 
 
-_VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WHERE {_ONE} ORDER BY trial_id"
+_VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WHERE {_OF_JUDGE} ORDER BY trial_id"
 
 
 _OF_TRIAL = f"""
@@ -189,28 +188,28 @@ _OF_TRIAL = f"""
     WHERE verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
 
 
-_NOBODY = Judge("", "")
+_NO_JUDGE = Judge("", "")
 
 
 _HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
 
 
 _SUMS = f"""
-    WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
-    SELECT held.model, held.case_key, any_value(held.dataset) AS dataset, any_value(held.specialty) AS specialty,
-        count(*) FILTER (NOT held.whole) AS broken, count(*) FILTER (held.whole) AS whole,
-        count(one.trial_id) FILTER (held.whole) AS judged,
-        count(*) FILTER (held.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
-        count(*) FILTER (held.whole AND {_HOLDS.format("invented")}) AS with_invented
-    FROM held LEFT JOIN one ON one.trial_id = held.trial_id
-    GROUP BY held.model, held.place, held.case_key ORDER BY held.place, held.case_key"""
+    WITH {_PRESENT}, of_judge AS (FROM present WHERE {_OF_JUDGE})
+    SELECT talks.model, talks.case_key, any_value(talks.dataset) AS dataset, any_value(talks.specialty) AS specialty,
+        count(*) FILTER (NOT talks.whole) AS broken, count(*) FILTER (talks.whole) AS whole,
+        count(of_judge.trial_id) FILTER (talks.whole) AS judged,
+        count(*) FILTER (talks.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
+        count(*) FILTER (talks.whole AND {_HOLDS.format("invented")}) AS with_invented
+    FROM talks LEFT JOIN of_judge ON of_judge.trial_id = talks.trial_id
+    GROUP BY talks.model, talks.place, talks.case_key ORDER BY talks.place, talks.case_key"""
 
 
-# Only marks of facts have a topic: inventions have none, nor has anything in judgements of version 0.5 and before.
+# Only marks of facts have a topic: inventions have none, and so have judgements of version 0.5 and before.
 _TOPICS = f"""
     WITH {_PRESENT}, facts AS (
-        SELECT held.*, unnest(from_json(verdicts, '[{{"kind": "VARCHAR", "topic": "VARCHAR"}}]')) AS fact
-        FROM held JOIN present USING (trial_id) WHERE held.whole AND {_ONE}
+        SELECT talks.*, unnest(from_json(verdicts, '[{{"kind": "VARCHAR", "topic": "VARCHAR"}}]')) AS fact
+        FROM talks JOIN present USING (trial_id) WHERE talks.whole AND {_OF_JUDGE}
     )
     SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, fact.topic AS topic,
         count(*) AS facts, count(*) FILTER (fact.kind = 'asked') AS asked,
@@ -220,8 +219,8 @@ _TOPICS = f"""
 
 
 _TO_JUDGE = f"""
-    WITH {_PRESENT}, wanted AS (
-        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM held
+    WITH {_PRESENT}, to_judge AS (
+        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash FROM talks
         WHERE $every OR trial_id IN (
             SELECT trial_id FROM verdicts
             WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict))
@@ -229,14 +228,14 @@ _TO_JUDGE = f"""
         SELECT trial_id FROM utterances GROUP BY trial_id
         HAVING count(*) FILTER (role = 'patient') > 0
     ), drawn AS (
-        SELECT wanted.* FROM wanted JOIN replied USING (trial_id) ORDER BY md5(trial_id), trial_id LIMIT $limit
-    ), done AS (SELECT trial_id FROM present WHERE {_ONE})
+        SELECT to_judge.* FROM to_judge JOIN replied USING (trial_id) ORDER BY md5(trial_id), trial_id LIMIT $limit
+    ), done AS (SELECT trial_id FROM present WHERE {_OF_JUDGE})
     SELECT trial_id, case_key, content_hash, facts_hash, done.trial_id IS NOT NULL
     FROM drawn LEFT JOIN done USING (trial_id) ORDER BY md5(trial_id), trial_id"""
 
 
 _PEOPLE = f"""
-    WITH {_PRESENT}, said AS (
+    WITH {_PRESENT}, newest_answers AS (
         SELECT item, question, annotator, value FROM annotations
         WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
         QUALIFY row_number() OVER (
@@ -244,5 +243,5 @@ _PEOPLE = f"""
     )
     SELECT trial_id, question, annotator, value, {_HOLDS.format("invented")} AS invented,
         {_HOLDS.format("withheld")} AS withheld
-    FROM present JOIN said ON said.item = 'talk:' || present.trial_id WHERE {_ONE}
+    FROM present JOIN newest_answers ON newest_answers.item = 'talk:' || present.trial_id WHERE {_OF_JUDGE}
     ORDER BY trial_id, question, annotator"""

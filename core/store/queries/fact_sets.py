@@ -52,15 +52,15 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
     sql = """
         SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
         WHERE case_key = ? AND content_hash = ? ORDER BY made_at DESC, rowid DESC LIMIT 1"""
-    found = records(cursor.execute(sql, [case.case_key, case.content_hash]))
-    return _fact_set(found[0]) if found else None
+    rows = records(cursor.execute(sql, [case.case_key, case.content_hash]))
+    return _fact_set(rows[0]) if rows else None
 
 
 def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
     """Return the newest lists of all cases by (case_key, content_hash)."""
     sql = f"SELECT case_key, content_hash, facts, made_by, made_at FROM {newest('fact_sets')}"
     sets = [_fact_set(row) for row in records(cursor.execute(sql))]
-    return {(one.case_key, one.content_hash): one.facts for one in sets}
+    return {(fact_set.case_key, fact_set.content_hash): fact_set.facts for fact_set in sets}
 
 
 def _fact_set(row: dict[str, Any]) -> FactSet:
@@ -68,10 +68,10 @@ def _fact_set(row: dict[str, Any]) -> FactSet:
 
 
 def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:
-    """Return the facts of a list as it is stored. Raises ``AnamnesisError`` where it cannot be read."""
+    """Return the facts of a list as it is stored. Raises ``AnamnesisError`` if it cannot be read."""
     try:
         return _FACTS.validate_json(text)
     except ValidationError as error:
         raise AnamnesisError(
-            f"The facts saved for {case_key} cannot be read ({error.errors()[0]['msg']}): save them anew."
+            f"The facts saved for {case_key} cannot be read ({error.errors()[0]['msg']}): save them again."
         ) from error

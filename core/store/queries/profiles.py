@@ -81,7 +81,6 @@ def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[s
 
 
 def profile_row(case: Case, generated: Generated, now: float, version: int) -> tuple[Any, ...]:
-    """Return a row of the table of profiles."""
     g = generated
     profile = None if g.profile is None else g.profile.model_dump_json()
     return (case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now)
@@ -94,7 +93,7 @@ def _stored(row: dict[str, Any]) -> StoredProfile:
         generated = Generated.model_validate({**fields, "profile": profile})
     except ValidationError as error:
         raise AnamnesisError(
-            f"The profile saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): make it anew."
+            f"The profile saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): make it again."
         ) from error
     return StoredProfile(row["case_key"], row["content_hash"], row["version"], generated, row["made_at"])
 

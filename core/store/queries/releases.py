@@ -76,7 +76,6 @@ def document(cursor: duckdb.DuckDBPyConnection, path: str) -> bytes | None:
 
 
 def documents(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return path → digest of the stored documents."""
     return dict(cursor.execute("SELECT path, digest FROM release_documents ORDER BY path").fetchall())
 
 

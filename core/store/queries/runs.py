@@ -53,10 +53,10 @@ class Run:
     arms: tuple[tuple[str, str], ...] = ()
     fingerprint: str = ""
     visitor: str = ""
-    """Who began it on a server where people sign in; empty for whoever was at the machine."""
+    """Who started the run, on a server with a login; empty without a login."""
     data_set_hash: str = ""
     data_set_cases: int = 0
-    """The whole data set that its cases are all or a part of, and how many cases that has; empty and 0 if unknown."""
+    """Hash and number of cases of the full data set that its cases are from; empty and 0 if unknown."""
 
     @property
     def data_set(self) -> str:
@@ -131,7 +131,7 @@ def cases_without_trial(cursor: duckdb.DuckDBPyConnection, sources: Sequence[str
 def run_records(
     cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None, sources: Sequence[str] | None = None
 ) -> list[Run]:
-    """Return the runs named, or of some sources, or all, the newest first; ids of no run are left out."""
+    """Return the runs with these ids, or of these sources, or all, newest first; unknown ids are ignored."""
     rows = records(cursor.execute(_RECORDS, {"run_ids": _list(run_ids), "sources": _list(sources)}))
     return [
         Run(
@@ -146,59 +146,58 @@ def run_records(
 
 
 def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:
-    """Return one run of any kind, or ``None`` where the database has none of this name."""
+    """Return one run of any kind, or ``None`` if it is not stored."""
     return next(iter(run_records(cursor, [run_id])), None)
 
 
 def header_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunHeader | None:
-    """Return what the database has of a run's header: not its cases, nor the choices of ``mcq_many``."""
-    held = run_record(cursor, run_id)
-    return RunHeader.model_validate({**vars(held), "cases": []}) if held else None
+    """Return a run's header as far as it is stored: without its cases and the choices of ``mcq_many``."""
+    record = run_record(cursor, run_id)
+    return RunHeader.model_validate({**vars(record), "cases": []}) if record else None
 
 
 def runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None) -> list[RunProgress]:
-    """Return the runs with their progress, the newest first; all, or those named."""
-    named = {"run_ids": _list(run_ids)}
+    """Return the runs with their progress, newest first; all, or those with these ids."""
+    parameters = {"run_ids": _list(run_ids)}
     use: dict[str, dict[RoleName, RoleUse]] = {}
-    for run_id, role, *numbers in cursor.execute(_USE.format(by="run_id, role"), named).fetchall():
+    for run_id, role, *numbers in cursor.execute(_USE.format(by="run_id, role"), parameters).fetchall():
         use.setdefault(run_id, {})[role] = RoleUse(*numbers)
-    rows = records(cursor.execute(_PROGRESS, {**named, "counting": list(COUNTED)}))
+    rows = records(cursor.execute(_PROGRESS, {**parameters, "counting": list(COUNTED)}))
     progress = {row.pop("run_id"): row for row in rows}
     return [
-        RunProgress(**vars(held), **progress.get(held.run_id, {}), use=use.get(held.run_id, {}))
-        for held in run_records(cursor, run_ids)
+        RunProgress(**vars(record), **progress.get(record.run_id, {}), use=use.get(record.run_id, {}))
+        for record in run_records(cursor, run_ids)
     ]
 
 
 def spending(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return what every run and every other job used, or the runs named, by model and role: a ``RoleUse``'s fields.
+    """Return the use of every run and job, or of these runs, by model and role, with the fields of ``RoleUse``.
 
-    ``run_id`` is ``None`` for calls of before they were kept with their runs, whose trials were deleted.
+    ``run_id`` is ``None`` for old calls whose trials were deleted.
     """
     sql = _USE.format(by="run_id, model, role")
     return records(cursor.execute(sql, {"run_ids": _list(run_ids)}))
 
 
 def run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunProgress | None:
-    """Return one run with its progress, or ``None`` where the database has none of this name."""
+    """Return one run with its progress, or ``None`` if it is not stored."""
     return next(iter(runs(cursor, [run_id])), None)
 
 
 def run_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the ids of all runs, the newest first."""
     sql = "SELECT run_id FROM runs ORDER BY created_at DESC, run_id"
     return [run_id for (run_id,) in cursor.execute(sql).fetchall()]
 
 
 class StoredNames(NamedTuple):
-    """Names by which a filter can find anything: doctors and models that completed cases, and data sets."""
+    """Names that filters accept: doctors, models that completed cases, and data sets."""
 
     models: tuple[str, ...]
     data_sets: tuple[str, ...]
 
 
 def stored_names(cursor: duckdb.DuckDBPyConnection) -> StoredNames:
-    """Return the names of models and data sets that runs and completions hold, in alphabetical order."""
+    """Return the names of models and data sets in runs and completions, in alphabetical order."""
     models, data_sets = (
         cursor.execute(f"SELECT list(DISTINCT name ORDER BY name) FROM ({sql})").fetchall()[0][0] or ()
         for sql in (_MODEL_NAMES, _DATA_SET_NAMES)
@@ -213,14 +212,14 @@ def _list(names: Sequence[str] | None) -> list[str] | None:
 _MODEL_NAMES = "SELECT doctor AS name FROM runs UNION ALL SELECT model FROM completions"
 
 
-# the data set of a run as ``Run.data_set`` has it
+# the same data set as ``Run.data_set``
 _DATA_SET_NAMES = """
     SELECT split_part(split_part(case_set, ':', 1), ' (', 1) AS name FROM runs
     UNION ALL SELECT split_part(case_key, '/', 1) FROM completions"""
 
 _RECORDS = f"""
-    SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name != "cases")}, coalesce(held.cases, 0) AS cases
-    FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS held USING (run_id)
+    SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name != "cases")}, coalesce(counts.cases, 0) AS cases
+    FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS counts USING (run_id)
     WHERE ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id))
         AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, source))
     ORDER BY created_at DESC, run_id"""

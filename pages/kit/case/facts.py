@@ -17,7 +17,7 @@ from core.figures.curves import Point, curves
 from core.figures.style import Axis
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.judging import FactsJudging
-from core.measures.failures import beside_people
+from core.measures.failures import agreement_with_people
 from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.queries.fact_judgements import Judge, judged_of_trial, judges
@@ -322,7 +322,7 @@ def ask_judge() -> Judge | None:
 
 @cached_query()
 def _beside_people(judge: Judge) -> dict[str, PairedCounts]:
-    return beside_people(Store(), judge)
+    return agreement_with_people(Store(), judge)
 
 
 def people_words(judge: Judge) -> str:

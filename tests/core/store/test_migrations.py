@@ -148,7 +148,7 @@ def test_a_database_of_before_0_4_is_refused_with_the_way_to_import_it(
     with duckdb.connect(str(store.path)) as connection:
         for statement in statements:
             connection.execute(statement)
-    way = r"before 0\.4, .*: open it once with version 0\.5, .* here again, or import"
+    way = r"before 0\.4, .*: open it once with version 0\.5, .* and then here; or import"
     with pytest.raises(AnamnesisError, match=way) as caught, store.read():
         pass
     assert str(store.path) in str(caught.value)

@@ -9,7 +9,7 @@ from core.events import Failed, Finished
 from core.journal import DeletedLine, Line, RunDeletedLine
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.tallies import count_anew
+from core.store.tallies import recount
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 
 
@@ -69,7 +69,7 @@ def test_every_write_is_counted_once(store: Store) -> None:
     assert graders(store) == {"rule": 2, "openai/g": 4, "openai/new": 1}
     kept = counted(store)
     with store.write() as connection:
-        count_anew(connection)
+        recount(connection)
     assert counted(store) == kept
     take(DeletedLine(run_id="run", trial_id="run/1/0"))
     assert (*vignette, "correct", "incorrect", True) not in counted(store)

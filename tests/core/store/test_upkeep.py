@@ -71,7 +71,7 @@ def test_rows_without_their_trial_are_named(store: Store) -> None:
     change(store, "DELETE FROM trials WHERE trial_id = 'run-a/1/0'")
     found = told(store)
     assert {("orphaned", "utterances"), ("orphaned", "answers"), ("orphaned", "grades")} < found.keys()
-    assert found["orphaned", "grades"] == "has rows of 1 trials that are not there"
+    assert found["orphaned", "grades"] == "has rows of 1 trials that do not exist"
 
 
 def test_counts_that_are_off_are_named_and_counted_anew(store: Store) -> None:
@@ -84,7 +84,7 @@ def test_counts_that_are_off_are_named_and_counted_anew(store: Store) -> None:
 
 
 def test_a_line_that_a_crash_cut_off_is_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "_ASKED_FOR_S", 0.01)
+    monkeypatch.setattr(upkeep, "_LOCK_TIMEOUT_S", 0.01)
     whole = journal(store).read_bytes()
     journal(store).write_bytes(whole + b'{"type": "trial", "run_id": "run-a", "tri')
     found = verify(store)
@@ -102,7 +102,7 @@ def test_what_no_journal_has_is_named_and_left(store: Store) -> None:
     shutil.rmtree(journal(store, "run-b").parent)
     found = told(store)
     assert found == {
-        ("orphaned", "run-a"): "lacks 2 trials that the database has of it",
+        ("orphaned", "run-a"): "lacks 2 trials that the database has",
         ("orphaned", "run-b"): "has no journal here: its 12 trials cannot be resumed or graded again",
     }
     assert repair(store, verify(store)) == []
@@ -114,8 +114,8 @@ def test_what_stands_there_twice_is_named(store: Store) -> None:
     change(store, "INSERT INTO calls SELECT * FROM calls WHERE call_id = 'c1'")
     change(store, "INSERT INTO utterances SELECT * FROM utterances WHERE trial_id = 'run-b/1/0'")
     assert told(store) == {
-        ("doubled", "c1"): "stands 2 times in the table calls",
-        ("doubled", "run-b/1/0"): "stands 2 times in the table utterances",
+        ("doubled", "c1"): "is 2 times in the table calls",
+        ("doubled", "run-b/1/0"): "is 2 times in the table utterances",
     }
 
 
@@ -167,7 +167,7 @@ def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkey
     with other.read() as cursor:
         places = {place for (place,) in cursor.execute("SELECT path FROM journal_positions").fetchall()}
     assert places == {str(journal(other, run).resolve()) for run in before}
-    with pytest.raises(UsageError, match="is there already: set ANAMNESIS_DB"):
+    with pytest.raises(UsageError, match="exists already: set ANAMNESIS_DB"):
         restore(out, other)
     with pytest.raises(AnamnesisError, match="exists already"):
         backup(store, out)
@@ -218,10 +218,10 @@ def _strange(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (_cut, "is damaged or not whole"),
-        (_no_archive, "is damaged or not whole"),
+        (_cut, "is damaged or incomplete"),
+        (_no_archive, "is damaged or incomplete"),
         (_changed, "journals/run-a/journal.jsonl is not as it was"),
-        (_strange, "is no backup of Anamnesis: it holds 'elsewhere/x.py'"),
+        (_strange, "is no backup of Anamnesis: it contains 'elsewhere/x.py'"),
     ],
 )
 def test_a_damaged_backup_restores_nothing(

@@ -14,7 +14,7 @@ from core.jobs.ask_job import Outcome, estimate_job, run_job
 from core.jobs.engine import Options
 from core.jobs.judging import FactsJudging
 from core.jobs.progress import Stop
-from core.measures.failures import beside_people
+from core.measures.failures import agreement_with_people
 from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
 from core.models.settings import default_paths
@@ -190,6 +190,6 @@ def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store
     with store.read() as cursor:
         (one,) = judges(cursor)
     # on run/1 both see an invention, on run/2 neither; nobody judged run/3. Kappa of full agreement is 1.
-    found = beside_people(store, one.judge)
+    found = agreement_with_people(store, one.judge)
     assert found == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
     assert found["invented"].kappa == 1
