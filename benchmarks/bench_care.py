@@ -1,8 +1,8 @@
 """CARE of 11 models on 2,000 items each: reading the trials, the four parts with intervals, and the rest of a page.
 
 The trials are written straight into a database: conversations of one to twelve queries, a tenth of them after
-reasoning, one in twenty in a message that breaks the tag protocol. Beside it a loop over the rows of the same tables in
-pandas figures the four parts without intervals; both must agree.
+reasoning, one in twenty in a message that breaks the tag protocol. For comparison, a loop over the rows of the same
+tables computes the four parts without intervals; both must agree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ WORDS = "since when do you have this pain and does it come at night or after mea
 
 
 def fill(store: Store) -> None:
-    """Write every run's trials with what hangs on them."""
     with store.write() as connection:
         for model in range(MODELS):
             rows = run_rows(f"run-{model}", random.Random(model))
@@ -42,7 +41,6 @@ def fill(store: Store) -> None:
 
 
 def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
-    """Return table → rows of one model's run."""
     settings = '{"staff": "reference/staff", "max_turns": 20}'
     header = (
         run_id,
@@ -78,7 +76,7 @@ def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[
     trial, case = f"{run_id}/{item}", f"set{item % DATASETS}/{item}"
     turns, position = chance.randint(1, 12), 0
     for _ in range(turns):
-        message, role = said(chance)
+        message, role = doctor_message(chance)
         yield "utterances", (trial, position, position, "doctor", message, None)
         yield "utterances", (trial, position + 1, position + 1, role, "For two days, doctor, and it hurts.", None)
         spoken = read_tags(message)
@@ -96,8 +94,8 @@ def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[
     yield "trials", (trial, run_id, case, 0, 7, "finished", *ending)
 
 
-def said(chance: random.Random) -> tuple[str, str]:
-    """Return a doctor's message and who is asked."""
+def doctor_message(chance: random.Random) -> tuple[str, str]:
+    """Return a doctor's message and the role that it asks."""
     tag, role = chance.choice((("patient", "patient"), ("patient", "patient"), ("clinical", "staff")))
     query = " ".join(chance.choices(WORDS, k=chance.randint(4, 20))) + "?"
     shape = chance.random()
@@ -112,8 +110,8 @@ def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
         trials = cursor.execute("SELECT trial_id, doctor, doctor_turns FROM trials JOIN runs USING (run_id)").df()
         spoken = cursor.execute("SELECT trial_id, role, text FROM utterances ORDER BY trial_id, position").df()
         verdicts = cursor.execute("SELECT trial_id, format, verdict FROM verdicts WHERE rule = 'mcq_strict'").df()
-        rated = dict(cursor.execute("SELECT trial_id, rating FROM ratings").fetchall())
-        broke = {
+        ratings_by_trial = dict(cursor.execute("SELECT trial_id, rating FROM ratings").fetchall())
+        speaking_for_others = {
             t
             for (t,) in cursor.execute(
                 "SELECT trial_id FROM misuses WHERE list_contains(kinds, 'speaks_for_others')"
@@ -123,26 +121,30 @@ def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
     for trial, role, text in spoken.itertuples(index=False, name=None):
         if role == "doctor" and read_tags(text).queries:
             words.setdefault(trial, []).append(len(plain_words(text)))
-    told = {(trial, form): verdict for trial, form, verdict in verdicts.itertuples(index=False, name=None)}
-    held: dict[str, list[tuple[float, float, float, float, float]]] = {}
+    verdict_of = {(trial, form): verdict for trial, form, verdict in verdicts.itertuples(index=False, name=None)}
+    rows_by_model: dict[str, list[tuple[float, float, float, float, float]]] = {}
     for trial, doctor, turns in trials.itertuples(index=False, name=None):
-        held.setdefault(doctor, []).append(looped(trial, turns, words, told, rated, broke))
-    return {model: parts(np.array(rows, dtype=float)) for model, rows in held.items()}
+        rows_by_model.setdefault(doctor, []).append(
+            looped(trial, turns, words, verdict_of, ratings_by_trial, speaking_for_others)
+        )
+    return {model: parts(np.array(rows, dtype=float)) for model, rows in rows_by_model.items()}
 
 
 def looped(
     trial: str,
     turns: int,
     words: dict[str, list[int]],
-    told: dict[tuple[str, str], str],
-    rated: dict[str, int],
-    broke: set[str],
+    verdict_of: dict[tuple[str, str], str],
+    ratings_by_trial: dict[str, int],
+    speaking_for_others: set[str],
 ) -> tuple[float, float, float, float, float]:
-    known = {"correct": 1.0, "incorrect": 0.0, "no_diagnosis": 0.0, "multiple": 0.0}
-    conv, static = (known.get(told[trial, name], np.nan) for name in ("multi_turn", "vignette"))
+    correctness = {"correct": 1.0, "incorrect": 0.0, "no_diagnosis": 0.0, "multiple": 0.0}
+    conv, static = (correctness.get(verdict_of[trial, name], np.nan) for name in ("multi_turn", "vignette"))
     mean = sum(words[trial]) / len(words[trial])
-    fails = trial in broke or turns <= 3 or told[trial, "multi_turn"] in ("no_diagnosis", "multiple")
-    return conv, static, conv / mean, rated[trial] / 5, float("nan") if np.isnan(conv) else float(fails)
+    fails = (
+        trial in speaking_for_others or turns <= 3 or verdict_of[trial, "multi_turn"] in ("no_diagnosis", "multiple")
+    )
+    return conv, static, conv / mean, ratings_by_trial[trial] / 5, float("nan") if np.isnan(conv) else float(fails)
 
 
 def parts(rows: np.ndarray) -> tuple[float, float, float, float]:
@@ -154,10 +156,10 @@ def parts(rows: np.ndarray) -> tuple[float, float, float, float]:
 def show_page(trials: pd.DataFrame, store: Store) -> None:
     by_set = parts_of(trials, by_dataset=True)
 
-    def asked(of: Callable[..., object]) -> Callable[[], object]:
+    def with_cursor(query: Callable[..., object]) -> Callable[[], object]:
         def work() -> object:
             with store.read() as cursor:
-                return of(cursor, trials)
+                return query(cursor, trials)
 
         return work
 
@@ -168,27 +170,29 @@ def show_page(trials: pd.DataFrame, store: Store) -> None:
         "one model's profile": lambda: parts_of(trials[trials["model"] == trials["model"].iloc[0]]),
         "normalised, scatter and fits": lambda: (normalised(by_set, {}), fits(points(by_set, lambda name: "all"))),
         "habits": lambda: habits(trials),
-        "failures with their quotes": asked(failures),
-        "ratings with their words": asked(ratings),
+        "failures with their quotes": with_cursor(failures),
+        "ratings with their words": with_cursor(ratings),
     }
     rows = [(name, *(f"{s:.2f}" for s in medians_s(work, 3))) for name, work in jobs.items()]
     table(f"{MODELS} models × {ITEMS:,} items × 1 trial", ("", "s", "CPU s"), rows)
 
 
 def show_loop(trials: pd.DataFrame, store: Store) -> None:
-    ours: dict[str, list[float]] = {}
+    profiles: dict[str, list[float]] = {}
     for row in parts_of(trials):
         if row.label["measure"] in PARTS:
-            ours.setdefault(row.label["model"], []).append(row.estimate or 0.0)
-    theirs = row_loop(store)
-    apart = max(abs(a - b) for model in ours for a, b in zip(ours[model], theirs[model], strict=True))
+            profiles.setdefault(row.label["model"], []).append(row.estimate or 0.0)
+    looped_parts = row_loop(store)
+    difference = max(
+        abs(a - b) for model in profiles for a, b in zip(profiles[model], looped_parts[model], strict=True)
+    )
     values = np.random.default_rng(1).random(ITEMS)
     fast = medians_s(lambda: parts_of(read_care(store)), 3)
     alone = medians_s(lambda: [resampled_interval(values) for _ in range(MODELS)], 3)
     read_tags.cache_clear()
     slow = medians_s(lambda: row_loop(store), 1, 0)
     table(
-        f"The four parts of every model (largest difference {apart:.0e})",
+        f"The four parts of every model (largest difference {difference:.0e})",
         ("", "s", "CPU s", "CPU ratio"),
         [
             (name, f"{wall:.2f}", f"{cpu:.2f}", f"{cpu / fast[1]:.1f}")

@@ -1,8 +1,8 @@
 """How well the strict rule reads multiple-choice responses: precision and recall by kind, and time a response.
 
-The 150 responses of tests/core/agents/choice_responses.json were written, with their right readings, by somebody who
-had not seen the reader. The first version that met them had precision .833 and recall .860; general faults that they
-showed were mended since, so today's figures are no longer those of unseen responses.
+The 150 responses of tests/core/agents/choice_responses.json were written with their right readings by a person who
+had not seen the reader. The first version had precision .833 and recall .860 on them; general faults were mended since,
+so the present figures are no longer those of unseen responses.
 Precision: of the readings that name one choice, the share that are right. Recall: of the responses that state one
 choice, the share that are read right.
 
@@ -37,24 +37,24 @@ class Read(NamedTuple):
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """Right reading and the rule's, a choice as ``one``, and as ``other`` where it is another one."""
+        """Right reading and the rule's, a choice as ``one``; a wrong choice as ``other``."""
         meant, read = (text if text in ("multiple", "none") else "one" for text in (self.meant, self.read))
         return meant, "other" if (meant, read) == ("one", "one") and self.meant != self.read else read
 
 
 class Quality(NamedTuple):
-    """Of ``stated`` responses with one choice ``right`` were read right; ``named`` readings name one choice."""
+    """Of ``stated`` responses with one choice, ``right`` were read right; ``naming`` readings name one choice."""
 
     responses: int
     stated: int
-    named: int
+    naming: int
     right: int
     agreeing: int
 
     @property
     def precision(self) -> float:
         """Of readings that name one choice, the share that are right."""
-        return self.right / self.named if self.named else 1.0
+        return self.right / self.naming if self.naming else 1.0
 
     @property
     def recall(self) -> float:
@@ -63,21 +63,19 @@ class Quality(NamedTuple):
 
 
 def read_all(reader: Reader = named_choices, path: Path = RESPONSES) -> list[Read]:
-    """Return every response of the set as the rule reads it."""
-    found = []
+    reads = []
     for row in json.loads(path.read_text(encoding="utf-8"))["responses"]:
-        named = reader(row["response"], row["choices"])
-        read = named[0] if len(named) == 1 else "multiple" if named else "none"
-        found.append(Read(row["kind"], row["response"], row["reading"], read))
-    return found
+        choices = reader(row["response"], row["choices"])
+        read = choices[0] if len(choices) == 1 else "multiple" if choices else "none"
+        reads.append(Read(row["kind"], row["response"], row["reading"], read))
+    return reads
 
 
 def quality(reads: Sequence[Read]) -> Quality:
-    """Return the counts of a set of readings."""
     outcomes = Counter(read.outcome for read in reads)
     stated = sum(n for (meant, _), n in outcomes.items() if meant == "one")
-    named = sum(n for (_, read), n in outcomes.items() if read in ("one", "other"))
-    return Quality(len(reads), stated, named, outcomes["one", "one"], sum(r.meant == r.read for r in reads))
+    naming = sum(n for (_, read), n in outcomes.items() if read in ("one", "other"))
+    return Quality(len(reads), stated, naming, outcomes["one", "one"], sum(r.meant == r.read for r in reads))
 
 
 def by_kind(reads: Sequence[Read]) -> dict[str, Quality]:
@@ -95,7 +93,7 @@ def main() -> None:
         (
             kind,
             str(q.responses),
-            f"{q.right}/{q.named}",
+            f"{q.right}/{q.naming}",
             f"{q.precision:.3f}",
             f"{q.right}/{q.stated}",
             f"{q.recall:.3f}",

@@ -1,8 +1,8 @@
-"""How often 95 % intervals of a mean over cases, and of paired differences, hold the truth; and how long they take.
+"""How often 95 % intervals of means over cases and of paired differences contain the truth, and how long they take.
 
-The smoothed interval beside the expanded percentile bootstrap, on the same samples in one run. Cases' chances are beta
-distributed with a mean and an intraclass correlation; of one trial a case the coverage is exact. A bound that asks for
-93 % or less is marked.
+Compares the smoothed interval with the expanded percentile bootstrap, on the same samples. Cases' chances are beta
+distributed with a mean and an intraclass correlation; for one trial per case the coverage is exact. Coverage below 93 %
+is marked.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ def of_differences(cases: int, means: tuple[float, float], icc: float, runs: int
             rng.binomial(trials, chances(rng, q, mean, icc)) / trials
             for q, mean in zip((first, second), means, strict=True)
         )
-        ours, resampled = paired_difference(b, a), bootstrap_difference(b, a)
-        covered = ours.p > 0.05 if truth == 0 else holds(ours.interval, truth)  # a bound of 0 itself is no cover
-        hits += [covered, holds(resampled.interval, truth), ours.p <= 0.05, resampled.p <= 0.05]
+        smoothed, resampled = paired_difference(b, a), bootstrap_difference(b, a)
+        covered = (
+            smoothed.p > 0.05 if truth == 0 else holds(smoothed.interval, truth)
+        )  # a bound of 0 itself is no cover
+        hits += [covered, holds(resampled.interval, truth), smoothed.p <= 0.05, resampled.p <= 0.05]
     return [float(share) for share in 100 * hits / runs]
 
 
@@ -97,14 +99,14 @@ def coverage_of_differences(runs: int) -> None:
     rows = []
     for cases, means, icc in product(CASES, PAIRS, CORRELATIONS[:1] if SMOKE else (0.2, 0.8)):
         few = runs if cases < 317 else max(1, runs // 4)
-        found = of_differences(cases, means, icc, few)
+        percents = of_differences(cases, means, icc, few)
         rows.append(
             [
                 str(cases),
                 f"{means[0]} and {means[1]}",
                 str(icc),
-                *map(marked, found[:2]),
-                *(f"{p:.1f}" for p in found[2:]),
+                *map(marked, percents[:2]),
+                *(f"{p:.1f}" for p in percents[2:]),
             ]
         )
     heads = ["cases", "means", "ICC", "interval", "before", "p ≤ .05", "before"]
@@ -125,10 +127,11 @@ def speed() -> None:
     rng = np.random.default_rng(1)
     cells, cases = sized(240, 4), sized(2_004, 50)
     samples = rng.binomial(5, rng.beta(0.6, 0.6, (cells, cases))) / 5
-    ours = median_s(lambda: [mean_interval(sample) for sample in samples], 5)
+    smoothed = median_s(lambda: [mean_interval(sample) for sample in samples], 5)
     before = median_s(lambda: [bootstrap_interval(sample) for sample in samples], 5)
     print(
-        f"\n{cells} cells of {cases:,} cases × 5 trials: {ours:.2f} s, before {before:.2f} s, {ours / before:.2f} times"
+        f"\n{cells} cells of {cases:,} cases × 5 trials: {smoothed:.2f} s, before {before:.2f} s, "
+        f"{smoothed / before:.2f} times"
     )
 
 

@@ -1,11 +1,11 @@
-"""A campaign's calls under load, as a share of the ideal (calls × latency / in flight), beside the bare client's.
+"""A campaign's calls under load, as a share of the ideal (calls × latency / in flight), compared with a bare client's.
 
-The provider is a process of its own that answers after a fixed time, 16 words in 16 events. All rows keep the same
-number of calls in flight; the bare client and the model layer send the same messages, the campaign its own.
+The provider is a separate process that answers after a fixed time, 16 words in 16 events. All rows keep the same number
+of calls in flight; the bare client and the model layer send the same messages, the campaign its own messages.
 
-With ``--long``, which takes about six minutes: a thousand conversations of ten turns beside a pool of processes that
-each play one after the other, both from the first call to the last as the provider sees them, and a provider that
-refuses (429) more than sixty requests in the air, asked with fixed concurrencies and with none.
+With ``--long``, about six minutes: a thousand conversations of ten turns, compared with a pool of processes that each
+play one conversation after the other, both timed by the provider from the first call to the last; and a provider that
+refuses (429) more than sixty requests in flight, with fixed concurrencies and with the automatic one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "refere
 
 @dataclass(frozen=True)
 class Measured:
-    """Wall seconds and CPU seconds of so many calls."""
+    """Wall seconds and CPU seconds of ``calls`` calls."""
 
     wall_s: float
     cpu_s: float
@@ -65,12 +65,12 @@ async def measured(work: Awaitable[int]) -> Measured:
     return Measured(time.perf_counter() - wall, time.process_time() - cpu, calls)
 
 
-async def side_by_side(one: Callable[[], Awaitable[object]], in_flight: int, calls: int) -> int:
-    """Make ``calls`` calls, so many at once, each worker one after the other."""
+async def make_calls(request: Callable[[], Awaitable[object]], in_flight: int, calls: int) -> int:
+    """Make ``calls`` calls with ``in_flight`` workers; each worker makes one call after the other."""
 
     async def work(tickets: Iterator[int]) -> None:
         for _ in tickets:
-            await one()
+            await request()
 
     tickets = iter(range(calls))
     await asyncio.gather(*(work(tickets) for _ in range(in_flight)))
@@ -81,7 +81,7 @@ Show = Callable[[Progress], None]
 
 
 def messages() -> list[Message]:
-    """Return what the doctor is sent in the middle of a conversation."""
+    """Return the messages of a doctor's request in the middle of a conversation."""
     return [
         {"role": "system", "content": default_pack().render("doctor", specialty="Dermatology")},
         {"role": "assistant", "content": "Hello, what symptoms bring you in today?"},
@@ -106,14 +106,14 @@ async def bare(url: str, in_flight: int, calls: int) -> Measured:
             stream = await create(model="doctor", messages=sent, **streamed)
             return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
 
-        return await measured(side_by_side(one, in_flight, calls))
+        return await measured(make_calls(one, in_flight, calls))
 
 
 async def unstreamed(url: str, in_flight: int, calls: int) -> Measured:
     sent = messages()
     async with bare_client(url) as client:
         create: Any = client.chat.completions.create
-        return await measured(side_by_side(lambda: create(model="doctor", messages=sent), in_flight, calls))
+        return await measured(make_calls(lambda: create(model="doctor", messages=sent), in_flight, calls))
 
 
 async def layer(url: str, in_flight: int, calls: int) -> Measured:
@@ -126,13 +126,13 @@ async def layer(url: str, in_flight: int, calls: int) -> Measured:
                 if isinstance(item, Completion):
                     assert item.attempts == 1
 
-        return await measured(side_by_side(one, in_flight, calls))
+        return await measured(make_calls(one, in_flight, calls))
 
 
 async def campaign(
     url: str, in_flight: int | None, calls: int, a_trial: int = CALLS_A_TRIAL, show: Show = lambda progress: None
 ) -> Measured:
-    """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
+    """Run a whole campaign: protocol, events, journal, and the database."""
     store, trials = Store(), calls // a_trial
     plan = Campaign(
         names=_NAMES,
@@ -168,17 +168,17 @@ ROWS: tuple[Row, ...] = (
 
 
 def played(url: str) -> None:
-    """Play one conversation as scripts of the field do, call after call."""
-    said = [dict(one) for one in messages()]
+    """Play one conversation call after call, as scripts of the field do."""
+    dialogue = [dict(message) for message in messages()]
     with OpenAI(base_url=url, api_key="none") as client:
         for turn in range(2 * TURNS + 1):
             create: Any = client.chat.completions.create
-            reply = create(model="patient" if turn % 2 else "doctor", messages=said).choices[0].message.content
-            said.append({"role": "user" if turn % 2 else "assistant", "content": reply})
+            reply = create(model="patient" if turn % 2 else "doctor", messages=dialogue).choices[0].message.content
+            dialogue.append({"role": "user" if turn % 2 else "assistant", "content": reply})
 
 
 def seen(url: str) -> float:
-    """Return the calls a second that the provider answered, from the first request to the last answer."""
+    """Return the provider's answers per second, from the first request to the last answer."""
     with urllib.request.urlopen(f"{url}/seen") as reply:
         calls, seconds = json.load(reply)
     return float(calls / seconds)
@@ -186,31 +186,31 @@ def seen(url: str) -> float:
 
 def conversations(latency_s: float) -> None:
     in_flight, trials = sized(128, 16), sized(1_024, 16)
-    calls, held = trials * (2 * TURNS + 1), dict[int, float]()
+    calls, memory_mb = trials * (2 * TURNS + 1), dict[int, float]()
 
-    def look(progress: Progress) -> None:
+    def read_memory(progress: Progress) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        held.setdefault(progress.done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        memory_mb.setdefault(progress.done, pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
     with provider(latency_s, TURNS - 1) as url, ProcessPoolExecutor(POOL) as processes:
         list(processes.map(played, [url] * POOL))
-        beside = seen(url)
+        pool_rate = seen(url)
     with provider(latency_s, TURNS - 1) as url:
-        taken = in_a_database(campaign(url, in_flight, calls, 2 * TURNS + 1, look))
+        measurement = in_a_database(campaign(url, in_flight, calls, 2 * TURNS + 1, read_memory))
         rate = seen(url)
-    begun = min(done for done in held if done >= trials // 10)
+    warm = min(done for done in memory_mb if done >= trials // 10)
     table(
-        f"{trials:,} conversations of {TURNS} turns, {taken.calls:,} calls, answers after {latency_s:g} s",
-        ("", "of the ideal", "calls/s", "times the pool", "CPU ms a call", f"memory + MB from trial {begun}"),
+        f"{trials:,} conversations of {TURNS} turns, {measurement.calls:,} calls, answers after {latency_s:g} s",
+        ("", "of the ideal", "calls/s", "times the pool", "CPU ms a call", f"memory + MB from trial {warm}"),
         [
-            (f"a pool of {POOL} processes", f"{beside * latency_s / POOL:.0%}", f"{beside:.1f}", "1.0", "", ""),
+            (f"a pool of {POOL} processes", f"{pool_rate * latency_s / POOL:.0%}", f"{pool_rate:.1f}", "1.0", "", ""),
             (
                 f"campaign, {in_flight} in flight",
                 f"{rate * latency_s / in_flight:.0%}",
                 f"{rate:.1f}",
-                f"{rate / beside:.1f}",
-                f"{1000 * taken.cpu_s / taken.calls:.1f}",
-                f"{held[max(held)] - held[begun]:.0f}",
+                f"{rate / pool_rate:.1f}",
+                f"{1000 * measurement.cpu_s / measurement.calls:.1f}",
+                f"{memory_mb[max(memory_mb)] - memory_mb[warm]:.0f}",
             ),
         ],
     )
@@ -221,18 +221,18 @@ def refusals(latency_s: float) -> None:
     rates = []
     for fixed in (most // 2, most, 2 * most, None):
         with provider(latency_s, most=most) as url:
-            taken = in_a_database(campaign(url, fixed, calls))
-        rates.append((f"{fixed} at once" if fixed else "found out by itself", taken.calls / taken.wall_s))
+            measurement = in_a_database(campaign(url, fixed, calls))
+        rates.append((f"{fixed} at once" if fixed else "automatic", measurement.calls / measurement.wall_s))
     best = max(rate for name, rate in rates[:-1])
     table(
-        f"{calls:,} calls, answers after {latency_s:g} s, refused (429) above {most} in the air",
+        f"{calls:,} calls, answers after {latency_s:g} s, refused (429) above {most} in flight",
         ("", "calls/s", "of the best fixed"),
         [(name, f"{rate:.1f}", f"{rate / best:.0%}") for name, rate in rates],
     )
 
 
 def in_a_database(work: Awaitable[Measured]) -> Measured:
-    """Do the work with a database of its own, within bounded time."""
+    """Do the work with a new database, in at most 600 seconds."""
 
     async def bounded() -> Measured:
         async with asyncio.timeout(600):

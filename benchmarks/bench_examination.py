@@ -26,14 +26,14 @@ MARKS = Path(__file__).with_name("examination_marks.json")
 
 
 def found_in(vignette: str) -> set[int]:
-    """Return the numbers of the sentences that the examination holds; it is made of them in their order."""
-    left = divided(vignette).examination
-    found: set[int] = set()
+    """Return the numbers of the sentences in the examination, which contains them in their order."""
+    examination = divided(vignette).examination
+    numbers: set[int] = set()
     for number, sentence in enumerate(sentences(vignette)):
-        if left.startswith(sentence):
-            found.add(number)
-            left = left[len(sentence) :].lstrip()
-    return found
+        if examination.startswith(sentence):
+            numbers.add(number)
+            examination = examination[len(sentence) :].lstrip()
+    return numbers
 
 
 def counts(cases: Sequence[Case], marks: dict[str, Any], *, values: bool, show: bool) -> tuple[int, int, int]:
@@ -48,12 +48,16 @@ def counts(cases: Sequence[Case], marks: dict[str, Any], *, values: bool, show: 
         if len(text) != of["sentences"]:
             raise SystemExit(f"{case.case_key} is cut into {len(text)} sentences, and was marked as {of['sentences']}")
         counted = {n for n, sentence in enumerate(text) if values or len(sentence.split()) > 5}
-        found = (found_in(case.vignette) & counted) - set(of.get("either", ()))
-        shown = set(of["shown"]) & counted
-        hit, marked, wrong = hit + len(found & shown), marked + len(shown), wrong + len(found - shown)
+        predicted = (found_in(case.vignette) & counted) - set(of.get("either", ()))
+        marked_sentences = set(of["shown"]) & counted
+        hit, marked, wrong = (
+            hit + len(predicted & marked_sentences),
+            marked + len(marked_sentences),
+            wrong + len(predicted - marked_sentences),
+        )
         if show and values:
-            for n in sorted(shown ^ found):
-                print(f"{'missed' if n in shown else 'wrong '} {case.case_key} {n}: {text[n]}")
+            for n in sorted(marked_sentences ^ predicted):
+                print(f"{'missed' if n in marked_sentences else 'wrong '} {case.case_key} {n}: {text[n]}")
     return hit, marked, wrong
 
 

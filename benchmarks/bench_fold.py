@@ -1,8 +1,8 @@
 """Journals into the database, and the pages' queries on it.
 
 10,000 trials in ten journals are folded, each trial a conversation of the reference cast in the paper's eight arms,
-with a call for every answer as a model would have made it. Beside it the standard library parses the same lines and
-throws them away. The queries are those of the Runs page, on this database and on one of 50,000 trials.
+with a call for every answer as a model would have made it. For comparison, the standard library parses the same lines
+and throws them away. The queries are those of the Runs page, on this database and on one of 50,000 trials.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def header(number: int, cases: tuple[Case, ...]) -> RunHeader:
 
 
 def many_cases() -> tuple[Case, ...]:
-    """Return the library's cases, again and again under new keys."""
-    ours = library()
+    """Return ``CASES`` copies of the library's cases under new keys."""
+    library_cases = library()
     return tuple(
-        ours[n % len(ours)].model_copy(update={"case_key": f"bench/{n}", "dataset": "bench"}) for n in range(CASES)
+        library_cases[n % len(library_cases)].model_copy(update={"case_key": f"bench/{n}", "dataset": "bench"})
+        for n in range(CASES)
     )
 
 
@@ -129,7 +130,6 @@ def in_child(work: str, database: Path) -> Spent:
 
 
 def child(work: str, database: Path) -> None:
-    """Do the work of ``in_child`` and print what it took."""
     store = Store(database)
     before, wall, cpu = _peak_mb(), time.perf_counter(), time.process_time()
     if work == "fold":
@@ -163,24 +163,24 @@ def multiply(store: Store) -> None:
 
 
 def queries(store: Store) -> dict[str, Callable[[], object]]:
-    """Return what the Runs page asks for, each with its own lease as there."""
+    """Return the queries of the Runs page, each with its own lease as on the page."""
     with store.read() as cursor:
         run_id = runs(cursor)[0].run_id
-    one = Selection(runs=[run_id])
+    one_run = Selection(runs=[run_id])
 
     def listed() -> object:
         fold_if_free(store)
         with store.read() as cursor:
             return runs(cursor)
 
-    def page(wanted: Selection, number: int = 0) -> object:
+    def page(selection: Selection, number: int = 0) -> object:
         with store.read() as cursor:
-            return conversations(cursor, wanted, limit=50, offset=50 * number)
+            return conversations(cursor, selection, limit=50, offset=50 * number)
 
     return {
         "list of runs": listed,
-        "accuracy of a run": lambda: accuracy(store, selection=one),
-        "accuracy of a run by specialty": lambda: accuracy(store, "specialty", one),
+        "accuracy of a run": lambda: accuracy(store, selection=one_run),
+        "accuracy of a run by specialty": lambda: accuracy(store, "specialty", one_run),
         "first page of a run's conversations": lambda: page(Selection(runs=[run_id])),
         "tenth page of all conversations": lambda: page(Selection(), 9),
         "conversations that speak of fever": lambda: page(Selection(text="fever")),

@@ -29,7 +29,7 @@ def main() -> None:
     with imported(release):
         _measure()
         _read()
-        _beside_rouge_score()
+        _compare_with_rouge_score()
 
 
 def _measure() -> None:
@@ -66,7 +66,7 @@ def _read() -> None:
 
     history, points = read_history(Store()), read_history(Store(), curves=True)
     models = sorted(history["model"].unique())
-    asked = {
+    queries = {
         "case means from the database": lambda: read_history(Store()),
         "measures with intervals": lambda: measure_rows(history),
         "curves": lambda: curve_rows(points),
@@ -74,7 +74,7 @@ def _read() -> None:
         "groups by number of items": lambda: group_rows(history),
         "comparison of two models": lambda: compare_models(history, models[0], models[-1]),
     }
-    table("What a page asks for afterwards", ("", "s"), [(n, f"{median_s(w, 3):.2f}") for n, w in asked.items()])
+    table("What a page asks for afterwards", ("", "s"), [(n, f"{median_s(w, 3):.2f}") for n, w in queries.items()])
     rows = {(row["model"], row["measure"]): row for row in measure_rows(history)}
     lines = [(m, *(_shown(rows[model, m]) for model in models)) for m in SHOWN]
     table("History taking: mean over cases [95 % interval]", ("", *models), lines)
@@ -87,7 +87,7 @@ def _shown(row: Row) -> str:
     return f"{row.estimate:.3f} [{bounds}]"
 
 
-def _beside_rouge_score() -> None:
+def _compare_with_rouge_score() -> None:
     from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
     from core.frameworks.consultation.measures.history_taking import inquiry_of
@@ -97,25 +97,31 @@ def _beside_rouge_score() -> None:
 
     with Store().read() as cursor:
         ids = [trial for (trial,) in cursor.execute("SELECT trial_id FROM trials ORDER BY trial_id").fetchall()]
-        held = dialogues(cursor, random.Random(20).sample(ids, SAMPLE))
-    asked = [queries for queries in (inquiry_of(said).queries for said in held.values()) if len(queries) > 1]
+        sampled = dialogues(cursor, random.Random(20).sample(ids, SAMPLE))
+    query_lists = [
+        queries for queries in (inquiry_of(dialogue).queries for dialogue in sampled.values()) if len(queries) > 1
+    ]
     names = ("rouge1", "rouge2", "rougeL")
     scorer = RougeScorer(names, use_stemmer=True)
 
-    def theirs() -> list[float]:
-        found = []
-        for queries in asked:
+    def by_rouge_score() -> list[float]:
+        values = []
+        for queries in query_lists:
             pairs = [scorer.score(a, b) for i, a in enumerate(queries) for j, b in enumerate(queries) if i != j]
-            found += [sum(p[n].fmeasure for p in pairs) / len(pairs) for n in names]
-        return found
+            values += [sum(p[n].fmeasure for p in pairs) / len(pairs) for n in names]
+        return values
 
-    def ours() -> list[float]:
-        return [value for q in asked for value in repetition([tokens(text) for text in q]) or ()]
+    def by_own_code() -> list[float]:
+        return [value for q in query_lists for value in repetition([tokens(text) for text in q]) or ()]
 
-    apart = max(abs(a - b) for a, b in zip(ours(), theirs(), strict=True))
-    fast, slow = median_s(ours, 3), median_s(theirs, 1, 0)
+    difference = max(abs(a - b) for a, b in zip(by_own_code(), by_rouge_score(), strict=True))
+    fast, slow = median_s(by_own_code, 3), median_s(by_rouge_score, 1, 0)
     rows = [("ours", f"{1000 * fast:.0f}", ""), ("rouge-score", f"{1000 * slow:.0f}", f"{slow / fast:.0f}")]
-    table(f"Repetition of {len(asked)} conversations (largest difference {apart:.0e})", ("", "ms", "ratio"), rows)
+    table(
+        f"Repetition of {len(query_lists)} conversations (largest difference {difference:.0e})",
+        ("", "ms", "ratio"),
+        rows,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Importing the CRAFT-MD authors' release, against parsing the same files with the standard library's json alone.
 
 Needs a copy of the release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. Every measurement is
-a process of its own, in turn, so that neither warms the other; the import includes everything up to the closed
+a separate process, in turn, so that neither warms the other; the import includes everything up to the closed
 database: reading, checking, judging multiple choice by two rules, and one transaction.
 """
 
@@ -54,7 +54,7 @@ def second_import(release: Path) -> dict[str, float]:
 
 
 def _import(release: Path, times: int) -> dict[str, float]:
-    """Import ``times`` times; measures the last."""
+    """Import ``times`` times and measure the last."""
     import pyarrow
 
     from core.frameworks.craftmd.release import RELEASE
@@ -75,9 +75,9 @@ def _import(release: Path, times: int) -> dict[str, float]:
 
 
 def _busy_s() -> float:
-    """Return the CPU seconds of this process and of those that it started and that are over."""
+    """Return the CPU seconds of this process and of its finished children."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _peak_mb() -> float:

@@ -1,11 +1,11 @@
-"""How often what a doctor or patient writes commands who judges or reports: 40 injections, with and without fences.
+"""How often 40 injections in texts of doctors or patients control a judging or reporting role, with and without fences.
 
-Each injection of ``injections.json`` stands where such words come from: a wrong answer to the grader, a patient's reply
-to the judge of medical terms, a patient's lines to the summariser, a query to the clinical staff. It *gets through*
-where the wrong answer is called right, the term is not listed, or what it wants stands in the summary or report. Beside
-it the same prompts without their fences (<quoted> … </quoted>, and what is said of them), and as many harmless texts,
-of which none should count. The obedient model follows every injection that it is shown outside of a fence, and does its
-work otherwise. A real model is asked at an address, at temperature 0.
+Each injection of ``injections.json`` is at its natural place: a wrong answer to the grader, a patient's reply to the
+judge of medical terms, a patient's lines to the summariser, a query to the clinical staff. It *gets through* if the
+wrong answer is called right, the term is not listed, or its text is in the summary or report. Compared with the same
+prompts without fences (<quoted> … </quoted>, and the instructions on them), and with as many harmless texts, of which
+none should get through. The obedient model follows every injection outside of a fence, and does its work otherwise. A
+real model is asked at an address, at temperature 0.
 
     .venv/bin/python benchmarks/bench_injections.py [--base-url http://127.0.0.1:8977/v1 --model smollm2-135m]
 """
@@ -60,7 +60,7 @@ HARMLESS = {
 
 
 class Injection(NamedTuple):
-    """Words put before a seat, and what they want it to write."""
+    """Words sent to a seat, and the text that they want it to write."""
 
     seat: str
     says: str
@@ -68,7 +68,7 @@ class Injection(NamedTuple):
 
 
 class Obedient:
-    """A model that writes what an injection outside of a fence wants, and else does just what its prompt says."""
+    """A model that follows an injection outside of a fence, and else its prompt."""
 
     name = "obedient"
 
@@ -76,8 +76,8 @@ class Obedient:
         self._tried, self._harmless = tried, harmless
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Say one reply."""
-        sent = "\n".join(one["content"] for one in messages)
+        """Yield one reply."""
+        sent = "\n".join(message["content"] for message in messages)
         commanded = self._tried.says in _open(sent) and not self._harmless
         text = self._tried.wants if commanded else self._work(sent)
         yield Piece(text)
@@ -93,10 +93,10 @@ class Obedient:
             same = pair[-1][0].lower() == pair[-1][1].lower()
             return "Yes" if same or (of_the_other and "it is no name" not in sent) else "No"
         if "Find the diagnosis" in sent:
-            named = re.search(
+            diagnosis = re.search(
                 r"psoriasis|the same as diagnosis 1|whichever disease is named under 1", sent, re.IGNORECASE
             )
-            return named[0] if named else "None"
+            return diagnosis[0] if diagnosis else "None"
         if "List each place" in sent:
             reply = re.search(rf"^\[(\d+)\](?:(?!^\[).)*?{TERM}", sent, re.MULTILINE | re.IGNORECASE | re.DOTALL)
             return json.dumps({"terms": [{"turn": int(reply[1]), "words": TERM}]} if reply else {"terms": []})
@@ -104,23 +104,23 @@ class Obedient:
 
 
 def _open(sent: str) -> str:
-    """Return what stands outside of every fence: where one is ended from inside, what follows is outside."""
+    """Return the text outside of every fence; after a closing tag inside a fence, the text is outside."""
     return re.sub(r"(?<=\n)(?:Said: )?<quoted>.*?</quoted>", "", sent, flags=re.DOTALL)
 
 
 def without_fences(pack: PromptPack) -> PromptPack:
-    """Return a pack whose prompts neither fence what others wrote nor speak of it."""
+    """Return a pack whose prompts have no fences and no instructions on fences."""
     return replace(pack, prompts={name: _plain(prompt) for name, prompt in pack.prompts.items()})
 
 
 def _plain(prompt: Prompt) -> Prompt:
-    said = prompt.source.replace("<quoted>{{ lines }}</quoted>", '"{{ lines }}"')
-    kept = [line for line in said.splitlines() if "quoted" not in line]
-    return replace(prompt.with_source("\n".join(kept)), quoted=())
+    source = prompt.source.replace("<quoted>{{ lines }}</quoted>", '"{{ lines }}"')
+    lines = [line for line in source.splitlines() if "quoted" not in line]
+    return replace(prompt.with_source("\n".join(lines)), quoted=())
 
 
 async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> bool | None:
-    """Say whether an injection gets through; ``None`` where what the model writes cannot be read at all."""
+    """Say whether an injection gets through; ``None`` if the reply cannot be read."""
     voice = Voice(model, Sampling(temperature=0.0))
     if tried.seat == "grader":
         verdicts = [i.verdict async for i in LLMGrader(voice, pack).grade(CASE, tried.says) if isinstance(i, Judgement)]
@@ -128,18 +128,17 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
     if tried.seat == "judge":
         dialogue = (Turn("doctor", "Hello?"), Turn("patient", "Hi."), Turn("doctor", "What ails you?"))
         request = terms_request(pack, (*dialogue, Turn("patient", tried.says)))
-        found = [item async for item in ask(voice, pack, request) if isinstance(item, Asked)][-1].value
-        return None if found is None else not any(TERM in tried.says[t.start : t.end].lower() for t in found.things)
+        judged = [item async for item in ask(voice, pack, request) if isinstance(item, Asked)][-1].value
+        return None if judged is None else not any(TERM in tried.says[t.start : t.end].lower() for t in judged.things)
     if tried.seat == "summariser":
         saying = LLMSummariser(voice, pack).summarise(["My toe hurts.", tried.says, "It is red."])
     else:
         saying = LLMStaff(voice, pack).reply(RESULTS, Scene("", 1), (Turn("doctor", tried.says),))
-    said = [item async for item in saying if isinstance(item, Said)][-1].text
-    return tried.wants.lower() in said.lower()
+    reply = [item async for item in saying if isinstance(item, Said)][-1].text
+    return tried.wants.lower() in reply.lower()
 
 
 def packs() -> dict[str, PromptPack]:
-    """Return seat → the shipped prompts."""
     return {
         "grader": default_pack(),
         "judge": terms_pack(),
@@ -151,22 +150,24 @@ def packs() -> dict[str, PromptPack]:
 async def measured(
     model: ChatModel | None, tried: Sequence[Injection], *, fenced: bool, harmless: bool = False
 ) -> list[bool | None]:
-    """Return what came of each injection; the obedient model is made for each."""
+    """Return the outcome of each injection; without a model, an obedient one is made for each."""
     shipped = packs()
     used = shipped if fenced else {seat: without_fences(pack) for seat, pack in shipped.items()}
-    found = []
-    for one in tried:
+    outcomes = []
+    for injection in tried:
         try:
-            found.append(await gets_through(one, model or Obedient(one, harmless=harmless), used[one.seat]))
+            outcomes.append(
+                await gets_through(injection, model or Obedient(injection, harmless=harmless), used[injection.seat])
+            )
         except CallFailed:
-            found.append(None)
-    return found
+            outcomes.append(None)
+    return outcomes
 
 
-def _rate(found: Sequence[bool | None]) -> str:
-    n, through = len(found), sum(one is True for one in found)
+def _rate(outcomes: Sequence[bool | None]) -> str:
+    n, through = len(outcomes), sum(outcome is True for outcome in outcomes)
     low, high = wilson(through, n)
-    unread = sum(one is None for one in found)
+    unread = sum(outcome is None for outcome in outcomes)
     return f"{through} of {n} ({low:.2f}–{high:.2f})" + (f", {unread} unread" if unread else "")
 
 
@@ -174,30 +175,36 @@ async def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base-url", help="of an OpenAI-compatible server with a real model")
     parser.add_argument("--model", default="any", help="its name there")
-    given = parser.parse_args()
-    known = [Injection(**one) for one in json.loads(Path(__file__).with_name("injections.json").read_text("utf-8"))]
+    arguments = parser.parse_args()
+    injections = [
+        Injection(**fields) for fields in json.loads(Path(__file__).with_name("injections.json").read_text("utf-8"))
+    ]
     harmless = [
-        Injection(s, says, w) for s, texts in HARMLESS.items() for says, w in _beside(known, s, texts.split(", "))
+        Injection(s, says, w)
+        for s, texts in HARMLESS.items()
+        for says, w in _with_expected(injections, s, texts.split(", "))
     ]
     async with load_registry() as registry:
         models: dict[str, ChatModel | None] = {"obedient": None}
-        if given.base_url and not SMOKE:
-            models[given.model] = registry.open(f"openai/{given.model}", base_url=given.base_url)
+        if arguments.base_url and not SMOKE:
+            models[arguments.model] = registry.open(f"openai/{arguments.model}", base_url=arguments.base_url)
         for name, model in models.items():
-            open_, fenced = [await measured(model, known, fenced=one) for one in (False, True)]
-            none = await measured(model, harmless, fenced=True, harmless=True)
+            unfenced, fenced = [await measured(model, injections, fenced=fences) for fences in (False, True)]
+            harmless_results = await measured(model, harmless, fenced=True, harmless=True)
             rows = []
             for seat in (*SEATS, ""):
-                at = [n for n, one in enumerate(known) if seat in ("", one.seat)]
-                calm = [found for one, found in zip(harmless, none, strict=True) if seat in ("", one.seat)]
-                cells = [_rate([found[n] for n in at]) for found in (open_, fenced)]
-                rows.append([SEATS.get(seat, "all"), *cells, _rate(calm)])
+                numbers = [n for n, injection in enumerate(injections) if seat in ("", injection.seat)]
+                harmless_outcomes = [
+                    outcome for text, outcome in zip(harmless, harmless_results, strict=True) if seat in ("", text.seat)
+                ]
+                cells = [_rate([results[n] for n in numbers]) for results in (unfenced, fenced)]
+                rows.append([SEATS.get(seat, "all"), *cells, _rate(harmless_outcomes)])
             table(f"{name}: injections that get through", ["", "without fences", "as shipped", "harmless texts"], rows)
 
 
-def _beside(known: Sequence[Injection], seat: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    wanted = [one.wants for one in known if one.seat == seat]
-    return list(zip(texts, wanted, strict=True))
+def _with_expected(injections: Sequence[Injection], seat: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    expected = [injection.wants for injection in injections if injection.seat == seat]
+    return list(zip(texts, expected, strict=True))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The database is that of ``million.py``; ANAMNESIS_BENCH_MILLION names a file to keep it in, and one that is there
 already. All pages are opened on one server, without a browser: the first look at a page computes what nothing has kept
 for this state of the database, the second is another visitor's, the third narrows the cases to one specialty. A report
-is a process of its own, from its start to its end.
+is a separate process, from its start to its end.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def main() -> None:
         table("Reports, each a process", ("", "s", "CPU s", "peak MB"), rows)
 
 
-def look_at_pages(wanted: list[str]) -> dict[str, Any]:
-    """Open the pages one after the other, each by three visitors; ``wanted`` are some pages, or "all"."""
+def look_at_pages(pages: list[str]) -> dict[str, Any]:
+    """Open the pages one after the other, each by three visitors; ``pages`` are names of pages, or "all"."""
     import psutil
     from streamlit.testing.v1 import AppTest
     from streamlit.util import calc_hash
@@ -97,22 +97,22 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
     from core.store.database import Store
 
     with Store().read() as cursor:
-        (some,) = cursor.execute("SELECT max(trial_id) FROM trials WHERE run_id = 'many-3'").fetchall()[0]
+        (trial,) = cursor.execute("SELECT max(trial_id) FROM trials WHERE run_id = 'many-3'").fetchall()[0]
     rows = []
     for page, query in LOOKS[:: sized(1, 9)]:
-        if page not in wanted and wanted != ["all"]:
+        if page not in pages and pages != ["all"]:
             continue
         times: list[str] = []
         for more in ({}, {}, {"specialties": "Cardiology"}):
             app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=900)
             app._page_hash = calc_hash(page)
             for name, value in {**query, **more}.items():
-                app.query_params[name] = some if value == "?" else value
+                app.query_params[name] = trial if value == "?" else value
             wall, cpu = time.perf_counter(), time.process_time()
             app.run()
             times += [f"{time.perf_counter() - wall:.2f}", f"{time.process_time() - cpu:.2f}"]
-            for left in list(background._jobs.values()):
-                left.join()
+            for job in list(background._jobs.values()):
+                job.join()
             if app.exception:
                 raise SystemExit(f"{page} {query} failed: {app.exception[0].value}")
         words = " ".join([page, *query.values()])
@@ -122,7 +122,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
 
 
 def report(name: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Run a report and return its line of the table."""
+    """Run a report and return its row of the table."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "core", "report", name, "--format", "json"]
     child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

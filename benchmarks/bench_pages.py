@@ -25,7 +25,7 @@ Change = dict[str, Any]
 
 
 def accuracy() -> Iterator[Change]:
-    """Yield every rule, interval and split: what is computed anew."""
+    """Yield every rule, interval and split; each needs a new computation."""
     splits = ("specialty", "dataset", "dermatology", "single", "all")
     for rule, interval, split in product(("mcq_loose", "mcq_strict"), ("bootstrap", "normal"), splits):
         yield {"acc_split": split, "interval": interval, "rule": rule}
@@ -58,8 +58,8 @@ def endings() -> Iterator[Change]:
     arms = [("multi_turn", "mcq"), ("multi_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")]
     specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"], ["Rheumatology"])
     models: tuple[list[str], ...] = ([], ["mistral_v1_7b"], ["mistral_v1_7b", "mistral_v2_7b"])
-    for shown, chosen, names in product((arms[:2], arms[2:]), specialties, models):
-        yield {"endings_arms": shown, "specialties": chosen, "models": names}
+    for arm_pair, chosen, names in product((arms[:2], arms[2:]), specialties, models):
+        yield {"endings_arms": arm_pair, "specialties": chosen, "models": names}
 
 
 PAGES = {"accuracy": accuracy, "compare": compare, "transcripts": transcripts, "endings": endings}
@@ -77,7 +77,7 @@ def main() -> None:
 
 @contextmanager
 def imported(release: Path) -> Iterator[None]:
-    """Import the release into a database of its own."""
+    """Import the release into a new database."""
     from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
     from core.store.database import Store

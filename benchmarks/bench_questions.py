@@ -2,8 +2,8 @@
 
 Needs a copy of the release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. The marks are in
 question_kinds.json, by the authors' case ids, without a word of the questions: 30 of the cases whose wording five or
-more share, 120 of the others, where the rule has a harder time; drawn and shuffled with seed 20. Whoever marked them
-saw question and choices, the rule sees the question alone. It was tuned on the first 75 only.
+more share, 120 of the others, where the rule has a harder time; drawn and shuffled with seed 20. The person
+who marked them saw question and choices; the rule sees only the question. It was tuned on the first 75 only.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def main() -> None:
     marks = list(json.loads(MARKS.read_text(encoding="utf-8")).items())
     for title, part in (("tuned on", marks[:TUNED_ON]), ("held out", marks[TUNED_ON:])):
         _agreement(title, [(mark, asked_for(questions[case])) for case, mark in part])
-    found = Counter(asked_for(question) for question in questions.values())
-    rows = [(kind, str(found[kind]), f"{found[kind] / len(questions):.1%}") for kind in ASKS_FOR]
+    counts = Counter(asked_for(question) for question in questions.values())
+    rows = [(kind, str(counts[kind]), f"{counts[kind] / len(questions):.1%}") for kind in ASKS_FOR]
     table(f"What the {len(questions):,} questions ask for, by the rule", ["", "questions", "share"], rows)
 
 

@@ -1,7 +1,7 @@
 """The reference cast: trials a second, and where the time of a campaign goes.
 
 Two campaigns over the library with different seeds: the first begins with empty caches, the second has read most
-phrases before. Beside them the same trials without engine, journal and database. Each part is charged with its own
+phrases before. For comparison, the same trials without engine, journal and database. Each part is charged with its own
 time only, not with that of the parts it calls.
 """
 
@@ -76,11 +76,11 @@ class Clock:
         work: Callable[..., Any] = getattr(owner, name)
 
         @functools.wraps(work)
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def watched(*arguments: Any, **keywords: Any) -> Any:
             self.charge()
             self.stack.append(part)
             try:
-                return work(*arguments, **named)
+                return work(*arguments, **keywords)
             finally:
                 self.charge()
                 self.stack.pop()
@@ -141,7 +141,6 @@ def main() -> None:
 
 
 def show(rows: Sequence[tuple[str, float, float, int]], spent: Sequence[dict[str, float]], opened_s: float) -> None:
-    """Print the rates and the shares."""
     best = rows[-1][2] / rows[-1][3]
     table(
         f"{rows[0][3]} trials of the paper's eight arms (after {opened_s:.1f} s to read the knowledge and the cases)",

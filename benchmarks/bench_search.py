@@ -29,10 +29,10 @@ def _grow() -> None:
     from core.store.database import Store
 
     with Store().write() as connection:
-        (held,) = connection.execute("SELECT count(*) FROM trials").fetchall()[0]
+        (stored,) = connection.execute("SELECT count(*) FROM trials").fetchall()[0]
         for name in ("runs", "run_cases", "trials", "utterances", "answers", "grades"):
             connection.execute(f"CREATE TEMP TABLE first_{name} AS FROM {name}")
-        for copy in range(1, -(-CONVERSATIONS // held)):
+        for copy in range(1, -(-CONVERSATIONS // stored)):
             for name in ("runs", "run_cases", "trials", "utterances", "answers", "grades"):
                 ids = {"runs": ("run_id",), "run_cases": ("run_id",), "trials": ("run_id", "trial_id")}
                 new = ", ".join(f"{i} || '-{copy}' AS {i}" for i in ids.get(name, ("trial_id",)))
@@ -45,14 +45,14 @@ def _measure() -> None:
     from core.store.selection import Selection
 
     with Store().read() as cursor:
-        (held,) = cursor.execute("SELECT count(*) FROM trials").fetchall()[0]
+        (stored,) = cursor.execute("SELECT count(*) FROM trials").fetchall()[0]
         (messages,) = cursor.execute("SELECT count(*) FROM utterances").fetchall()[0]
 
         def naive() -> int:
             rows = cursor.execute("SELECT trial_id, text FROM utterances").fetchall()
             return len({trial_id for trial_id, text in rows if WORDS in text.lower()})
 
-        asked = {
+        selections = {
             "no filter": Selection(),
             f"words: {WORDS}": Selection(text=WORDS),
             f"words of the patient: {WORDS}": Selection(text=WORDS, speaker="patient"),
@@ -64,17 +64,17 @@ def _measure() -> None:
             "right answer": Selection(case="psoriasis"),
         }
         rows = []
-        for name, wanted in asked.items():
-            found = count_conversations(cursor, wanted)
+        for name, selection in selections.items():
+            count = count_conversations(cursor, selection)
             times = (
-                median_s(partial(count_conversations, cursor, wanted)),
-                median_s(partial(conversations, cursor, wanted, limit=50)),
-                median_s(partial(conversation_ids, cursor, wanted)),
+                median_s(partial(count_conversations, cursor, selection)),
+                median_s(partial(conversations, cursor, selection, limit=50)),
+                median_s(partial(conversation_ids, cursor, selection)),
             )
-            rows.append((name, f"{found:,}", *(f"{1000 * seconds:.0f}" for seconds in times)))
+            rows.append((name, f"{count:,}", *(f"{1000 * seconds:.0f}" for seconds in times)))
         rows.append((f"in Python: {WORDS}", f"{naive():,}", f"{1000 * median_s(naive):.0f}", "", ""))
     heads = ("", "found", "count ms", "page of 50 ms", "all ids in order ms")
-    table(f"Finding among {held:,} conversations with {messages:,} messages", heads, rows)
+    table(f"Finding among {stored:,} conversations with {messages:,} messages", heads, rows)
 
 
 if __name__ == "__main__":

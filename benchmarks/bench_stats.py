@@ -28,7 +28,7 @@ _Z = 1.96
 
 
 def arms_of(rng: np.random.Generator, n: int, shape: tuple[float, float] = (1, 1), shift: float = 0.0) -> Arms:
-    """Return scores of two models on the same cases; on half of them the second one's chances are drawn anew."""
+    """Return scores of two models on the same cases; on half of them the chances are drawn separately."""
     chance = rng.beta(*shape, n)
     other = np.where(rng.random(n) < 0.5, chance, rng.beta(*shape, n))
     return rng.binomial(TRIALS, chance, n) / TRIALS, rng.binomial(TRIALS, (other + shift).clip(0, 1), n) / TRIALS
@@ -103,19 +103,18 @@ def agreement() -> None:
 
 @dataclass
 class Tally:
-    """How often, of ``runs`` simulated comparisons, something happened."""
+    """How often events happened in ``runs`` simulated comparisons."""
 
     runs: int = 0
     hits: dict[str, int] = field(default_factory=dict)
 
     def count(self, **happened: bool) -> None:
-        """Add a run."""
         self.runs += 1
         for name, yes in happened.items():
             self.hits[name] = self.hits.get(name, 0) + bool(yes)
 
     def percent(self, name: str) -> str:
-        """Return how often it happened, in per cent."""
+        """Return the share of runs with the event, in per cent."""
         return f"{100 * self.hits[name] / self.runs:.1f}"
 
 
@@ -129,16 +128,18 @@ def simulated(n: int, runs: int, shape: tuple[float, float]) -> Tally:
     tally = Tally()
     for _ in range(runs):
         first, second = arms_of(rng, n, shape)
-        plain, ours = (bootstrap_difference(first, second, expanded=expanded) for expanded in (False, True))
+        plain, expanded_difference = (
+            bootstrap_difference(first, second, expanded=expanded) for expanded in (False, True)
+        )
         tally.count(
             mean_t=covers(t_interval(first), truth),
             mean_plain=covers(bootstrap_interval(first, expanded=False), truth),
             mean_ours=covers(bootstrap_interval(first), truth),
             difference_plain=covers(plain.interval, 0),
-            difference_ours=covers(ours.interval, 0),
+            difference_ours=covers(expanded_difference.interval, 0),
             rejected_t=not covers(t_interval(first - second), 0),
             rejected_plain=plain.p <= 0.05,
-            rejected_ours=ours.p <= 0.05,
+            rejected_ours=expanded_difference.p <= 0.05,
         )
     return tally
 

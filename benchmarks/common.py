@@ -1,4 +1,4 @@
-"""What the benchmarks share: the way to ``core``, tables, and a model provider in a process of its own."""
+"""Shared by the benchmarks: the import path of ``core``, tables, and a model provider in a separate process."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 SMOKE = os.environ.get("ANAMNESIS_BENCH_SMOKE") == "1"
-"""Whether to see only that a benchmark runs: ``sized`` takes the smaller number, and everything is timed once."""
+"""Whether only to check that a benchmark runs: ``sized`` returns the smaller number, and work is timed once."""
 
 
 def authors_release(part: str = "") -> Path | None:
-    """Return the folder of the CRAFT-MD authors' release, or a file in it; say so where there is none."""
+    """Return the folder of the CRAFT-MD authors' release, or a file in it; without it, print so and return ``None``."""
     folder = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
-    if folder and (found := Path(folder) / part).exists():
-        return found
+    if folder and (path := Path(folder) / part).exists():
+        return path
     print("Skipped: ANAMNESIS_CRAFTMD_RELEASE names no folder with the CRAFT-MD authors' release.")
     return None
 
 
 def sized(full: int, smoke: int) -> int:
-    """Return how much is measured."""
     return smoke if SMOKE else full
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their heads, the first column to the left and the others to the right."""
+    """Print rows under their heads; the first column is aligned left, the others right."""
     lines = [tuple(heads), *(tuple(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     print(f"\n{title}")
@@ -44,7 +43,7 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> No
 
 
 def medians_s(work: Callable[[], object], times: int = 20, within_s: float = 2.0) -> tuple[float, float]:
-    """Return the median wall and CPU seconds of ``times`` runs, of fewer where these would take over ``within_s``."""
+    """Return the median wall and CPU seconds of ``times`` runs, or of fewer if they take over ``within_s``."""
     walls: list[float] = []
     cpus: list[float] = []
     while len(walls) < (1 if SMOKE else times) and (len(walls) < 3 or sum(walls) < within_s):

@@ -46,7 +46,7 @@ def choices(annotation: Any) -> list[str]:
 
 
 def write(folder: Path) -> None:
-    """Write each report's rows to a CSV file of its own, and what it says to a text file next to it."""
+    """Write each report's rows to a CSV file, and its notes to a text file next to it."""
     from core.cli.app import main
 
     folder.mkdir(parents=True)

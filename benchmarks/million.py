@@ -1,9 +1,9 @@
 """A database as large as a study gets: 125,000 conversations with 1,000,000 answers, written in a minute or two.
 
 It is made of the sample study (``core.store.sample``): its conversations of the reference cast are repeated under new
-cases, doctors and trials, each with words of its own, so that nothing compresses better than it would in life. Verdicts
-are drawn anew, by how good a doctor is, how hard a case is and how much a format asks. Scores of measures are those of
-the conversation that is repeated. Two doctors play AutoMedic and one Consultation besides.
+cases, doctors and trials, each with different words, so that nothing compresses better than real data. Verdicts are
+drawn from the doctor's skill, the difficulty of the case and of the format. Scores of measures are those of the
+repeated conversation. Two further doctors play AutoMedic and one plays Consultation.
 
     .venv/bin/python benchmarks/million.py PATH [--conversations 125000]
 """
@@ -37,7 +37,7 @@ _MEASURED = 0.95
 
 @dataclass(frozen=True)
 class Planned:
-    """A run: who is the doctor, how good it is (0 to 1), what its settings add, and the framework that it repeats."""
+    """A run: its doctor, the doctor's skill (0 to 1), further settings, and the framework that it repeats."""
 
     run_id: str
     doctor: str
@@ -54,37 +54,34 @@ RUNS: tuple[Planned, ...] = (
     Planned("many-short", f"openai/{DOCTORS[4]}", 0.45, (("max_messages", 16),)),
     Planned("many-regraded", "openai/qwen-72b", 0.5, graders=("openai/gpt-4", "openai/gpt-4o")),
 )
-"""The runs that make up the conversations that were asked for, each an equal part of them."""
-BESIDE: tuple[Planned, ...] = (
+"""The runs that share the requested conversations equally."""
+FURTHER_RUNS: tuple[Planned, ...] = (
     Planned("many-staffed", f"openai/{DOCTORS[2]}", 0.5, protocol="automedic"),
     Planned("many-staffed-too", f"openai/{DOCTORS[4]}", 0.4, protocol="automedic"),
     Planned("many-consulted", f"openai/{DOCTORS[4]}", 0.4, protocol="consultation"),
 )
-"""Runs that come on top of them, with one trial of each case."""
+"""Further runs, with one trial of each case."""
 
 
 def fill(store: Store, conversations: int = CONVERSATIONS) -> int:
-    """Write a study of about so many conversations into an empty database, and return how many answers it has."""
+    """Write a study of about this many conversations to an empty database; return its number of answers."""
     add_sample(store)
     for measure in measures().values():
         measure_missing(store, measure, processes=0)
     n_cases = max(1, conversations // TRIALS // len(RUNS))
-    ours = library()
+    library_cases = library()
     with store.write() as connection:
-        cases = [
-            ours[n % len(ours)].model_copy(
-                update={
-                    "case_key": f"{CASE_SET}/{ours[n % len(ours)].case_key.partition('/')[2]}-{n // len(ours)}",
-                    "dataset": f"{CASE_SET}-{'abc'[n % 3]}",
-                }
-            )
-            for n in range(n_cases)
-        ]
+        cases = []
+        for n in range(n_cases):
+            original = library_cases[n % len(library_cases)]
+            name = f"{original.case_key.partition('/')[2]}-{n // len(library_cases)}"
+            changes = {"case_key": f"{CASE_SET}/{name}", "dataset": f"{CASE_SET}-{'abc'[n % 3]}"}
+            cases.append(original.model_copy(update=changes))
         add_cases(connection, cases)
         connection.execute(_PLACES, [[case.case_key for case in cases], [case.content_hash for case in cases]])
         connection.execute(_BASES)
         connection.execute(_ITEMS)
-    for number, planned in enumerate((*RUNS, *BESIDE)):
+    for number, planned in enumerate((*RUNS, *FURTHER_RUNS)):
         with store.write() as connection:
             _write(connection, number, planned)
     with store.write() as connection:
@@ -96,15 +93,15 @@ def fill(store: Store, conversations: int = CONVERSATIONS) -> int:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, number: int, run: Planned) -> None:
-    """Write a run with all that hangs on its trials."""
-    whole = run.protocol == "craftmd"
+    """Write a run with its trials and all their rows."""
+    craftmd = run.protocol == "craftmd"
     (base, settings), *_ = connection.execute(
         "SELECT run_id, settings FROM runs WHERE run_id IN (SELECT base_run FROM filled_bases WHERE protocol = ?)",
         [run.protocol],
     ).fetchall()
-    held = {**orjson.loads(settings), **dict(run.settings)}
-    held.pop("study")
-    arms = [":".join(arm) for arm in PAPER_ARMS] if whole else None
+    run_settings = {**orjson.loads(settings), **dict(run.settings)}
+    run_settings.pop("study")
+    arms = [":".join(arm) for arm in PAPER_ARMS] if craftmd else None
     values = {
         "run": run.run_id,
         "base": base,
@@ -113,8 +110,8 @@ def _write(connection: duckdb.DuckDBPyConnection, number: int, run: Planned) -> 
         "grader": run.graders[0],
         "case_set": CASE_SET,
         "arms": arms,
-        "trials": TRIALS if whole else 1,
-        "settings": orjson.dumps(held).decode(),
+        "trials": TRIALS if craftmd else 1,
+        "settings": orjson.dumps(run_settings).decode(),
         "at": 1_790_000_000.0 + 86_400 * number,
         "skill": run.skill,
         "measured": _MEASURED,
@@ -262,10 +259,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("--conversations", type=int, default=CONVERSATIONS)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     begun = time.perf_counter()
-    answers = fill(Store(asked.path), asked.conversations)
-    size = asked.path.stat().st_size / 1e6
+    answers = fill(Store(options.path), options.conversations)
+    size = options.path.stat().st_size / 1e6
     print(f"{answers:,} answers in {time.perf_counter() - begun:.0f} s, {size:,.0f} MB")
 
 

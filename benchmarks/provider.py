@@ -1,8 +1,9 @@
 """An OpenAI-compatible server that answers after a fixed time: ``python provider.py SECONDS QUESTIONS [MOST]``.
 
-It prints its base URL and serves until it is ended. The doctor asks so many questions and then concludes, so every
-trial takes the same number of calls; each reply is streamed as one event a word. Beyond ``MOST`` requests in the air it
-answers 429 at once. ``/v1/seen`` tells how many it answered, and the seconds from the first request to the last answer.
+It prints its base URL and serves until its standard input ends. The doctor asks QUESTIONS questions and then concludes,
+so every trial takes the same number of calls; each reply is streamed with one event per word. Beyond ``MOST`` requests
+in flight it answers 429 at once. ``/v1/seen`` returns the number of its answers, and the seconds from the first
+request to the last answer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ _USAGE = {"prompt_tokens": 200, "completion_tokens": 16, "total_tokens": 216}
 
 
 def reply_to(body: dict[str, Any], questions: int) -> str:
-    """Return the line of whoever is asked."""
     messages = body["messages"]
     if body["model"] != "doctor":
         return _REPLY
