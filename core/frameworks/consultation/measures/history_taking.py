@@ -136,8 +136,8 @@ def telltales(items: Sequence[Item]) -> tuple[Telltale, ...]:
 def honesty(inquiry: Inquiry, information_words: frozenset[str]) -> float | None:
     """Return the share (0 to 1) of the patient's statements that M supports; ``None`` without statements.
 
-    ``information_words`` are the telling words of M. A statement is a sentence of the patient with content: not "I don't know", not
-    a courtesy. A bare yes or no states the query.
+    ``information_words`` are the telling words of M. A statement is a sentence of the patient with content: not "I
+    don't know", not a courtesy. A bare yes or no states the query.
     """
     supported = [len(words & information_words) >= SUPPORTED * len(words) for words in _statements(inquiry)]
     return sum(supported) / len(supported) if supported else None
