@@ -154,7 +154,7 @@ def consulted(open_page: Open) -> str:
 
 def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    assert "Nothing has branched off this conversation yet" in words(app)
+    assert "This conversation has no branch yet" in words(app)
     app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
     app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     app.selectbox(key=f"branches_fork_{consulted}_temperament").set_value("anxious").run()
@@ -272,7 +272,7 @@ def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(datab
 def test_a_branch_that_went_with_its_server_leads_back_to_what_it_branched_off(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="gone", other="root")
     assert "is not stored here" in words(app)
-    assert [link.proto.label for link in app.get("page_link")] == ["Back to what it branched off"]
+    assert [link.proto.label for link in app.get("page_link")] == ["Back to its parent"]
 
 
 def test_every_setting_that_differs_is_named_and_an_address_without_its_password(family: Store) -> None:
@@ -285,7 +285,7 @@ def test_every_setting_that_differs_is_named_and_an_address_without_its_password
     assert d is not None
     told = {what: after for what, _, after in differences(a, d)}
     assert told["Server address"] == "http://127.0.0.1:9/v1"
-    assert told["Longest reply in tokens"] == "50"
+    assert told["Max tokens of a reply"] == "50"
     assert told["Summariser"] == "openai/other"
 
 
