@@ -245,7 +245,7 @@ def tree_table(tree: Tree) -> pd.DataFrame:
                     arm_in_words(name): verdict_in_brief(node.talk.verdicts.get(name)) if node.talk else ""
                     for name in arms
                 },
-                "Branched at": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
+                "Left": f"{names[node.parent]}, message {node.turn}" if node.parent else "",
                 "Trial": node.trial_id,
             }
             for node in tree.nodes
