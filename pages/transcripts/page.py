@@ -201,7 +201,7 @@ def draw_list(selection: Selection, stored: int) -> None:
         st.markdown(f"**{total:,}** of {stored:,} conversations")
         draw_pager(_PAGE_NAME, page, -(-total // _PAGE))
     if not talks:
-        st.info("No conversation matches these filters. Remove one.", icon=":material/filter_alt_off:")
+        st.info("No conversation matches: remove a filter.", icon=":material/filter_alt_off:")
         return
     draw_table(
         conversations_table(talks, selection, matches),

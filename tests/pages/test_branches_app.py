@@ -88,7 +88,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
     app = open_page("branches", trial="a")
     assert trouble(app) == []
     shown = words(app)
-    assert "Original beside Branch 1" in shown
+    assert "Original and Branch 1" in shown
     assert "- **Text**: message 2 edited :gray[Branch 1]" in shown
     assert "A :blue-background[red ]lump on my neck" in shown
     assert "Branch 1 · message 2 · edited" in shown
@@ -98,7 +98,7 @@ def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: St
 
 def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: Store, open_page: Open) -> None:
     app = open_page("branches", trial="b", other="c")
-    assert "Branch 1.1 beside Branch 2" in words(app)
+    assert "Branch 1.1 and Branch 2" in words(app)
     assert r"**Doctor**: openai\/b :gray[Branch 1.1] → openai\/a :gray[Branch 2]" in words(app)
     app.selectbox[1].set_value("root").run()
     assert query(app, "other") == "root"
@@ -164,7 +164,7 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
     assert (branch == consulted, query(app, "other")) == (False, consulted)
     assert has_button(app, "Pause")
     app.segmented_control(key=f"speed_{branch}").set_value("At once").run()
-    run_until(app, lambda a: "Original beside Branch 1" in words(a))
+    run_until(app, lambda a: "Original and Branch 1" in words(a))
     shown = words(app)
     assert trouble(app) == []
     assert "The first 3 messages are the same" in [e.label for e in app.expander]
@@ -296,5 +296,5 @@ def test_an_original_that_still_runs_is_said_to_and_can_be_watched(database: Pat
     assert "Original is not stored here" in words(open_page("branches", trial="early"))
     live_sessions.remember(Session(key="under-way", title="a case", events=a_stream("under-way")), None)
     app = open_page("branches", trial="early")
-    assert "Original is still under way" in words(app)
+    assert "Original is still running" in words(app)
     assert "Watch Original" in [link.proto.label for link in app.get("page_link")]

@@ -61,7 +61,7 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
     )
     app = import_page(open_page, path)
     assert trouble(app) == []
-    assert "What do its columns hold?" in words(app)
+    assert "What does each column hold?" in words(app)
     first = next(table.value for table in app.dataframe if "story" in table.value)
     assert list(first["dx"]) == ["Gout", "Ulcer"]
     assert not app.metric
@@ -171,7 +171,7 @@ def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open
 def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Record")
     assert "**70 cases** and the profiles saved for 2 of them (made by openai/a)" in words(app).replace("\\", "")
-    assert "Runs keep their own copies" in words(app)
+    assert "Runs keep copies of their cases" in words(app)
     assert imported.names() == ["ours"]
     button(app, "Delete it").click().run()
     assert trouble(app) == []

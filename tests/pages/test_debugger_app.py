@@ -364,7 +364,7 @@ def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: 
     assert trouble(app) == []
     assert "Rules or a person played this step and no model was sent anything" in words(app)
     assert "shown is what was said" not in words(app).lower()
-    assert "Nothing is known of what was sent" not in words(app)
+    assert "The request of this step is not stored" not in words(app)
 
 
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])

@@ -117,7 +117,7 @@ def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) ->
     other = next(iter(state_of(store, "First").items_for("Ben")))
     record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
     app = open_page("experts", review=review.review_id, annotator="Cyd")
-    assert "Two others differ on this" in words(app)
+    assert "Two other annotators disagree here" in words(app)
     assert "1 tie to break" in words(app)
     asked = [one.label for one in app.button if one.label == "Complete medical history"]
     assert asked == []
