@@ -102,10 +102,10 @@ def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: St
     assert r"**Doctor**: openai\/b :gray[Branch 1.1] → openai\/a :gray[Branch 2]" in words(app)
     app.selectbox[1].set_value("root").run()
     assert query(app, "other") == "root"
-    assert "Original beside Branch 1.1" in words(app)
+    assert "Original and Branch 1.1" in words(app)
     app.selectbox[0].set_value("root").run()  # the two change places, and stay the two
     assert (query(app, "trial"), query(app, "other")) == ("root", "b")
-    assert "Original beside Branch 1.1" in words(app)
+    assert "Original and Branch 1.1" in words(app)
 
 
 def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:

@@ -42,7 +42,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     ]
     app = open_page("data", dataset="<b>gone")
     assert trouble(app) == []
-    assert "There is no data set \\<b\\>gone here" in words(app)
+    assert "There is no data set \\<b\\>gone." in words(app)
 
 
 def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:

@@ -149,7 +149,7 @@ def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider:
     app.segmented_control(key="debug_view").set_value("back").run()
     assert code(app) == ["**Final Diagnosis:** Stable angina"]
     app.segmented_control(key="debug_view").set_value("grading").run()
-    assert "Read out of the answer: **Stable angina**" in words(app)
+    assert "Read as: **Stable angina**" in words(app)
     assert ":red-badge[:material/cancel: Incorrect]" in words(app)
 
 
@@ -425,7 +425,7 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
     provider.script = plain
     app = open_page("debugger", run=run.run_id)
     assert trouble(app) == []
-    button(app, "Go on: 1 trial is missing").click().run()
+    button(app, "Resume: 1 trial is missing").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert len(provider.requests) == 5
