@@ -209,7 +209,7 @@ def draw_page() -> None:
     for data_set in data_sets:
         if data_set.error is not None:
             st.warning(
-                f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.trouble)}", icon=":material/broken_image:"
+                f"**{plain(dataset_name(data_set.name))}:** {plain(data_set.error)}", icon=":material/broken_image:"
             )
     draw_list(data_sets)
     draw_import({data_set.name: data_set.cases for data_set in data_sets})

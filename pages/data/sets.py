@@ -70,7 +70,7 @@ def overviews() -> list[Overview]:
         try:
             data_sets.append(_overview(name, _stamp(name)))
         except AnamnesisError as error:
-            data_sets.append(Overview(name, None, 0, (), 0, 0, 0, "", "", trouble=str(error)))
+            data_sets.append(Overview(name, None, 0, (), 0, 0, 0, "", "", error=str(error)))
     return data_sets
 
 

@@ -138,7 +138,7 @@ def test_arms_of_one_model_are_compared_with_a_baseline(open_page: Open) -> None
     table = frame(app, "Adjusted p")
     assert list(table["Arm"]) == ["Multi-turn · Free response"]
     assert list(table["Δ"]) == [-0.333]
-    assert "both arms were asked in the same trials" in words(app)
+    assert "both arms belong to the same trials" in words(app)
 
 
 @pytest.mark.usefixtures("two_models")

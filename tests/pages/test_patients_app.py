@@ -53,7 +53,7 @@ def test_what_is_unmarked_is_marked_on_demand(database: Path, open_page: Open) -
     stored(database)
     app = open_page("patients")
     assert "**4 conversations are not marked yet:**" in words(app)
-    assert "No marked conversation fits" in words(app)
+    assert "No marked conversation matches" in words(app)
     button(app, "Mark them").click().run()
     run_until(app, lambda app: bool(app.dataframe))
     assert trouble(app) == []

@@ -145,7 +145,8 @@ def _draw_wording(lines: Sequence[Mapping[str, Any]]) -> None:
         if any(name.startswith(_REFERENCE) for name in raters):
             st.caption(
                 "The reference patient rates by rule: 2, plus 1 each for a query about feelings, courtesy in a "
-                "quarter of the queries, and an open question; minus 1 each for over 5 % technical words and a repeated query."
+                "quarter of the queries, and an open question; minus 1 each for over 5 % technical words and a "
+                "repeated query."
             )
         if all(name.startswith(_REFERENCE) for name in raters):
             return
