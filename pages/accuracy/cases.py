@@ -38,7 +38,6 @@ _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
 
 
 def choose_bar(row: Row) -> None:
-    """Choose the clicked bar, and open the cases behind it."""
     for part, key in _KEYS.items():
         st.session_state[key] = row.label.get(part)
     forget("acc_case")

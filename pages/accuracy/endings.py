@@ -44,7 +44,6 @@ _NO_MATCH = "No conversation fits these filters: remove one."
 
 
 def draw_endings() -> None:
-    """Draw the tab, or how to begin if nothing is stored."""
     offers = offered()
     if not offers:
         say_how_to_begin("No conversation is stored yet.", icon="forum")
@@ -141,7 +140,6 @@ def turns_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go
 
 
 def _draw_what_if(selection: Selection) -> None:
-    """Ask for rules and arms, and draw accuracy under these rules."""
     st.subheader(WHAT_IF.title, anchor=False)
     st.caption(
         "Accuracy re-scored from stored answers, without new requests. This shows the effect of a scoring rule, not of "

@@ -114,7 +114,6 @@ def draw_static() -> None:
 
 
 def draw_published() -> None:
-    """Draw the published leaderboard with the models tested here."""
     selection, statistics = _ask()
     draw_section(
         LEADERBOARD,

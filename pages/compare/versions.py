@@ -233,7 +233,6 @@ def _open_step(step: Row, case_set: str) -> None:
 def _draw_groups(
     selection: Selection, versions: tuple[str, ...], correction: Correction, caption: str, *, split: bool
 ) -> None:
-    """Draw the changes in one arm by specialty."""
     (case_set,) = selection.case_sets or ("",)
     compared = _compared(case_set, versions, selection.mcq_rule, by_specialty=True, split=split)
     changes = difference_rows(compared, correction, judged=True)

@@ -46,7 +46,6 @@ class CaseFilter:
     asks_for: tuple[str, ...] = ()
 
     def fits(self, entry: CaseEntry) -> bool:
-        """Return whether a case passes every filter."""
         return (
             (not self.specialties or entry.case.specialty in self.specialties)
             and (not self.suitability or suitability(entry) in self.suitability)
@@ -185,10 +184,10 @@ def _draw_question(case: Case) -> bool:
     """Draw the question and its choices; return whether the answer is shown."""
     st.markdown(f"**Question**  \n{plain(case.question)}")
     st.caption(f"Asks for: {ASKS_FOR[question_kind(case)].lower()}")
-    shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
+    answer_shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
     right = case.answer.strip().lower()
     options = [
-        (f"{letter}. {plain(choice)}", shown and choice.strip().lower() == right)
+        (f"{letter}. {plain(choice)}", answer_shown and choice.strip().lower() == right)
         for letter, choice in case.letters.items()
     ]
     st.markdown(
@@ -196,16 +195,16 @@ def _draw_question(case: Case) -> bool:
     )
     if not case.choices:
         st.caption("No choices: only a free response can be asked for.")
-    if shown and not case.choices:
+    if answer_shown and not case.choices:
         st.markdown(f":green[:material/check_circle: **{plain(case.answer)}**]")
-    elif shown and not any(is_right for _, is_right in options):
+    elif answer_shown and not any(is_right for _, is_right in options):
         st.markdown(f":orange[:material/warning: Right answer, not among the choices: **{plain(case.answer)}**]")
-    if shown:
+    if answer_shown:
         counts = {"Also counts": (*case.synonyms, *case.supertypes), "Too narrow to count": case.subtypes}
         for label, names in counts.items():
             if names:
                 st.caption(f"{label}: {plain('; '.join(names))}")
-    return bool(shown)
+    return bool(answer_shown)
 
 
 def _draw_findings(findings: Sequence[Finding], answer_shown: bool) -> None:

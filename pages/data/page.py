@@ -33,7 +33,6 @@ from pages.kit.visitor import only
 
 
 def draw_list(data_sets: Sequence[Overview]) -> None:
-    """Draw the table of data sets; a click opens a data set."""
     number = st.column_config.NumberColumn
     columns = {
         "Data set": st.column_config.TextColumn(pinned=True),
@@ -190,7 +189,6 @@ def draw_delete(data_set: Overview) -> None:
 
 
 def draw_page() -> None:
-    """Draw the data set in the URL, or the list of all."""
     notice = st.session_state.pop("data_told", None)
     if notice:
         st.toast(plain(notice), icon=":material/check:")

@@ -49,7 +49,6 @@ def draw_profile(entry: CaseEntry) -> None:
 
 
 def save_profile(case: Case, generated: Generated) -> None:
-    """Save a new version of a case’s profile and rerun the page."""
     try:
         with Store().write() as connection:
             add_profiles(connection, [(case, generated)])
@@ -79,7 +78,6 @@ def _ask_version(versions: Sequence[StoredProfile]) -> StoredProfile | None:
 
 
 def _draw_generated(generated: Generated) -> None:
-    """Draw the profile, or why the case is not suitable."""
     if generated.profile is None:
         assert generated.reason is not None
         st.warning(

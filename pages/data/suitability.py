@@ -69,10 +69,10 @@ def draw_making(name: str, entries: Sequence[CaseEntry]) -> None:
 
 
 def _ask_maker(cases: Sequence[Case]) -> None:
-    left, right = st.columns(2)
-    with left:
+    maker_column, address_column = st.columns(2)
+    with maker_column:
         maker = ask_seat("data", "profiler", label="Made by", kinds=())
-    with right:
+    with address_column:
         address = ask_address("data")
     again = st.checkbox(
         "Also for cases with a profile by this model", key="data_make_again", help="The new version then counts."
@@ -112,15 +112,15 @@ def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
     if not counts.reasons:
         st.caption("Every assessed case can be played as a consultation.")
     caption = f"{dataset_name(name)}, n = {counts.n:,} assessed cases; profiles by {', '.join(makers)}."
-    left, right = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
-    if left is not None:
+    reasons_column, fields_column = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
+    if reasons_column is not None:
         rows = [
             replace(row, more={**row.more, "meaning": REASON_HELP[row.label["reason"]]})
             for row in reason_rows(name, counts)
         ]
-        with left:
+        with reasons_column:
             _draw(REASONS, rows, {reason: reason_words(reason) for reason in counts.reasons}, name, caption)
-    with right:
+    with fields_column:
         if not counts.suitable:
             st.caption("No case is suitable, so there are no profiles.")
             return
@@ -181,13 +181,11 @@ def published_for(name: str) -> list[PublishedFigure]:
 
 
 def published_words(figures: Sequence[PublishedFigure]) -> str:
-    """Return the paper’s figures for one data set in words."""
     parts = "; ".join(f"{row.metric.lower()}: {row.value}" for row in figures)
     return f"{_NAME.get(figures[0].dataset, figures[0].dataset)} in the paper: {parts}"
 
 
 def published_table() -> pd.DataFrame:
-    """Return all figures of the paper, one row for each data set."""
     table: dict[str, dict[str, str | None]] = {}
     for row in published_suitability():
         name = _NAME.get(row.dataset, row.dataset)

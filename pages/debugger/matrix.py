@@ -182,7 +182,6 @@ def before_after_frame(before: Sequence[Row], after: Sequence[Row], rule: Rule) 
 
 
 def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return one row for each cell, for a download."""
     return pd.DataFrame(
         [
             {
@@ -339,14 +338,14 @@ def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
     def go() -> None:
         _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state["debug_trial"]))
 
-    left, right = st.columns([3, 2])
+    arm_column, trial_column = st.columns([3, 2])
     current_arm: Arm = (cell.format, cell.question_type)
     choose(
         "Arm",
         list(by_arm),
         "debug_arm",
         names=lambda a: arm(*a),
-        where=left,
+        where=arm_column,
         chosen=current_arm,
         bound=False,
         on_change=go,
@@ -356,7 +355,7 @@ def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
         trials,
         "debug_trial",
         names=lambda n: str(n + 1),
-        where=right,
+        where=trial_column,
         chosen=cell.trial,
         bound=False,
         on_change=go,

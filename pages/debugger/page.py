@@ -35,7 +35,6 @@ _FULL_HEIGHT = 8
 
 
 def draw_page() -> None:
-    """Draw the run in the URL, or the form to start one."""
     if (view := current()) is not None:
         draw_run(view)
         return
@@ -52,7 +51,6 @@ def draw_page() -> None:
 
 
 def draw_earlier() -> None:
-    """List the stored runs of single cases; a click opens a run."""
     fold_if_free(Store())
     if not (stored := ask(sessions)):
         return
@@ -87,14 +85,14 @@ def draw_run(view: BenchView) -> None:
     """Draw the matrix, the chosen cell next to it, and the editor of its step below."""
     draw_head(view)
     draw_before_after(view)
-    left, right = st.columns(2, gap="small")
-    with left:
+    matrix_column, cell_column = st.columns(2, gap="small")
+    with matrix_column:
         cell = draw_matrix(view)
     record = view.record(cell.trial) if cell else None
     if cell is None or record is None:
         return
     stored = not view.running and any(isinstance(event, Finished) for event in record.events)
-    with right:
+    with cell_column:
         step = draw_cell(cell, record, steps_of_trial(record), stored=stored)
     if step is not None:
         st.divider()
@@ -145,7 +143,6 @@ def draw_head(view: BenchView) -> None:
 
 
 def players(run: RunHeader | Run) -> str:
-    """Return the cast of a run in a few words."""
     roles = [seat.role for seat in framework(run.protocol).seats]
     cast = {role: str(getattr(run, role, None) or run.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):

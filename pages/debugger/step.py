@@ -138,7 +138,7 @@ def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
             with st.container(border=True):
                 st.markdown(f"**{step.title.partition(',')[0]}**")
                 draw_sent(step, figures=False)
-                st.caption("What came back")
+                st.caption("Reply")
                 draw_response(step)
 
 
@@ -197,7 +197,6 @@ def _draw_raw(text: str) -> None:
 
 
 def draw_response(step: Step) -> None:
-    """Draw the raw reply, or why there is none."""
     call = step.call
     if step.response is not None:
         _draw_raw(step.response)

@@ -103,9 +103,9 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         on_row=lambda row: st.query_params.update(right=ids[row]),
         alt="The variants of this step",
     )
-    left, right = st.columns(2, gap="medium")
-    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=left)
-    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=right)
+    first_column, second_column = st.columns(2, gap="medium")
+    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=first_column)
+    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=second_column)
     _draw_pair(sides[first], sides[second])
 
 
@@ -296,11 +296,11 @@ def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None
     ):
         by_rules = only_models and not is_model(step.model)
         return None, None, "This step was played by rules. Choose another model to run it." if by_rules else None
-    left, right = st.columns(2)
-    with left:
+    model_column, address_column = st.columns(2)
+    with model_column:
         kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
         model = ask_seat("debug_again", step.role, label=ROLE[step.role], kinds=kinds)
-    with right:
+    with address_column:
         address = ask_address("debug_again")
     if only_models and not is_model(model):
         return model, address, "Choose a language model: the rules do not read this request."
@@ -428,7 +428,6 @@ def draw_before_after(view: BenchView) -> None:
 
 
 def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
-    """Ask for the name of a pack and ``save`` it under that name."""
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
     if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):

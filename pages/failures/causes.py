@@ -56,25 +56,24 @@ _WAIT_S = 3.0
 _MAX_CHARS = 400
 """Characters shown of an answer."""
 _RULES = """
-The first rule that holds decides; an answer has one cause.
+The first rule that applies decides; an answer has one cause.
 
 1. **Provider**: a provider failed or refused. Excluded, never counted as wrong.
-2. **Case**: its linter finds a fault that spoils the answer, or none of 20 or more answers by 5 or more doctors to \
-the whole vignette is right.
-3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
-answer.
-4. **Doctor, refused**: it declined to answer in words, which the grader quotes.
-5. **Patient**: as a model judged with a quotation, it invented something or withheld a fact it was asked for, unless \
-the doctor is wrong on the whole vignette too or its own belief was right at the end.
-6. **Not judged**: no model has judged what became of the facts in the conversation, and the doctor does not fail for \
-such reasons of its own.
-7. **Doctor, never asked**: as a model judged, facts that the patient could tell never came up, and the same doctor is \
-right on the whole vignette (or, where that is unknown, fewer than half of the facts came up).
-8. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
-or believed the right diagnosis.
+2. **Case**: the linter finds a fault that spoils the answer, or of 20 or more answers by 5 or more doctors to the \
+whole vignette none is right.
+3. **Grader**: another rule, another grader or an earlier verdict calls the same answer correct, or its name matches \
+the right answer.
+4. **Doctor, refused**: the doctor declined to answer in words, which the grader quotes.
+5. **Patient**: a model judged, with a quotation, that the patient invented something or withheld a fact it was asked \
+for; except if the doctor is also wrong on the whole vignette, or its belief was right at the end.
+6. **Not judged**: no model has judged the facts of the conversation; with the same exceptions as rule 5.
+7. **Doctor, never asked**: a model judged that facts never came up that the patient could tell, and the same doctor \
+is right on the whole vignette (if unknown: fewer than half of the facts came up).
+8. **Doctor, concluded wrongly**: all other answers. Every fact came up, or the doctor is also wrong on the whole \
+vignette, or it believed the right diagnosis.
 
-Rules on words decide none of this: when people read their marks, 26 of 78 *never elicited*, 6 of 17 *withheld* and 22 \
-of 75 *invented* ones were right.
+Rules on words decide none of this. When people read marks by such rules, 26 of 78 *never elicited*, 6 of 17 \
+*withheld* and 22 of 75 *invented* marks were right.
 """
 
 
@@ -260,7 +259,7 @@ def _draw_effects(effects: Sequence[Row], selection: Selection, scope: str) -> N
         f"{unjudged:,} wrong answers stay in because no model has judged their conversation." if unjudged else ""
     )
     if not rows:
-        st.caption(f"No wrong answer here is put down to the patient. {not_judged}")
+        st.caption(f"No wrong answer here is caused by the patient. {not_judged}")
         return
     draw_result(
         replace(EFFECTS_SECTION, caption=f"{scope} {EFFECTS_SECTION.caption} {not_judged}"),

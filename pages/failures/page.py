@@ -118,7 +118,6 @@ def reliability_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool)
 
 
 def draw_failures() -> None:
-    """Draw the tabs, or how to begin if nothing is stored."""
     offers = offered()
     if not offers:
         say_how_to_begin("No answer is stored yet.", icon="troubleshoot")

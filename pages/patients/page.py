@@ -48,7 +48,7 @@ class PatientView:
 
 @cached_query(entries=8)
 def unmarked(selection: Selection) -> int:
-    """Return how many conversations are not marked yet."""
+    """Return the number of conversations that the rules have not marked yet."""
     return count_missing(Store(), PATIENT_MARKS, selection)
 
 

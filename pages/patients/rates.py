@@ -127,20 +127,20 @@ def group_names(rows: Sequence[Row], names: Mapping[str, str]) -> dict[Group, st
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     protocols = {protocol for _, _, protocol, _ in groups}
     place = {name: place for place, name in enumerate(names)}
-    named: dict[Group, str] = {}
+    names_of_groups: dict[Group, str] = {}
     for group in sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:])):
         value, persona, protocol, _ = group
         parts = [names.get(value, value) or "unknown", *([persona_name(persona)] if persona else [])]
-        named[group] = " · ".join([*parts, *([title_of(protocol)] if len(protocols) > 1 else [])])
-    counts = Counter(named.values())
-    for group, name in named.items():
+        names_of_groups[group] = " · ".join([*parts, *([title_of(protocol)] if len(protocols) > 1 else [])])
+    counts = Counter(names_of_groups.values())
+    for group, name in names_of_groups.items():
         if counts[name] > 1:
             condition = model_name(group[3])
             is_own_condition = by == "doctor" and group[3].startswith(group[0])
-            named[group] = (
+            names_of_groups[group] = (
                 condition if is_own_condition else f"{name}{' with ' if by == 'patient' else ' · '}{condition}"
             )
-    return named
+    return names_of_groups
 
 
 def rates_chart(

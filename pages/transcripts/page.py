@@ -75,7 +75,6 @@ def matching_page(selection: Selection, page: int) -> tuple[int, list[Conversati
 
 @cached_query(entries=8)
 def matching_ids(selection: Selection) -> list[str]:
-    """Return all matching trials, in the list’s order."""
     with Store().read() as cursor:
         return conversation_ids(cursor, selection)
 

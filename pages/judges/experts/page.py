@@ -34,7 +34,6 @@ _ORDERS: dict[tuple[Order, tuple[QuestionType, ...]], str] = {
 
 
 def draw_plan() -> None:
-    """Ask for the settings of a review and store it."""
     kind = choose("What is judged", list(KIND), "experts_kind", names=KIND, shape="segments")
     questions = ASKED_OF[kind]
     if len(questions) > 1:

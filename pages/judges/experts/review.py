@@ -122,7 +122,6 @@ _LABEL_CHARS = 70
 
 
 def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: Sequence[Event]) -> None:
-    """Draw the comment and the highlights; both are saved at once."""
     item_key = (state.review.review_id, item.number, annotator)
     key = f"experts_note_{state.review.review_id}_{annotator}_{item.number}"
     stored_comment = state.newest.get((item.item, annotator, COMMENT))
@@ -186,11 +185,11 @@ def _label(message: Utterance, framework: Framework | None) -> str:
 def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     """Draw the vignette, the answers so far, and the next question. The right answer is never shown."""
     case = vignette_of(Store(), state, item.item, annotator)
-    left, right = st.columns([6, 5], gap="medium")
-    with left.container(border=True):
+    case_column, answers_column = st.columns([6, 5], gap="medium")
+    with case_column.container(border=True):
         st.markdown(plain(case.vignette))
         draw_pictures(case, "experts")
-    with right:
+    with answers_column:
         next_type = next_question(state, item.item, annotator)
         for question in state.review.plan.asked_of(annotator):
             answer = state.value(item.item, annotator, question)
@@ -289,8 +288,8 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     if blinded is None:
         st.warning("The conversation of this item is no longer stored. Skip it.", icon=":material/search_off:")
         return
-    left, right = st.columns([6, 5], gap="medium")
-    with left:
+    dialogue_column, questions_column = st.columns([6, 5], gap="medium")
+    with dialogue_column:
         if state.review.plan.kind == "answers":
             with st.container(border=True, gap="small"):
                 st.markdown(f"**Answer given**  \n{plain((blinded.response or 'none').replace('**', ''))}")
@@ -298,7 +297,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
                     st.markdown(f"**Right answer**  \n{plain(blinded.case.answer)}")
                 st.caption(EQUIVALENCE_RULE)
         _draw_dialogue(state, item, annotator, blinded)
-    with right:
+    with questions_column:
         draw_questions(state, item, annotator)
         draw_notes(state, item, annotator, blinded.dialogue)
         if blinded.case is not None:

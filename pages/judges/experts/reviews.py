@@ -18,7 +18,7 @@ from pages.kit.look import plain
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 
-_OTHER_PERSON = "somebody else…"
+_OTHER_PERSON = "another person…"
 
 
 def draw_list() -> None:
@@ -112,7 +112,6 @@ _MAX_REJECTED = 20
 
 
 def draw_exchange() -> None:
-    """Draw the export and the import of annotations."""
     st.markdown("**Export**")
     st.download_button(
         "All annotations as CSV",

@@ -24,7 +24,6 @@ _PANEL_HELP = (
 
 
 def draw_accuracy(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
-    """Ask for a panel and an arm, and draw the accuracy by grader."""
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     panel = choose_several(
         "Panel",

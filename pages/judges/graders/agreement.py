@@ -44,7 +44,6 @@ _BREAK_AT = 18
 
 
 def draw_agreement(selection: Selection, graders: Graders, names: Mapping[str, str]) -> None:
-    """Draw how far graders agree on the answers of one model."""
     graders_of: dict[str, set[int]] = {}
     for count in read(read_judged, None, selection).counts:
         graders_of.setdefault(count.model, set()).update(n for n, verdict in enumerate(count.verdicts) if verdict)

@@ -94,25 +94,25 @@ def draw_differences(selection: Selection, graders: Graders, names: Mapping[str,
 
 
 def _ask_pair(graders: Graders, names: Mapping[str, str]) -> tuple[str, str] | None:
-    left, right = st.columns(2)
+    first_column, second_column = st.columns(2)
     # the first option is the default: a grader, if there is a second grader to compare with
     first = choose(
         "Compare",
         [*graders, _NEWEST] if len(graders) > 1 else [_NEWEST, *graders],
         "graders_first",
         names=lambda g: "The newest verdict of any grader" if g == _NEWEST else names[g],
-        where=left,
+        where=first_column,
         on_change=lambda: forget(_PAGE_PARAMETER),
     )
     if first == _NEWEST:
-        right.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
+        second_column.selectbox("against", ["The verdict before it"], disabled=True, key="graders_before")
         return None
     others = [grader for grader in graders if grader != first]
     if not others:
-        right.caption("No other grader has judged these answers.")
+        second_column.caption("No other grader has judged these answers.")
         return None
     return first, choose(
-        "against", others, "graders_second", names=names, where=right, on_change=lambda: forget(_PAGE_PARAMETER)
+        "against", others, "graders_second", names=names, where=second_column, on_change=lambda: forget(_PAGE_PARAMETER)
     )
 
 
@@ -184,8 +184,8 @@ def _draw_difference(difference: Difference, names: Mapping[str, str]) -> None:
         f"{arm(difference.format, difference.question_type)} · trial {difference.trial + 1}",
         anchor=False,
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
+    verdicts_column, transcript_column = st.columns(2, gap="medium")
+    with verdicts_column:
         response = (
             difference.response if len(difference.response) <= _MAX_CHARS else f"{difference.response[:_MAX_CHARS]}…"
         )
@@ -202,7 +202,7 @@ def _draw_difference(difference: Difference, names: Mapping[str, str]) -> None:
                 st.markdown(f"**{plain(names.get(grader, grader))}** {badge(verdict)}")
                 st.markdown(f":gray[read as] {plain(read)}" if read else ":gray[read no answer]")
         draw_ways_on(difference.trial_id)
-    with right:
+    with transcript_column:
         stored = reading(difference.trial_id)
         if stored is None:
             st.caption("The conversation of this answer is not stored.")

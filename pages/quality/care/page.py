@@ -150,7 +150,7 @@ def draw_radar(result: Result, view: CareView) -> None:
 
 
 def draw_normalised(view: CareView) -> None:
-    """Draw the parts scaled from 0 to 1, as means over data sets."""
+    """Draw the parts scaled within each data set from 0 to 1, as means over data sets."""
     rows = view.result(NORMALISED).figures
     if all(row.estimate is None for row in rows):
         st.info("Normalising needs two models with different figures on the same data set.")
@@ -182,7 +182,6 @@ def draw_scatter(view: CareView) -> None:
 
 
 def draw_failures(view: CareView) -> None:
-    """Draw the failures by kind and cause, then their list."""
     rows = view.result(KINDS).figures
     if not any(row.n for row in rows):
         st.info("No conversation here counts: all were cut short, or their answers are not judged.")
@@ -215,7 +214,6 @@ def draw_empathy(view: CareView) -> None:
 
 
 def draw_habits(view: CareView) -> None:
-    """Draw queries, endings and misuse of tags by model."""
     rows = view.result(HABITS).figures
     if not any(row["conversations"] for row in rows):
         st.info("No conversation here has ended normally.")

@@ -86,7 +86,6 @@ def draw_course(selection: Selection) -> None:
 
 
 def draw_comparison(selection: Selection) -> None:
-    """Ask for two doctors and compare them on their shared cases."""
     models = set(read(read_history, replace(selection, mcq_rule="usual"))["model"])
     names = {model: name for model, name in names_on(selection).items() if model in models}
     if len(names) < 2:
