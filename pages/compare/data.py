@@ -137,9 +137,9 @@ def extent_name(subject: Subject) -> str:
 
 def basis_of(sides: Sequence[Subject], selection: Selection) -> Basis:
     """Return the conditions, extents and cases behind subjects, named by ``extent_name``."""
-    behind = [replace(condition_of(subject), name=extent_name(subject)) for subject in sides]
+    renamed = [replace(condition_of(subject), name=extent_name(subject)) for subject in sides]
     return Basis(
-        behind,
+        renamed,
         [_extent_of(subject, selection.of_conversations) for subject in sides],
         ask(case_traits, selection.case_sets or ()),
     )

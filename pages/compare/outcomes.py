@@ -132,8 +132,8 @@ def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     if len(set(sides)) == 1:
         st.markdown("Nothing: both arms belong to the same trials.")
         return
-    behind = [condition_of(subject) for subject in sides]
-    settings = side_by_side([side_of(condition, run_casts()) for condition in behind])
+    conditions = [condition_of(subject) for subject in sides]
+    settings = side_by_side([side_of(condition, run_casts()) for condition in conditions])
     differing_settings = differing(settings)
     equal = [s.name.lower() for s in settings if s.same and s.values[0] != UNKNOWN]
     if differing_settings:
@@ -142,5 +142,5 @@ def draw_differences(sides: Sequence[Subject], labels: Sequence[str]) -> None:
     else:
         st.markdown("Nothing in the stored settings.")
     st.caption(f"The same on both sides: {', '.join(equal) or 'nothing'}.")
-    judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in behind]), strict=True)
+    judged_by = zip(labels, graders([side_of(condition, run_casts()) for condition in conditions]), strict=True)
     st.caption(f"Whose verdicts count: {plain('; '.join(f'{label}: {grader}' for label, grader in judged_by))}.")

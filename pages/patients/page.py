@@ -138,8 +138,10 @@ def first_page() -> None:
 
 def draw_hits(view: PatientView) -> None:
     """Ask for words, list the hits, and draw the conversation of the chosen hit."""
-    behind = basis(view.selection)
-    draw_notes(notes_on(behind, unique_names(condition.name for condition in behind.conditions), compared=False))
+    view_basis = basis(view.selection)
+    draw_notes(
+        notes_on(view_basis, unique_names(condition.name for condition in view_basis.conditions), compared=False)
+    )
     words = st.text_input(
         "Words of the hit",
         key="patients_words",

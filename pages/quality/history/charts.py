@@ -19,7 +19,7 @@ Names = Mapping[str, str]
 _SHARE = (-0.02, 1.02)
 
 
-def reached(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+def recall_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     """Return accuracy against patient recall; a condition without recall is drawn as a line."""
     figures = {(row.label["model"], row.label["cases"], row.label["measure"]): row for row in rows}
     spots, sets = list[Spot](), dict[str, str]()
@@ -40,7 +40,7 @@ def reached(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return scatter(spots, {**models, **sets}, colours, across, up, height=430, dark=dark)
 
 
-def thirds(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+def thirds_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     """Return right and wrong answers in each third of a doctor’s conversations."""
     order = list(_models(rows, names))
     rows = sorted(rows, key=lambda row: (order.index(row.label["model"]), row.label["third"]))
@@ -63,7 +63,7 @@ def thirds(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return stacked(labels, segments, "Share of the conversations of this third", "conversations", dark=dark)
 
 
-def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+def order_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     """Return when each topic is first mentioned, and in which share of conversations it is."""
     positions: dict[str, list[float]] = {}
     for row in rows:
@@ -92,7 +92,7 @@ def order(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     return dots(marks, models, model_colours(models), axis, places=places, panels=panels, legend=True, dark=dark)
 
 
-def groups_of(measure: str, sizes: Mapping[int, int]) -> Chart:
+def groups_chart(measure: str, sizes: Mapping[int, int]) -> Chart:
     """Return the chart of one measure by group of cases; ``sizes`` are the numbers of cases by group."""
 
     def draw(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
@@ -117,7 +117,7 @@ def _group_words(label: Mapping[str, int], sizes: Mapping[int, int]) -> str:
     return f"{GROUPS[number]}: {items} items<br>n = {sizes[number]:,} cases"
 
 
-def shares(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
+def differences_chart(rows: Sequence[Row], names: Names, dark: bool) -> go.Figure:
     """Return the differences of measures between 0 and 1, without lengths, on more than one case."""
     between = [row for row in rows if row.label["measure"] not in LENGTHS and (row.n or 0) > 1]
     return chart_of(between or rows, kind="dots", place="measure", axis="Difference", names=names, dark=dark)

@@ -27,7 +27,7 @@ from pages.kit.names import model_name
 from pages.kit.notes import basis, draw_notes
 from pages.kit.section import draw_section, section_result
 from pages.kit.view import names_on
-from pages.quality.history.charts import groups_of, order, reached, shares, thirds
+from pages.quality.history.charts import differences_chart, groups_chart, order_chart, recall_chart, thirds_chart
 from pages.quality.history.solving import draw_solving
 from pages.quality.history.tables import draw_doctors
 
@@ -46,13 +46,13 @@ def draw_overview(selection: Selection) -> None:
     options = {**FIGURES.options, "published": published}
     result = section_result(FIGURES, selection, options)
     draw_notes(result.notes, FIGURES.metric.page)
-    behind = basis(selection).conditions
-    draw_doctors(result.figures, names_on(selection), behind, bounds=bounds)
+    conditions = basis(selection).conditions
+    draw_doctors(result.figures, names_on(selection), conditions, bounds=bounds)
     models = {row.label["model"] for row in result.figures}
-    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, behind)
-    draw_section(FIGURES, selection, options=options, charts={"reached": reached}, name="history_reached")
+    draw_conditions({model: name for model, name in names_on(selection).items() if model in models}, conditions)
+    draw_section(FIGURES, selection, options=options, charts={"reached": recall_chart}, name="history_reached")
     empty = "No answer to the question with its choices counts after these conversations yet."
-    draw_section(UNCOVERED, selection, charts={"thirds": thirds}, name="history_uncovered", empty=empty)
+    draw_section(UNCOVERED, selection, charts={"thirds": thirds_chart}, name="history_uncovered", empty=empty)
 
 
 def ask_published() -> HistorySet | None:
@@ -74,13 +74,13 @@ def draw_course(selection: Selection) -> None:
     speaker = choose("Whose words", list(_SPEAKERS), "history_who", names=_SPEAKERS, shape="segments")
     draw_section(CURVES, selection, options={"speaker": speaker}, name="history_curve")
     draw_solving(selection)
-    draw_section(ORDER, selection, charts={"order": order}, name="history_order")
+    draw_section(ORDER, selection, charts={"order": order_chart}, name="history_order")
     measure = choose("Measure", list(MEASURE), "history_group_measure", names=lambda m: MEASURE[m][0])
     conversations = read(read_history, replace(selection, mcq_rule="usual"))
     sizes = {group["group"]: len(cases) for group, cases in item_groups(conversations)}
     name, meaning = MEASURE[measure]
     section = replace(BY_ITEMS, title=f"{BY_ITEMS.title}: {name}", help=f"{BY_ITEMS.help} {meaning}")
-    chart = groups_of(measure, sizes)
+    chart = groups_chart(measure, sizes)
     empty = "No selected case has items."
     draw_section(section, selection, charts={"groups": chart}, name=f"history_groups_{measure}", empty=empty)
 
@@ -119,7 +119,11 @@ def draw_comparison(selection: Selection) -> None:
     )
     compared = replace(selection, conditions=(second, first))
     draw_section(
-        section, compared, options={"correction": correction}, charts={"shares": shares}, name="history_differences"
+        section,
+        compared,
+        options={"correction": correction},
+        charts={"shares": differences_chart},
+        name="history_differences",
     )
     st.caption(f"Colour: p ≤ .05 after {LABELS[correction]}. {STARS}.")
     draw_what_differs({model: names[model] for model in (first, second)}, basis(compared).conditions, "these two")

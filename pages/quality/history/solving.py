@@ -151,8 +151,8 @@ def _draw_form(selection: Selection) -> None:
         st.warning(plain(problem), icon=":material/key:")
         return
     chosen = selection.conditions
-    behind = [condition for condition in basis(selection).conditions if chosen is None or condition.name in chosen]
-    runs = tuple(run for condition in behind for run in condition.runs)
+    conditions = [condition for condition in basis(selection).conditions if chosen is None or condition.name in chosen]
+    runs = tuple(run for condition in conditions for run in condition.runs)
     conversations = replace(selection, conditions=None, mcq_rule="usual", runs=runs)
     job = Solving(solver, conversations, question, grader, limit=int(limit), base_url=address)
     draw_start(job, "Ask the solver", "quiz", "history_solving_begin", budget)

@@ -53,7 +53,7 @@ def overview_table(
     by_model: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_model.setdefault(row.label["model"], {})[row.label["measure"]] = row
-    behind = {condition.name: condition for condition in conditions}
+    condition_of = {condition.name: condition for condition in conditions}
     order = [*(name for name in names if name in by_model), *(name for name in by_model if name not in names)]
     table: list[dict[str, Any]] = []
     for model in order:
@@ -64,7 +64,7 @@ def overview_table(
             source_columns = {"Doctor": HISTORY_DOCTORS[model], "From": f"published, {task.label['cases']}"}
             table.append({**source_columns, **figures})
             continue
-        condition = behind[model]
+        condition = condition_of[model]
         turns = measures["doctor_turns"]
         source = "release" if condition.newest.source == "release" else "run here"
         table.append(
