@@ -115,7 +115,7 @@ def arms_of(subject: Subject, selection: Selection) -> Arms:
 def common_arms(sides: Sequence[Subject], selection: Selection, *, patient_first: bool = False) -> list[Arm]:
     """Return the arms that all subjects have, in their usual order.
 
-    ``patient_first``: arms in which the doctor hears the patient come first, led by free responses after a talk.
+    ``patient_first``: arms in which the doctor hears the patient come first, led by free responses after a dialogue.
     """
     by_side = [arms_of(subject, selection) for subject in sides]
     common = [(f, q) for q in QUESTION_TYPES for f in FORMATS if all((f, q) in arms for arms in by_side)]
