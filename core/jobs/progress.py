@@ -122,8 +122,8 @@ class Progress:
         if verdicts < UNREADABLE_OF or 2 * self.read[False] < verdicts:
             return ""
         return (
-            f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no figure. "
-            "Stop here and name another grader; the answers are kept, and regrade judges them."
+            f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
+            "figure. Stop here and name another grader; the answers are kept, and regrade judges them."
         )
 
     def note_call(self, call: CallRecord) -> None:
