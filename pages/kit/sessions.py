@@ -167,7 +167,7 @@ def play_again(*sides: Shown) -> None:
     ]
     if len(again) > 1:
         first, second = again
-        first.session.beside, second.session.beside = second.session, first.session
+        first.session.partner, second.session.partner = second.session, first.session
     _show([_keep(shown) for shown in again])
 
 
