@@ -21,7 +21,7 @@ from pages.kit.fork import fork_form
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, faults_said, plain, verdict_in_brief
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.sessions import Shown, watched
+from pages.kit.sessions import WatchedSession, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
@@ -93,7 +93,7 @@ def draw_families() -> None:
     )
 
 
-def draw_running(shown: Shown) -> None:
+def draw_running(shown: WatchedSession) -> None:
     """Draw a consultation under way, and below it the form to fork it at what was said so far."""
     if st.query_params.get("other"):
         st.caption("This branch is being run. When it is over, it stands in the tree of branches.")
@@ -108,7 +108,7 @@ def draw_running(shown: Shown) -> None:
             fork_form(shown.trial_id, shown.session.snapshot(), shown.case, "branches_running", session=shown.session)
 
 
-def draw_broken_off(shown: Shown) -> None:
+def draw_broken_off(shown: WatchedSession) -> None:
     """Draw what was said in a consultation that did not come to its end, or is not in the database yet."""
     session = shown.session
     events = session.snapshot()
@@ -126,7 +126,7 @@ def draw_broken_off(shown: Shown) -> None:
         draw_way_back()
         draw_take_away_watched([shown], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, known=shown.known)
+        draw_chat(events, None, known=shown.framework)
 
 
 def draw_way_back() -> None:

@@ -294,7 +294,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if shown.case is not None:
             profiled = known is not None and known.cases.plays_profiles and shown.case.profile is not None
-            draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(events))
+            draw_case(shown.case, open_=False, profiled=profiled, pictures_seen=was_shown(events))
     with right:
         if not shown.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")

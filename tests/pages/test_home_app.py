@@ -80,7 +80,7 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
     work.join(60)
     assert work.error is None
     assert [count_missing(store, one) for one in measures().values()] == [0] * len(measures())
-    run_until(app, lambda a: "Looking for what" not in words(a))
+    run_until(app, lambda a: "Checking which measures" not in words(a))
     assert not has_button(app, "Measure them all")
 
 
@@ -97,4 +97,4 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     app = open_page("data")
     assert not any(name.startswith("A consultation about") for name in links(app))
     listed = links(open_page("live"))
-    assert any("stopped, begun" in name for name in listed), "a stopped one can be gone on with"
+    assert any("stopped; started" in name for name in listed), "a stopped one can be gone on with"

@@ -132,7 +132,7 @@ def test_a_human_patient_sees_the_case_and_answers_and_sits_there_the_next_time(
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
     assert app.chat_input[0].placeholder == "Answer the doctor"
-    assert [e.label for e in app.expander if e.proto.expanded] == ["The case as the patient holds it"]
+    assert [e.label for e in app.expander if e.proto.expanded] == ["The case as the patient knows it"]
     app.chat_input[0].set_value("It <b>hurts</b> here.").run()
     run_until(app, lambda a: r"It \<b\>hurts\<\/b\> here\." in words(a))
     button(app, "Stop").click().run()
@@ -169,7 +169,7 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     ).run()
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
-    assert "Facts and case are shown when the consultation is over." in words(app)
+    assert "Facts and case are shown after the consultation." in words(app)
     assert not app.expander
     assert "Facts uncovered" not in words(app)
     app.chat_input[0].set_value("Final Diagnosis: Acute pericarditis").run()
@@ -321,16 +321,16 @@ def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_ag
         provider.script = lambda body: "**Final Diagnosis:** Gout"
         app = open_page("live", trial=session.key)
         assert trouble(app) == []
-        assert "This consultation broke off before its end." in words(app)
-        finish(button(app, "Go on with it").click().run())
+        assert "This consultation was interrupted." in words(app)
+        finish(button(app, "Resume").click().run())
         assert trouble(app) == []
-        assert "2 replies were given before, and not paid for again." in words(app)
-        assert "no longer asked for" not in words(app)
+        assert "2 replies were reused, and not paid for again." in words(app)
+        assert "cannot be reused" not in words(app)
         assert len(provider.requests) == 3 + 2
         stopped = start_consultation(one_case(campaign, case))
         stopped.stop()
         stopped.join(30)
         in_the_air = len(provider.requests) - (3 + 2)
         live_sessions.remember(stopped, case)
-        finish(button(open_page("live", trial=stopped.key), "Go on with it").click().run())
+        finish(button(open_page("live", trial=stopped.key), "Resume").click().run())
         assert len(provider.requests) == 3 + 2 + in_the_air + 2

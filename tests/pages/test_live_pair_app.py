@@ -133,7 +133,7 @@ def test_nothing_stands_beside_itself_and_what_is_not_stored_is_said(database: P
     assert len(app.chat_message) == 3
     assert "Both at a glance" not in words(app)
     app = open_page("live", trial="a", beside="nobody")
-    assert [info.value for info in app.info] == ["The consultation beside this one is not stored here."]
+    assert [info.value for info in app.info] == ["The second consultation is not stored here."]
     assert len(app.chat_message) == 3
 
 
@@ -142,7 +142,7 @@ def test_two_cases_beside_each_other_are_said_not_to_compare(database: Path, ope
     store_one("b", 2)
     app = open_page("live", trial="a", beside="b")
     assert "different cases" in words(app)
-    assert [e.label for e in app.expander].count("The case as the patient holds it") == 2
+    assert [e.label for e in app.expander].count("The case as the patient knows it") == 2
     store_one("c", doctor="openai/b")
     assert "different cases" not in words(open_page("live", trial="a", beside="c"))
 
