@@ -139,7 +139,7 @@ def draw_ways_on(trial_id: str, **cell: str) -> None:
 
 
 class Passage(NamedTuple):
-    """A marked passage of a message: the offsets of its first and last character, and the reason in Markdown."""
+    """A marked passage of a message: its start and end (exclusive) as offsets, and the reason in Markdown."""
 
     start: int
     end: int
@@ -203,8 +203,8 @@ def draw_conversation(
             st.markdown(note)
         right = f" · right answer **{plain(conversation.talk.answer)}**" if conversation.talk.answer else ""
         st.markdown(f":gray[{plain(conversation.talk.case_key)} · trial {conversation.talk.trial + 1}{right}]")
-        column, aside_column = st.columns([6, 5], gap="medium")
-        with column:
+        chat_column, aside_column = st.columns([6, 5], gap="medium")
+        with chat_column:
             if turn is None:
                 # without autoscroll=False a chat of fixed height starts at its end
                 with st.container(height=_CHAT, border=False, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
@@ -273,7 +273,7 @@ def choose_trial(talks: Sequence[Conversation], key: str) -> Conversation:
 def draw_answers_of(conversation: Reading) -> None:
     """Draw the answers of a conversation, starting with those given after it."""
     if not conversation.answers:
-        st.caption("No answer: the trial broke off earlier.")
+        st.caption("No answer: the trial ended early.")
     for answer in sorted(conversation.answers.values(), key=lambda answer: answer.format != "multi_turn"):
         draw_answer(answer, conversation)
 
