@@ -101,7 +101,7 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     table = frame(everything, "From")
     assert float(table[(table["Model"] == "a") | (table["Model"] == "openai/a")]["Accuracy"].iloc[0]) < 1
 
-    app = open_page("accuracy", acc_asks_for="Diagnosis")
+    app = open_page("accuracy", asks_for="Diagnosis")
     assert trouble(app) == []
     assert not any("published" in name for name in traces(app))
     assert "Only cases whose question asks for: diagnosis. Published figures are about all questions" in words(app)
@@ -250,9 +250,7 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
 
 @pytest.mark.usefixtures("answered_cases")
 def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
-    app = open_page(
-        "accuracy", acc_split="Specialty", acc_correction="Benjamini–Hochberg", acc_interval="Normal theory (t)"
-    )
+    app = open_page("accuracy", acc_split="Specialty", correction="Benjamini–Hochberg", interval="Normal theory (t)")
     assert trouble(app) == []
     assert "Benjamini–Hochberg over the 4 pairs shown" in words(app)
     table = frame(app, "From")

@@ -262,7 +262,7 @@ def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: 
 
 
 def test_topics_that_never_came_up(judged: Store, open_page: Open) -> None:
-    app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
+    app = open_page("failures", failures_tab="Never asked", specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
     assert rows["social history", "openai/a"]["Share"] == 1.0

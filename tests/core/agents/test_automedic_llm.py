@@ -89,7 +89,7 @@ def test_without_a_profile_the_patient_knows_the_whole_vignette_and_the_staff_it
     )
     given = briefings_of(case_with(vignette=vignette, profile=None))
     script = Script(["They itch."])
-    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.held, SCENE, VIEW[:1]))
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(given.patient, SCENE, VIEW[:1]))
     assert vignette in script.prompts[0]
     staff = Script(["Scaly plaques."])
     hear(LLMStaff(staff.voice(), PACK).reply(given.results, SCENE, (Turn("doctor", "Any plaques?"),)))

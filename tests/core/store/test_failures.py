@@ -12,7 +12,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import WrongAnswer, wrong_answers
 from core.store.queries.cases import cases_of
-from core.store.queries.probes import believed, probes_of_trials
+from core.store.queries.probes import probed_conversations, probes_of_trials
 from core.store.queries.utterances import dialogues
 from core.store.selection import McqRule, Selection
 from tests.core.store.builders import (
@@ -150,9 +150,9 @@ def test_a_trial_that_broke_off_is_a_failure_in_every_arm_it_lacks(store: Store)
 
 def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> None:
     with filled.read() as cursor:
-        (found,) = believed(cursor)
-        watched = believed(cursor, Selection(runs=["live"]))
-        assert not believed(cursor, Selection(models=["openai/none"]))
+        (found,) = probed_conversations(cursor)
+        watched = probed_conversations(cursor, Selection(runs=["live"]))
+        assert not probed_conversations(cursor, Selection(models=["openai/none"]))
         assert probes_of_trials(cursor, ["a", "b", "nothing"]) == {
             "a": (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
         }

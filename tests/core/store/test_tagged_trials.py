@@ -11,7 +11,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.answers import wrong_answers
 from core.store.queries.fact_judgements import Judge, judged_sums, talks_to_judge
-from core.store.queries.probes import believed
+from core.store.queries.probes import probed_conversations
 from core.store.queries.scores import unmeasured
 from core.store.queries.trials import conversation_ids, conversations
 from core.store.queries.utterances import first_matches
@@ -73,7 +73,7 @@ def test_facts_causes_and_belief_leave_them_out_where_their_run_is_named_too(hel
         assert talks_to_judge(cursor, JUDGE, NAMED, which="all") == []
         assert judged_sums(cursor, None, NAMED).empty
         assert wrong_answers(cursor, NAMED, "mcq_strict") == []
-        assert believed(cursor, NAMED) == []
+        assert probed_conversations(cursor, NAMED) == []
         assert [talk.trial_id for talk in talks_to_judge(cursor, JUDGE, which="all")] == ["run/1/0"]
 
 

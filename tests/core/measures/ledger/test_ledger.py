@@ -10,7 +10,7 @@ from core.agents.ledger_models import PatientVerdict
 from core.case import Fact, Profile
 from core.errors import AnamnesisError, UsageError
 from core.journal import RowLine
-from core.measures.base import Asked
+from core.measures.base import MetricRequest
 from core.measures.ledger import fault_rows, read_conversations, read_topics, report
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
@@ -113,9 +113,9 @@ def test_what_patients_invented_and_withheld_is_of_the_judged_conversations(fill
 @pytest.mark.parametrize("part", ["topics", "faults"])
 def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> None:
     judge_some(filled)
-    asked = Asked(filled)
-    assert list(report.rows(asked, part=part))
-    (note,) = asked.notes
+    request = MetricRequest(filled)
+    assert list(report.rows(request, part=part))
+    (note,) = request.notes
     assert "Judged by openai/j (prompts p1), conversations: m1 2, m2 1" in note.text
     assert "left out: 1 that broke off and 1 not judged (`python -m core job facts --all --model" in note.text
 
@@ -123,15 +123,17 @@ def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> No
 @pytest.mark.parametrize("part", ["topics", "faults"])
 def test_without_a_judge_it_says_how_many_are_not_judged_and_who_judges(filled: Store, part: str) -> None:
     with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job facts --all --model"):
-        list(report.rows(Asked(filled), part=part))
+        list(report.rows(MetricRequest(filled), part=part))
     with pytest.raises(UsageError, match="who has: nobody"):
-        list(report.rows(Asked(filled), part=part, judge="openai/j"))
-    assert list(report.rows(Asked(filled, Selection(specialties=["Cardiology"])), part=part)) == [], "no conversation"
+        list(report.rows(MetricRequest(filled), part=part, judge="openai/j"))
+    assert list(report.rows(MetricRequest(filled, Selection(specialties=["Cardiology"])), part=part)) == [], (
+        "no conversation"
+    )
 
 
 def test_only_facts_of_one_fate(filled: Store) -> None:
     judge_some(filled)
-    assert {row["mark"] for row in report.rows(Asked(filled), mark="asked")} == {"asked"}
+    assert {row["mark"] for row in report.rows(MetricRequest(filled), mark="asked")} == {"asked"}
 
 
 def test_other_facts_of_a_case_take_its_judgements_away(filled: Store) -> None:
