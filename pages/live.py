@@ -168,7 +168,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
         who_answers = "the solver answers" if seat_of(fw, "solver") is not None else "you answer"
         seats_row.info(
             f"You are the {tested_seat(fw).title}. {plain(fw.speech.invitation(tested, tested))}. "
-            f"After the conversation {who_answers}:\n\n{questions}\n\nFurther formats stand under More settings.",
+            f"After the conversation {who_answers}:\n\n{questions}\n\nMore formats are under More settings.",
             icon=":material/person:",
         )
     doctors *= 2 if mode == "patients" else 1

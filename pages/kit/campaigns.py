@@ -21,7 +21,7 @@ from core.store.queries.runs import WATCHED, RunProgress, runs
 from core.store.queries.trials import Offer, offer
 from core.store.selection import Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, faults_kept, money, plain
+from pages.kit.look import QUESTION_COLOUR, QUESTION_TYPE, money, plain, store_error
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.visitor import only
 
@@ -84,7 +84,7 @@ def draw_label(run_id: str, default_title: str) -> None:
 
     def save() -> None:
         name, tags, note = (st.session_state[key] for key in keys.values())
-        with faults_kept(error_key):
+        with store_error(error_key):
             label_run(Store(), run_id, Label(name, tuple(tags), note))
 
     with st.popover("Name and note", icon=":material/edit:", key=f"label_{run_id}"):

@@ -199,7 +199,7 @@ def when(seconds: float) -> str:
 
 
 @contextmanager
-def faults_kept(key: str) -> Iterator[None]:
+def store_error(key: str) -> Iterator[None]:
     """Store the message of an ``AnamnesisError`` in the session state: what a callback draws disappears at once."""
     st.session_state.pop(key, None)
     try:
@@ -215,7 +215,7 @@ def in_callback(do: Callable[P, object]) -> Callable[P, None]:
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        with faults_kept(_REFUSED):
+        with store_error(_REFUSED):
             do(*args, **kwargs)
 
     return call

@@ -57,9 +57,9 @@ from pages.kit.look import (
     VERDICT,
     arm_in_words,
     duration,
-    faults_kept,
     in_callback,
     plain,
+    store_error,
 )
 from pages.kit.names import dataset_name, model_name, unique_names
 from pages.kit.navigation import follow, lead_to, link
@@ -68,7 +68,7 @@ from pages.kit.section import table_of
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table, draw_table
 from pages.kit.visitor import only
-from pages.runs.form import ask_campaign, form_is_wanted
+from pages.runs.form import ask_campaign, form_is_open
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two redraws of the runs, also when idle: another process may start a run at any time."""
@@ -102,7 +102,7 @@ def draw_runs() -> None:
     """Draw the form for a campaign, and the list with the chosen run, redrawn every few seconds."""
     runs_before = campaigns()
     busy = any(state_of(run) == "running" for run in runs_before)
-    with st.expander("A new campaign", icon=":material/add:", expanded=not runs_before or form_is_wanted()):
+    with st.expander("A new campaign", icon=":material/add:", expanded=not runs_before or form_is_open()):
         ask_campaign()
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
@@ -219,7 +219,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
         st.session_state[stopping_key] = True
 
     def resume() -> None:
-        with faults_kept(error_key):
+        with store_error(error_key):
             go_on(run.run_id)
 
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -268,7 +268,7 @@ def draw_delete(run: RunProgress) -> None:
     error_key = f"delete_refused_{run.run_id}"
 
     def delete() -> None:
-        with faults_kept(error_key):
+        with store_error(error_key):
             delete_run(Store(), run.run_id)
             st.query_params.pop("run", None)
 
