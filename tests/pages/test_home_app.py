@@ -51,7 +51,7 @@ def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Ope
     app = button(open_page("home"), "Open the sample study").click().run()
     assert trouble(app) == []
     assert any("history taking" in name.lower() or "· sample" in name for name in links(app))
-    assert "The sample study is here" in words(app)
+    assert "The sample study is stored" in words(app)
     app = button(app, "Remove it").click().run()
     assert trouble(app) == []
     assert has_button(app, "Open the sample study")

@@ -234,19 +234,19 @@ def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
     run_until(app, lambda a: has_button(a, "Resume"), 30)
     assert not is_running(run_id)
     assert "Stopped:" in words(app)
-    finished = _finished(run_id)
-    assert len(finished) < 3000
+    before = _finished(run_id)
+    assert len(before) < 3000
     button(app, "Resume").click().run(timeout=120)
     run_until(app, lambda a: has_button(a, "Stop"))
     assert trouble(app) == []
     assert "Running:" in words(app)
     assert run_ids() == [run_id]
     deadline = time.monotonic() + 30
-    while len(_finished(run_id)) <= len(finished):
+    while len(_finished(run_id)) <= len(before):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     finished = _finished(run_id)
-    assert finished[: len(finished)] == finished
+    assert finished[: len(before)] == before
     assert len(set(finished)) == len(finished)
 
 
@@ -322,7 +322,7 @@ def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path
     assert "Short prompt" in words(app)
     assert "Ten questions at most" in words(app).replace("\\", "")
     assert app.dataframe[0].value["Name"].tolist() == ["Short prompt"]
-    assert "With it go 2 trials" in words(app)
+    assert "Deleted with it: 2 trials" in words(app)
     button(app, "Delete for good").click().run()
     assert trouble(app) == []
     assert "No run yet." in words(app)
