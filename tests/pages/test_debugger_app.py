@@ -429,5 +429,5 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert len(provider.requests) == 5
-    assert "1 reply was given before, and not paid for again." in words(app)
+    assert "1 reply was reused, and not paid for again." in words(app)
     assert not [b.label for b in app.button if b.label.startswith("Go on")]
