@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene
 from core.case import Case
 from core.events import Called, Failed, Probed, Purpose, RoleName, Rule, Token, Verdict
 
@@ -43,15 +43,15 @@ class Doctor(Inquirer, Protocol):
 class Patient(Agent, Protocol):
     """Who answers. It holds the vignette or profile, never the question, the choices or the answer."""
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message."""
 
 
-def what_patient_holds(case: Case) -> Held:
+def patient_knowledge(case: Case) -> PatientKnowledge:
     """Return the part of a case that a patient may know."""
     profile = case.profile
     told = profile.demographics + profile.basic if profile else ()
-    return Held(case.vignette, told, profile.optional if profile else (), case.speaker == "caregiver")
+    return PatientKnowledge(case.vignette, told, profile.optional if profile else (), case.speaker == "caregiver")
 
 
 @dataclass(frozen=True)

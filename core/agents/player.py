@@ -23,7 +23,7 @@ from core.asking.parts import (
     question_part,
     summary_part,
 )
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 from core.words import arm_explained
@@ -129,7 +129,7 @@ class Human:
         """Wait for the next question or the final diagnosis."""
         return self.said("dialogue")
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Wait for the next reply."""
         return self.said("dialogue")
 
@@ -185,7 +185,7 @@ class LLMPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
         parts = patient_parts(self._pack, held, scene, dialogue)
         return call(self._voice, parts, "patient", "dialogue", scene.seed)

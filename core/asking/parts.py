@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from core.asking.persona import PLAIN, caregiver_speaks, persona_prompt
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Saying, Scene
 from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
@@ -267,7 +267,7 @@ def answer_prompt(question_type: QuestionType) -> str:
     return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
-def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue) -> list[Part]:
+def patient_parts(pack: PromptPack, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> list[Part]:
     """Return what the patient sees before its reply; raises ``UsageError`` for a persona that the pack cannot say.
 
     The persona belongs to the system message before it, after an empty line.

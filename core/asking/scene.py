@@ -80,8 +80,8 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Held:
-    """All that a patient may know of a case; made with ``what_patient_holds``."""
+class PatientKnowledge:
+    """All that a patient may know of a case; made with ``patient_knowledge``."""
 
     vignette: str
     told: tuple[Fact, ...]

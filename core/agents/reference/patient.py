@@ -14,8 +14,8 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.agents.base import at_once, what_patient_holds
-from core.asking.scene import Dialogue, Held, Saying, Scene
+from core.agents.base import at_once, patient_knowledge
+from core.asking.scene import Dialogue, PatientKnowledge, Saying, Scene
 from core.case import Fact
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.text.demographics import read_demographics
@@ -109,11 +109,11 @@ class ReferencePatient:
 
     name = "reference/profile"
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
         return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
 
-    def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
+    def _reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> str:
         known = _known(held)
         rng = random.Random(f"{scene.seed}:{len(dialogue)}:patient")
         message, said = dialogue[-1].text, " ".join(turn.text for turn in dialogue if turn.role == "patient")
@@ -191,11 +191,11 @@ def _topic(part: str) -> str:
 @functools.cache
 def _of_library() -> dict[tuple[Fact, ...], tuple[str, Mapping[str, tuple[str, ...]]]]:
     """Return the facts that the patient of a library case can tell → its vignette and its answers."""
-    return {what_patient_holds(case).told: (case.vignette, lay_answers()[case.case_key]) for case in library()}
+    return {patient_knowledge(case).told: (case.vignette, lay_answers()[case.case_key]) for case in library()}
 
 
 @functools.lru_cache(maxsize=4096)
-def _known(held: Held) -> _Known:
+def _known(held: PatientKnowledge) -> _Known:
     results = tuple((_stems(f"{f.key} {f.value} {f.lay}"), f.lay) for f in held.shown if is_sayable(f.lay))
     facts = held.told or _facts_of_vignette(held)
     vignette, answers = _of_library().get(held.told, ("", None))
@@ -237,7 +237,7 @@ def _answers_of_facts(facts: Sequence[Fact]) -> dict[str, tuple[str, ...]]:
     return {topic: tuple(lays) for topic, lays in answers.items()}
 
 
-def _facts_of_vignette(held: Held) -> tuple[Fact, ...]:
+def _facts_of_vignette(held: PatientKnowledge) -> tuple[Fact, ...]:
     """Return the sentences of a vignette's history as facts, in the first person where the patient speaks.
 
     What examination and tests showed is left out, and a sentence that no patient would say stays as it is.

@@ -33,7 +33,7 @@ from core.agents.reference.doctor import (
     verdict,
 )
 from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Saying, Scene
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
@@ -130,13 +130,13 @@ _OFTEN_COURTEOUS = 0.25
 class ReferenceAutoMedicPatient(ReferencePatient):
     """Answers and rates by rule."""
 
-    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
         if not (held.told or held.vignette):
             return at_once("patient", "dialogue", NOTHING_KNOWN)
         return super().reply(held, scene, dialogue)
 
-    async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate by what the queries hold."""
         counted = count([turn.text for turn in dialogue if turn.role == "doctor"])
         yield Rating(counted.rating, counted.words)

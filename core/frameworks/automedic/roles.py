@@ -18,7 +18,7 @@ from core.agents.player import Human
 from core.asking.ask import Asked, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
-from core.asking.scene import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene, Turn
 from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
@@ -37,7 +37,7 @@ class Briefings:
 
     demographics: Facts
     """For the doctor."""
-    patient: Held
+    patient: PatientKnowledge
     """For the patient: demographics and basic facts and nothing shown; the whole vignette if there is no profile."""
     results: Facts
     """For the staff."""
@@ -70,12 +70,12 @@ class TagDoctor(Agent, Protocol):
 
 
 class AutoMedicPatient(Agent, Protocol):
-    """Answers the queries to the patient, as the patient or as a caregiver (``Held.caregiver``)."""
+    """Answers the queries to the patient, as the patient or as a caregiver (``PatientKnowledge.caregiver``)."""
 
-    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the patient's view of the dialogue."""
 
-    def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    def rate(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate the doctor's empathy from the patient's view of the dialogue; ``Rating`` comes last."""
 
 
@@ -94,7 +94,7 @@ def briefings_of(case: Case) -> Briefings:
     """
     caregiver, profile = case.speaker == "caregiver", case.profile
     if profile is not None:
-        patient = Held("", profile.demographics + profile.basic, (), caregiver)
+        patient = PatientKnowledge("", profile.demographics + profile.basic, (), caregiver)
         return Briefings(profile.demographics, patient, profile.optional)
     words = age_and_sex(case)
     demographics = (Fact(key="age and sex", value=words, lay=words),) if words else ()
@@ -102,7 +102,7 @@ def briefings_of(case: Case) -> Briefings:
         Fact(key=_SECTION[section].lower(), value=sentence, lay=sentence, section=section)
         for section, sentence in divided(case.vignette).shown
     )
-    return Briefings(demographics, Held(case.vignette, (), (), caregiver), results)
+    return Briefings(demographics, PatientKnowledge(case.vignette, (), (), caregiver), results)
 
 
 def view_of(dialogue: Dialogue, addressee: Addressee) -> Dialogue:
@@ -158,7 +158,9 @@ def tagged(text: str) -> str:
 class HumanRater(Human):
     """A person as the patient, who also rates the doctor."""
 
-    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(
+        self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[Saying | Rating]:
         """Wait for a rating from 1 to 5; other text gives no rating."""
         async for item in self.said("rate", RATE, "12345"):
             if isinstance(item, Said):
@@ -238,10 +240,12 @@ class LLMAutoMedicPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         return call(self._voice, self._parts(briefing, dialogue), "patient", "dialogue", scene.seed)
 
-    async def rate(self, briefing: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(
+        self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[Saying | Rating]:
         """Rate the doctor from 1 to 5; the rating is ``None`` if no reply can be read."""
         parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
         request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
@@ -252,7 +256,7 @@ class LLMAutoMedicPatient(ModelAgent):
             else:
                 yield item
 
-    def _parts(self, briefing: Held, dialogue: Dialogue) -> list[Part]:
+    def _parts(self, briefing: PatientKnowledge, dialogue: Dialogue) -> list[Part]:
         facts = [fact.lay for fact in briefing.told] or [briefing.vignette]
         values = {"facts": facts, "caregiver": briefing.caregiver}
         return [prompt_part(self._pack, "patient", "system", "system", **values), *_view(dialogue, "patient")]

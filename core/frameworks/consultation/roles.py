@@ -18,12 +18,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from core.agents.base import Agent, at_once, what_patient_holds
+from core.agents.base import Agent, at_once, patient_knowledge
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import dialogue_parts, picture_parts, prompt_part
-from core.asking.scene import Dialogue, Held, Material, Question, Saying, Scene, Turn
+from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Saying, Scene, Turn
 from core.events import Token
 from core.prompts import PromptPack
 from core.text.case_items import ORDERS, ItemizedCase, Order, SpokenItem, ordered
@@ -181,7 +181,7 @@ class Briefing:
     """
 
     name: str
-    facts: Held
+    facts: PatientKnowledge
     items: tuple[SpokenItem, ...]
 
 
@@ -197,7 +197,7 @@ def briefing_of(itemized: ItemizedCase) -> Briefing:
     sex = patient_demographics(itemized.case)[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
     name = random.Random(f"{itemized.case.case_key}:name").choice(names)
-    return Briefing(name, what_patient_holds(itemized.case), itemized.spoken)
+    return Briefing(name, patient_knowledge(itemized.case), itemized.spoken)
 
 
 class LLMConsultationPatient(ModelAgent):

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import Judgement, what_patient_holds
+from core.agents.base import Judgement, patient_knowledge
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
@@ -56,7 +56,7 @@ class ByRule:
             case "ask":
                 return consultation_parts(pack, self._scene, dialogue)
             case "reply":
-                return patient_parts(pack, what_patient_holds(case), self._scene, dialogue)
+                return patient_parts(pack, patient_knowledge(case), self._scene, dialogue)
             case "summarise":
                 return [summary_part(pack, [turn.text for turn in dialogue if turn.role == "patient"])]
             case "answer" if arm is not None:
@@ -81,7 +81,7 @@ class ByRule:
                 material = _material_in(parts, arm[0], self.pack)
                 return ReferenceDoctor().answer(scene, material, _question_in(parts, original))
             case "reply":
-                return ReferencePatient().reply(what_patient_holds(case), scene, _dialogue_in(parts, "patient"))
+                return ReferencePatient().reply(patient_knowledge(case), scene, _dialogue_in(parts, "patient"))
             case "summarise":
                 (joined,) = _values_in(parts[0], self.pack, "lines")
                 return ReferenceSummariser().summarise(lines if " ".join(lines) == joined else [joined])

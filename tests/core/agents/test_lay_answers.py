@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.agents.base import what_patient_holds
+from core.agents.base import patient_knowledge
 from core.agents.reference.patient import ReferencePatient
 from core.asking.scene import Turn
 from core.case import Case
@@ -50,7 +50,7 @@ CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 
 def ask(case: Case, question: str) -> str:
     """Return the reply to a question after the opening words, or to a first question."""
-    held = what_patient_holds(case)
+    held = patient_knowledge(case)
     if question in ("Hello!", "What brings you in today?"):
         return hear(PATIENT.reply(held, SCENE, (Turn("doctor", question),)))
     opening = hear(PATIENT.reply(held, SCENE, (GREETING,)))
@@ -113,7 +113,7 @@ def test_a_topic_that_is_asked_for_again_gets_the_rest() -> None:
     dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "My joints hurt, and I'm tired."))
     for expected in (first, second, not_noticed):
         dialogue = (*dialogue, Turn("doctor", "Have you had any other symptoms?"))
-        assert hear(PATIENT.reply(what_patient_holds(case), SCENE, dialogue)) == expected
+        assert hear(PATIENT.reply(patient_knowledge(case), SCENE, dialogue)) == expected
         dialogue = (*dialogue, Turn("patient", expected))
 
 
