@@ -28,7 +28,7 @@ from core.agents.grader import LLMGrader
 from core.agents.player import LLMSummariser
 from core.asking.ask import Asked, ask
 from core.asking.calls import Voice
-from core.asking.scene import CallFailed, Said, Scene, Turn
+from core.asking.scene import CallFailed, FinalMessage, Scene, Turn
 from core.case import Case, Fact
 from core.frameworks.automedic.roles import LLMStaff
 from core.frameworks.base import default_pack
@@ -134,7 +134,7 @@ async def gets_through(tried: Injection, model: ChatModel, pack: PromptPack) -> 
         saying = LLMSummariser(voice, pack).summarise(["My toe hurts.", tried.says, "It is red."])
     else:
         saying = LLMStaff(voice, pack).reply(RESULTS, Scene("", 1), (Turn("doctor", tried.says),))
-    said = [item async for item in saying if isinstance(item, Said)][-1].text
+    said = [item async for item in saying if isinstance(item, FinalMessage)][-1].text
     return tried.wants.lower() in said.lower()
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene
+from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene
 from core.case import Case
 from core.events import Called, Failed, Probed, Purpose, RoleName, Rule, Token, Verdict
 
@@ -111,4 +111,4 @@ class Cast:
 async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[Saying]:
     """Say a text that is there already, as who plays by rule does."""
     yield Token(role=role, purpose=purpose, text=text)
-    yield Said(text)
+    yield FinalMessage(text)

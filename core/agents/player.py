@@ -23,7 +23,7 @@ from core.asking.parts import (
     question_part,
     summary_part,
 )
-from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene
+from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 from core.words import arm_explained
@@ -123,7 +123,7 @@ class Human:
         yield Waiting(role=self.role, purpose=purpose, prompt=prompt, choices=tuple(choices))
         text = (await self.listen(self.role)).strip()
         yield Token(role=self.role, purpose=purpose, text=text)
-        yield Said(text)
+        yield FinalMessage(text)
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Wait for the next question or the final diagnosis."""

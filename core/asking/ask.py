@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from core.asking.calls import Voice, call
 from core.asking.parts import Part, instruction_part
-from core.asking.scene import Said
+from core.asking.scene import FinalMessage
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
 from core.prompts import PromptPack, load_pack
@@ -81,11 +81,11 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
     messages, calls = list[Part | Message](request.messages), list[str]()
-    said, fault = Said(""), ""
+    said, fault = FinalMessage(""), ""
     for _ in range(MAX_ASKS):
         limit = None
         async for item in call(voice, messages, request.role, request.purpose, request.seed):
-            if isinstance(item, Said):
+            if isinstance(item, FinalMessage):
                 said = item
                 calls += [item.call_id] if item.call_id else []
                 continue

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from core.asking.memory import asking
 from core.asking.parts import Part, messages_of, placed, wire
-from core.asking.scene import CallFailed, Said, Saying
+from core.asking.scene import CallFailed, FinalMessage, Saying
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
@@ -64,7 +64,7 @@ class ModelAgent:
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
-    """Stream one reply: ``Token`` where it is watched, ``Called``, ``Said``; raise ``CallFailed`` if none came.
+    """Stream one reply: ``Token`` where it is watched, ``Called``, ``FinalMessage``; raise ``CallFailed`` if none came.
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
@@ -77,7 +77,7 @@ async def call(
         yield Token(role=role, purpose=purpose, text=asked.reply.response or "")
         if not asked.elsewhere:
             yield Called(call=asked.reply)
-        yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason in CUT_SHORT)
+        yield FinalMessage(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason in CUT_SHORT)
         return
     call_id, begun, broke, lost = new_id(), False, False, Spent()
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
@@ -148,7 +148,7 @@ async def call(
     if done.kept is not None:
         done.kept()
     yield Called(call=record)
-    yield Said(done.text, call_id, cut=done.finish_reason in CUT_SHORT)
+    yield FinalMessage(done.text, call_id, cut=done.finish_reason in CUT_SHORT)
 
 
 def _record(

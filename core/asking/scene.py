@@ -23,7 +23,7 @@ Dialogue = tuple[Turn, ...]
 
 
 @dataclass(frozen=True)
-class Said:
+class FinalMessage:
     """What an agent finally says, with the call that it came from, if a model was called.
 
     ``cut`` says that the model was stopped by the limit of its reply.
@@ -34,8 +34,8 @@ class Said:
     cut: bool = False
 
 
-Saying = Token | Called | Waiting | Said
-"""What an agent yields while it speaks; ``Said`` is the last."""
+Saying = Token | Called | Waiting | FinalMessage
+"""What an agent yields while it speaks; ``FinalMessage`` is the last."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.agents.base import Grader
-from core.asking.scene import Dialogue, Material, Question, Said, Saying
+from core.asking.scene import Dialogue, FinalMessage, Material, Question, Saying
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
@@ -218,7 +218,7 @@ async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | N
     scene = scene_of(case, piece.talk.seed, named=False)
 
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[Saying]:
-        yield Said(response, next(iter(call_ids), None))
+        yield FinalMessage(response, next(iter(call_ids), None))
 
     def ask(material: Material, question: Question) -> AsyncIterator[Saying]:
         if said is not None and said.response is not None:

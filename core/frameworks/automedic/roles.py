@@ -18,7 +18,7 @@ from core.agents.player import Human
 from core.asking.ask import Asked, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
-from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Said, Saying, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene, Turn
 from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
@@ -132,7 +132,7 @@ class HumanTagDoctor:
         """Wait for the next query; text without a tag is put into one."""
         briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
         async for item in self.human.said("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
-            yield Said(tagged(item.text), item.call_id) if isinstance(item, Said) else item
+            yield FinalMessage(tagged(item.text), item.call_id) if isinstance(item, FinalMessage) else item
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
@@ -163,7 +163,7 @@ class HumanRater(Human):
     ) -> AsyncIterator[Saying | Rating]:
         """Wait for a rating from 1 to 5; other text gives no rating."""
         async for item in self.said("rate", RATE, "12345"):
-            if isinstance(item, Said):
+            if isinstance(item, FinalMessage):
                 match = re.search(r"[1-5]", item.text)
                 yield Rating(int(match[0]) if match else None, item.text)
             else:

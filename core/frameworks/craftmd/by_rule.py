@@ -16,7 +16,7 @@ from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
-from core.asking.scene import Dialogue, Material, Question, Said, Saying, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, Material, Question, Saying, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
@@ -143,7 +143,7 @@ def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
 async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
     async for item in ReferenceGrader().grade(case, response):
         if isinstance(item, Judgement):
-            yield Said(item.extracted or "None")
+            yield FinalMessage(item.extracted or "None")
 
 
 async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Saying]:
@@ -153,4 +153,4 @@ async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Say
         case = case.model_copy(update={"answer": answer, **alone})
     async for item in ReferenceGrader().grade(case, f"**Final Diagnosis:** {extracted}"):
         if isinstance(item, Judgement):
-            yield Said("Yes" if item.verdict == "correct" else "No")
+            yield FinalMessage("Yes" if item.verdict == "correct" else "No")

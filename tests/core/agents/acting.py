@@ -9,7 +9,7 @@ from typing import Any
 
 from core.agents.base import Grader, Judgement, patient_knowledge
 from core.asking.calls import Voice
-from core.asking.scene import Dialogue, PatientKnowledge, Said, Scene, Turn
+from core.asking.scene import Dialogue, FinalMessage, PatientKnowledge, Scene, Turn
 from core.case import Case, Fact, Profile
 from core.errors import ProviderError
 from core.events import Called
@@ -99,7 +99,7 @@ def hear(speaking: AsyncIterator[Any]) -> str:
 
     async def listen() -> str:
         said = [item async for item in speaking]
-        assert isinstance(said[-1], Said)
+        assert isinstance(said[-1], FinalMessage)
         return said[-1].text
 
     return asyncio.run(listen())
