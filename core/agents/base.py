@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene
 from core.case import Case
 from core.events import Called, Failed, Probed, Purpose, RoleName, Rule, Token, Verdict
 
@@ -26,7 +26,7 @@ class Agent(Protocol):
 class Inquirer(Agent, Protocol):
     """A doctor that takes a history, whoever answers in the end."""
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Say the next message of the consultation; one without a question mark ends it."""
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
@@ -36,14 +36,14 @@ class Inquirer(Agent, Protocol):
 class Doctor(Inquirer, Protocol):
     """The model under test."""
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         """Answer a question on what is shown."""
 
 
 class Patient(Agent, Protocol):
     """Who answers. It holds the vignette or profile, never the question, the choices or the answer."""
 
-    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the doctor's last message."""
 
 
@@ -84,7 +84,7 @@ class Grader(Agent, Protocol):
 class Summariser(Agent, Protocol):
     """Who writes one paragraph from the patient's lines."""
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
         """Rewrite the lines as a vignette in the third person."""
 
 
@@ -108,7 +108,7 @@ class Cast:
     """What the doctor says first."""
 
 
-async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[Saying]:
+async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[AgentOutput]:
     """Say a text that is there already, as who plays by rule does."""
     yield Token(role=role, purpose=purpose, text=text)
     yield FinalMessage(text)

@@ -23,7 +23,7 @@ from core.asking.parts import (
     question_part,
     summary_part,
 )
-from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 from core.words import arm_explained
@@ -50,12 +50,12 @@ Rule = Callable[[Asked], str]
 class Player(Agent, Protocol):
     """Who sits in a seat."""
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         """Say the next message, seeing the whole dialogue; ``prompt`` of the pack is the system's, with ``values``."""
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer a question on what is shown, under a prompt as in ``say``."""
 
 
@@ -72,14 +72,14 @@ class ModelPlayer:
         """Full name of the model."""
         return self.voice.model.name
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         """Say the next message."""
         parts = [prompt_part(self.pack, prompt, "system", "system", **values), *dialogue_parts(dialogue, self.role)]
         return call(self.voice.within(self.pack.prompts[prompt]), parts, self.role, "dialogue", scene.seed)
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer the question."""
         system = prompt_part(self.pack, prompt, "system", "system", **values)
         asked = [*after_conversation(self.pack), question_part(self.pack, question)]
@@ -95,13 +95,13 @@ class RulePlayer:
     name: str
     rule: Rule
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         """Say the next message."""
         return at_once(self.role, "dialogue", self.rule(Asked(prompt, scene, dialogue, values)))
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer the question."""
         return at_once(self.role, "answer", self.rule(Asked(prompt, scene, material.dialogue, values, question)))
 
@@ -118,22 +118,22 @@ class Human:
     listen: Listen
     name = "human"
 
-    async def said(self, purpose: Purpose, prompt: str = "", choices: Sequence[str] = ()) -> AsyncIterator[Saying]:
+    async def said(self, purpose: Purpose, prompt: str = "", choices: Sequence[str] = ()) -> AsyncIterator[AgentOutput]:
         """Wait for what is said, with ``prompt`` (empty: the next message of the dialogue) before the human's eyes."""
         yield Waiting(role=self.role, purpose=purpose, prompt=prompt, choices=tuple(choices))
         text = (await self.listen(self.role)).strip()
         yield Token(role=self.role, purpose=purpose, text=text)
         yield FinalMessage(text)
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the next question or the final diagnosis."""
         return self.said("dialogue")
 
-    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the next reply."""
         return self.said("dialogue")
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         """Wait for the answer to a question, saying what it is given from and showing the case where it is written."""
         written = [part for part in (material.text, material.examination) if part is not None]
         asked = arm_explained(material.format, question.question_type)
@@ -150,13 +150,13 @@ class HumanPlayer:
     human: Human
     name = Human.name
 
-    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         """Wait for the next message."""
         return self.human.said("dialogue")
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Wait for the answer."""
         return self.human.answer(scene, material, question)
 
@@ -166,11 +166,11 @@ class LLMDoctor(ModelAgent):
 
     prompt = "doctor"
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Say the next message, seeing the whole dialogue."""
         return call(self._voice, consultation_parts(self._pack, scene, dialogue), "doctor", "dialogue", scene.seed)
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         """Answer after the dialogue or the written case."""
         parts = answer_parts(self._pack, scene, material, question)
         voice = self._voice.within(self._pack.prompts[answer_prompt(question.question_type)])
@@ -185,7 +185,7 @@ class LLMPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
         parts = patient_parts(self._pack, held, scene, dialogue)
         return call(self._voice, parts, "patient", "dialogue", scene.seed)
@@ -196,6 +196,6 @@ class LLMSummariser(ModelAgent):
 
     prompt = "summariser"
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
         """Summarise the patient's lines, which is all that the model is given."""
         return call(self._voice, [summary_part(self._pack, lines)], "summariser", "summarise")

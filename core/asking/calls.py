@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from core.asking.memory import asking
 from core.asking.parts import Part, messages_of, placed, wire
-from core.asking.scene import CallFailed, FinalMessage, Saying
+from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
@@ -63,7 +63,7 @@ class ModelAgent:
 
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
-) -> AsyncIterator[Saying]:
+) -> AsyncIterator[AgentOutput]:
     """Stream one reply: ``Token`` where it is watched, ``Called``, ``FinalMessage``; raise ``CallFailed`` if none came.
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.

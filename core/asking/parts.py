@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from core.asking.persona import PLAIN, caregiver_speaks, persona_prompt
-from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
 from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
@@ -50,7 +50,7 @@ class Rules(Protocol):
 
     def play(
         self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[Part], lines: Sequence[str]
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Play a step on parts as they stand, edited or not; ``lines`` are what the patient said in the trial."""
 
 

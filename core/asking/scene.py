@@ -34,7 +34,7 @@ class FinalMessage:
     cut: bool = False
 
 
-Saying = Token | Called | Waiting | FinalMessage
+AgentOutput = Token | Called | Waiting | FinalMessage
 """What an agent yields while it speaks; ``FinalMessage`` is the last."""
 
 

@@ -14,7 +14,7 @@ from core.agents.grader import read_name, read_yes_no, settled
 from core.asking.calls import Voice, call
 from core.asking.memory import replies_in
 from core.asking.parts import Part, sent_messages
-from core.asking.scene import CallFailed, FinalMessage, Saying
+from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
@@ -51,7 +51,7 @@ class _Player:
     registry: Registry
     base_url: str | None = None
 
-    def play(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
+    def play(self, parts: Sequence[Part]) -> AsyncIterator[AgentOutput]:
         """Say what comes next; raises ``UsageError`` where the model cannot be asked, or nothing is left to send."""
         sent, step = sent_messages(parts), self.step
         if not sent:

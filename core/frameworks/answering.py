@@ -14,7 +14,7 @@ from dataclasses import replace
 from core.agents.base import Grader, Judgement, Summariser
 from core.agents.mcq import judge_loose, judge_strict
 from core.asking.memory import side_by_side
-from core.asking.scene import CallFailed, Dialogue, FinalMessage, Material, Question, Saying
+from core.asking.scene import AgentOutput, CallFailed, Dialogue, FinalMessage, Material, Question
 from core.case import Case, Fact
 from core.errors import FailureKind
 from core.events import (
@@ -38,7 +38,7 @@ from core.text.extraction import NUMBERED
 from core.text.questions import question_kind
 from core.text.sections import examination_of
 
-Answer = Callable[[Material, Question], AsyncIterator[Saying]]
+Answer = Callable[[Material, Question], AsyncIterator[AgentOutput]]
 """The answering player as a function of material and question."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
 _UNDECIDED: tuple[Verdict, ...] = ("no_diagnosis", "multiple")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 from core.agents.base import Grader
-from core.asking.scene import Dialogue, FinalMessage, Material, Question, Saying
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED, Answered, Event, Failed, Graded, Verdict
@@ -217,13 +217,13 @@ async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | N
     """Return the events of an answer after a beginning of the conversation, and of its verdict."""
     scene = scene_of(case, piece.talk.seed, named=False)
 
-    async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[Saying]:
+    async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))
 
-    def ask(material: Material, question: Question) -> AsyncIterator[Saying]:
+    def ask(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         if said is not None and said.response is not None:
             return repeat(said.response, said.call_ids)
-        saying: AsyncIterator[Saying] = seats.solver.solve(scene, material, question)
+        saying: AsyncIterator[AgentOutput] = seats.solver.solve(scene, material, question)
         return saying
 
     arms = (("multi_turn", piece.by.question_type),)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.agents.base import at_once
-from core.asking.scene import Dialogue, Material, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, Question, Scene
 from core.case import Sex
 from core.knowledge.base import Disease, knowledge
 from core.text.demographics import read_demographics
@@ -78,11 +78,11 @@ class ReferenceDoctor:
 
     name = "reference/bayes"
 
-    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Ask the next question, or conclude."""
         return at_once("doctor", "dialogue", self._next_message(scene, dialogue))
 
-    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[AgentOutput]:
         """Answer from the evidence in what is shown."""
         if material.text is not None:
             evidence = evidence_of(material.text)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Judgement, at_once
 from core.agents.grader import named_in_list, special_verdict
-from core.asking.scene import Saying
+from core.asking.scene import AgentOutput
 from core.case import Case
 from core.events import Called, Token
 from core.knowledge.base import knowledge
@@ -48,7 +48,7 @@ class ReferenceSummariser:
 
     name = "reference/quotes"
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
         """Return the lines as one paragraph about the patient."""
         text = "The patient says: " + " ".join(f"“{line.strip()}”" for line in lines)
         return at_once("summariser", "summarise", text)

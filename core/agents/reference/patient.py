@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import at_once, patient_knowledge
-from core.asking.scene import Dialogue, PatientKnowledge, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, PatientKnowledge, Scene
 from core.case import Fact
 from core.datasets.library import UNKNOWN, lay_answers, library
 from core.text.demographics import read_demographics
@@ -109,7 +109,7 @@ class ReferencePatient:
 
     name = "reference/profile"
 
-    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the dialogue."""
         return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
 

@@ -33,7 +33,7 @@ from core.agents.reference.doctor import (
     verdict,
 )
 from core.agents.reference.patient import NOTHING_KNOWN, ReferencePatient
-from core.asking.scene import Dialogue, Material, PatientKnowledge, Question, Saying, Scene
+from core.asking.scene import AgentOutput, Dialogue, Material, PatientKnowledge, Question, Scene
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts, Rating
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of
@@ -66,13 +66,13 @@ class ReferenceTagDoctor:
 
     name = ReferenceDoctor.name
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Ask the next question with its tag, or end."""
         return at_once("doctor", "dialogue", self._next_message(scene, demographics, dialogue))
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer from the evidence in the text, or in demographics and dialogue."""
         known = evidence_of(material.text) if material.text else evidence_in(demographics, material.dialogue)
         return at_once("doctor", "answer", verdict(scene, known, question))
@@ -130,13 +130,15 @@ _OFTEN_COURTEOUS = 0.25
 class ReferenceAutoMedicPatient(ReferencePatient):
     """Answers and rates by rule."""
 
-    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last query."""
         if not (held.told or held.vignette):
             return at_once("patient", "dialogue", NOTHING_KNOWN)
         return super().reply(held, scene, dialogue)
 
-    async def rate(self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    async def rate(
+        self, held: PatientKnowledge, scene: Scene, dialogue: Dialogue
+    ) -> AsyncIterator[AgentOutput | Rating]:
         """Rate by what the queries hold."""
         counted = count([turn.text for turn in dialogue if turn.role == "doctor"])
         yield Rating(counted.rating, counted.words)
@@ -240,7 +242,7 @@ class ReferenceStaff:
 
     name = "reference/staff"
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the staff's own view."""
         found = self.named(dialogue[-1].text, results)
         return at_once("staff", "dialogue", " ".join(reported(fact) for fact in found) or NOT_AVAILABLE)

@@ -18,7 +18,7 @@ from core.agents.player import Human
 from core.asking.ask import Asked, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
-from core.asking.scene import Dialogue, FinalMessage, Material, PatientKnowledge, Question, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene, Turn
 from core.case import Case, Fact, Section
 from core.events import Speaker
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, queries_of, read_tags
@@ -55,12 +55,12 @@ class Rating:
 class TagDoctor(Agent, Protocol):
     """The model under test: asks patient and staff by tags, and answers the question."""
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Yield the next message, with its tags."""
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer after the conversation, or from the vignette if the material is a text."""
 
     def differential(
@@ -72,17 +72,17 @@ class TagDoctor(Agent, Protocol):
 class AutoMedicPatient(Agent, Protocol):
     """Answers the queries to the patient, as the patient or as a caregiver (``PatientKnowledge.caregiver``)."""
 
-    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the patient's view of the dialogue."""
 
-    def rate(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
+    def rate(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput | Rating]:
         """Rate the doctor's empathy from the patient's view of the dialogue; ``Rating`` comes last."""
 
 
 class Staff(Agent, Protocol):
     """The clinical staff, which has the results of examination and tests."""
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Answer the last message of the staff's view of the dialogue."""
 
 
@@ -128,7 +128,7 @@ class HumanTagDoctor:
     human: Human
     name = Human.name
 
-    async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the next query; text without a tag is put into one."""
         briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
         async for item in self.human.said("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
@@ -136,7 +136,7 @@ class HumanTagDoctor:
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         return self.human.answer(scene, material, question)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
@@ -160,7 +160,7 @@ class HumanRater(Human):
 
     async def rate(
         self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
-    ) -> AsyncIterator[Saying | Rating]:
+    ) -> AsyncIterator[AgentOutput | Rating]:
         """Wait for a rating from 1 to 5; other text gives no rating."""
         async for item in self.said("rate", RATE, "12345"):
             if isinstance(item, FinalMessage):
@@ -177,7 +177,7 @@ class HumanStaff:
     human: Human
     name = Human.name
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the answer to the last query."""
         listed = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
         return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
@@ -202,14 +202,14 @@ class LLMTagDoctor(ModelAgent):
         super().__init__(voice, pack)
         self._max_turns = max_turns
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Yield the next message, from demographics and the whole dialogue."""
         parts = self._consultation(scene, demographics, dialogue)
         return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
-    ) -> AsyncIterator[Saying]:
+    ) -> AsyncIterator[AgentOutput]:
         """Answer after the dialogue, or from the vignette."""
         if material.text is not None:
             written = prompt_part(self._pack, "static", "user", "case", vignette=material.text)
@@ -240,12 +240,12 @@ class LLMAutoMedicPatient(ModelAgent):
 
     prompt = "patient"
 
-    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         return call(self._voice, self._parts(briefing, dialogue), "patient", "dialogue", scene.seed)
 
     async def rate(
         self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
-    ) -> AsyncIterator[Saying | Rating]:
+    ) -> AsyncIterator[AgentOutput | Rating]:
         """Rate the doctor from 1 to 5; the rating is ``None`` if no reply can be read."""
         parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
         request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
@@ -267,7 +267,7 @@ class LLMStaff(ModelAgent):
 
     prompt = "staff"
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         # results without a section are other tests
         grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
         for fact in results:

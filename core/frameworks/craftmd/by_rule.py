@@ -16,7 +16,7 @@ from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.asking.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
-from core.asking.scene import Dialogue, FinalMessage, Material, Question, Saying, Scene, Turn
+from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, Question, Scene, Turn
 from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
@@ -70,7 +70,9 @@ class ByRule:
                 return [instruction_part(pack, "grader_judge", asks_for=question_kind(case), **names)]
         return []
 
-    def play(self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]) -> AsyncIterator[Saying]:
+    def play(
+        self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]
+    ) -> AsyncIterator[AgentOutput]:
         """Play a step on parts as they stand."""
         case, scene = self.case, self._scene.without_pictures()
         match kind:
@@ -140,13 +142,13 @@ def _values_in(part: Part, pack: PromptPack, *names: str) -> list[str]:
     return [part.content] * len(names)
 
 
-async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
+async def _extract(case: Case, response: str) -> AsyncIterator[AgentOutput]:
     async for item in ReferenceGrader().grade(case, response):
         if isinstance(item, Judgement):
             yield FinalMessage(item.extracted or "None")
 
 
-async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Saying]:
+async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[AgentOutput]:
     """Say yes or no, as the grader's model is asked to; the names that go with an answer go with it alone."""
     if answer != case.answer:
         alone: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
