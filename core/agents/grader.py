@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from core.agents.base import Judgement
-from core.asking.ask import Asked, Request, ask, quotation
+from core.asking.ask import Parsed, Request, ask, quotation
 from core.asking.calls import ModelAgent, Voice
 from core.asking.parts import instruction_part
 from core.case import Case
@@ -176,7 +176,7 @@ class LLMGrader(ModelAgent):
                     _NAME_WANTED,
                 )
                 async for item in ask(self._voice, self._pack, asked):
-                    if not isinstance(item, Asked):
+                    if not isinstance(item, Parsed):
                         yield item
                         continue
                     extracted = item.value
@@ -226,7 +226,7 @@ class LLMGrader(ModelAgent):
                 prompt = instruction_part(self._pack, "grader_judge", **compared)
                 asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
                 async for item in ask(self._voice, self._pack, asked):
-                    if isinstance(item, Asked):
+                    if isinstance(item, Parsed):
                         found = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
                     else:
                         yield item

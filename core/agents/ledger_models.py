@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from core.asking.ask import Asked, Request, ask, read_json, unreadable
+from core.asking.ask import Parsed, Request, ask, read_json, unreadable
 from core.asking.calls import ModelAgent
 from core.asking.parts import instruction_part
 from core.case import Case
@@ -103,7 +103,7 @@ class FactSplitter(ModelAgent):
         prompt = instruction_part(self._pack, "facts", vignette=case.vignette, topics=list(TOPICS))
         request = Request("facts", [prompt], "grader", "judge", partial(read_json, form=_Split), form=_Split)
         async for item in ask(self._voice, self._pack, request):
-            if not isinstance(item, Asked):
+            if not isinstance(item, Parsed):
                 yield item
             elif item.value is None:
                 yield SplitFacts((), (), unreadable(self._voice, item), item.call_ids)

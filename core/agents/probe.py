@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from core.asking.ask import Asked, Request, ask, json_in
+from core.asking.ask import Parsed, Request, ask, json_in
 from core.asking.calls import Voice
 from core.asking.parts import Part, consultation_parts, messages_of, prompt_part, wire
 from core.asking.scene import CallFailed, Dialogue, Scene
@@ -69,9 +69,9 @@ class BeliefProbe:
             async for item in ask(self._voice, self._pack, request):
                 if isinstance(item, Called):
                     yield item
-                elif isinstance(item, Asked) and item.value is not None:
+                elif isinstance(item, Parsed) and item.value is not None:
                     self._known[key] = item.value
-                elif isinstance(item, Asked):
+                elif isinstance(item, Parsed):
                     kind = "cut" if item.cut else "unreadable"
                     words = f"What the doctor believes cannot be read: {item.fault}."
                     yield Failed(where="probe", failure=kind, message=words)

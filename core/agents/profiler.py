@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.asking.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
 from core.asking.calls import ModelAgent
 from core.asking.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
@@ -98,7 +98,7 @@ class LLMProfiler(ModelAgent):
         shown = {"vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer}
         asked = {**shown, "reasons": list(REASON_MEANINGS.items())}
         async for item in self._ask(case, "filter", asked, _Filtered, partial(read_json, form=_Filtered)):
-            if isinstance(item, Asked):
+            if isinstance(item, Parsed):
                 filtered, calls = item.value, item.call_ids
             else:
                 yield item
@@ -109,7 +109,7 @@ class LLMProfiler(ModelAgent):
             return
         values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(Section)}
         async for found in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
-            if not isinstance(found, Asked):
+            if not isinstance(found, Parsed):
                 yield found
             elif found.value is not None:
                 speaker, checked = found.value
@@ -127,12 +127,12 @@ class LLMProfiler(ModelAgent):
 
     async def _ask(
         self, case: Case, prompt: str, values: dict[str, Any], form: type[BaseModel], read: Callable[[str], T]
-    ) -> AsyncIterator[Token | Called | Asked[T]]:
-        """Ask until the reply can be used; ``Asked`` with a value comes last."""
+    ) -> AsyncIterator[Token | Called | Parsed[T]]:
+        """Ask until the reply can be used; ``Parsed`` with a value comes last."""
         sent = [instruction_part(self._pack, prompt, **values)]
         request = Request(prompt, sent, "profiler", "profile", read, form=form)
         async for item in ask(self._voice, self._pack, request):
-            if isinstance(item, Asked) and item.value is None:
+            if isinstance(item, Parsed) and item.value is None:
                 raise ProfilingError(
                     f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies "
                     f"({item.fault}): use another model, or write the profile on the page Data."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from core.asking.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.asking.ask import MAX_ASKS, Parsed, Request, ask, read_json
 from core.asking.calls import Voice
 from core.asking.parts import instruction_part
 from core.errors import AnamnesisError, UsageError
@@ -51,7 +51,7 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
     prompt = instruction_part(pack, "sections", vignette=vignette, sections=list(VIGNETTE_SECTIONS))
     request = Request("sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply)
     async for item in ask(voice, pack, request):
-        if not isinstance(item, Asked):
+        if not isinstance(item, Parsed):
             yield item
         elif item.value is not None:
             yield replace(item.value, call_ids=item.call_ids)

@@ -64,7 +64,7 @@ class Request(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Asked(Generic[T]):
+class Parsed(Generic[T]):
     """What came of a request: ``value``, or ``fault`` in words where no reply could be read, and the calls of both.
 
     ``cut`` says that the last reply was stopped by its limit.
@@ -76,8 +76,8 @@ class Asked(Generic[T]):
     cut: bool = False
 
 
-async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Asked[T]]:
-    """Yield the calls, at most ``MAX_ASKS``, and at last ``Asked``; raises ``CallFailed`` where the provider fails."""
+async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Parsed[T]]:
+    """Yield the calls, at most ``MAX_ASKS``, and at last ``Parsed``; raises ``CallFailed`` where the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
     repairs = pack if "repair" in pack.prompts else _shared()
     messages, calls = list[Part | Message](request.messages), list[str]()
@@ -94,7 +94,7 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             if isinstance(item, Token | Called):
                 yield item
         try:
-            yield Asked(request.read(said.text), "", tuple(calls), said.cut)
+            yield Parsed(request.read(said.text), "", tuple(calls), said.cut)
             return
         except ValueError as error:  # pydantic's and json's errors are ValueErrors
             fault = fault_of(error, "the reply")
@@ -104,10 +104,10 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             {"role": "assistant", "content": said.text.strip()[:_QUOTED] or "(nothing)"},
             instruction_part(repairs, "repair", fault=fault, wanted=request.wanted),
         ]
-    yield Asked(None, fault, tuple(calls), said.cut)
+    yield Parsed(None, fault, tuple(calls), said.cut)
 
 
-def unreadable(voice: Voice, asked: Asked[Any]) -> str:
+def unreadable(voice: Voice, asked: Parsed[Any]) -> str:
     """Say in a sentence that no reply could be read, and why."""
     return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {asked.fault}."
 

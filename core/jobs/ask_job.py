@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_t
 
 import core.jobs
 from core import access
-from core.asking.ask import Asked, Request, ask, unreadable
+from core.asking.ask import Parsed, Request, ask, unreadable
 from core.asking.calls import Voice
 from core.asking.memory import Memory, Unit
 from core.asking.parts import Part as PromptPart
@@ -273,7 +273,7 @@ async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
         async for item in ask(seat.voice, seat.pack, request):
             if isinstance(item, Called):
                 calls.append(item.call)
-            elif isinstance(item, Asked):
+            elif isinstance(item, Parsed):
                 value, none = item.value, "" if item.value is not None else unreadable(seat.voice, item)
     except CallFailed as failed:
         return Reply(None, failure_of(failed), broken=True, calls=(*calls, failed.called.call))

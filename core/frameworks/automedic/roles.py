@@ -15,7 +15,7 @@ from typing import Protocol
 
 from core.agents.base import Agent
 from core.agents.player import Human
-from core.asking.ask import Asked, Request, ask
+from core.asking.ask import Parsed, Request, ask
 from core.asking.calls import ModelAgent, Voice, call
 from core.asking.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
 from core.asking.scene import AgentOutput, Dialogue, FinalMessage, Material, PatientKnowledge, Question, Scene, Turn
@@ -250,7 +250,7 @@ class LLMAutoMedicPatient(ModelAgent):
         parts = [*self._parts(briefing, dialogue), instruction_part(self._pack, "empathy")]
         request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
         async for item in ask(self._voice, self._pack, request):
-            if isinstance(item, Asked):
+            if isinstance(item, Parsed):
                 rating, words = item.value or (None, f"The rating could not be read: {item.fault}.")
                 yield Rating(rating, words, item.call_ids[-1] if item.call_ids else None)
             else:
