@@ -170,13 +170,13 @@ class Replies:
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
         self.heard, self.over, self.left, self.shared, self.watched = heard, over, left, shared, watched
-        self._kept_back: dict[Asked, float] = {}
+        self._kept_back: dict[PendingCall, float] = {}
         """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""
         self._kept_back_usd = 0.0
-        self._queue: deque[tuple[Asked, float, asyncio.Future[None]]] = deque()
+        self._queue: deque[tuple[PendingCall, float, asyncio.Future[None]]] = deque()
         self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
-        self.air: dict[Asked, None] = {}
+        self.air: dict[PendingCall, None] = {}
         """What was asked and is not answered yet, the oldest first."""
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
@@ -185,7 +185,7 @@ class Replies:
         """Count what a call has cost whoever began this."""
         access.spend(call.cost_usd)
 
-    async def afford(self, asked: Asked, most_usd: float) -> None:
+    async def afford(self, asked: PendingCall, most_usd: float) -> None:
         """Wait until the budget has what a call may cost at most; who came first is sent first."""
         turn = asyncio.get_running_loop().create_future()
         self._queue.append((asked, most_usd, turn))
@@ -196,7 +196,7 @@ class Replies:
             self.free(asked)
             raise
 
-    def free(self, asked: Asked) -> None:
+    def free(self, asked: PendingCall) -> None:
         """Give back what was kept back for a call: it is counted, or was not made."""
         most = self._kept_back.pop(asked, 0.0)
         self._kept_back_usd = sum(self._kept_back.values()) if math.isinf(most) else self._kept_back_usd - most
@@ -253,7 +253,9 @@ class Unit:
         """Replies that were paid for and are no longer asked for: the program or its prompts have changed since."""
         return sum(not one.used for kept in self.known.values() for one in kept)
 
-    def ask(self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling) -> Asked:
+    def ask(
+        self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
+    ) -> PendingCall:
         """Take note of a question; its ``reply`` is there where it was answered before. May raise ``Over``."""
         form = sampling.form.__name__ if sampling.form else None
         body = [role, purpose, model, [recorded(one) for one in sent], {**asdict(sampling), "form": form}]
@@ -276,11 +278,11 @@ class Unit:
         elif self.replies.over():
             raise Over
         self.asked[key] += 1
-        return Asked(self, role, purpose, key, number, place, found.call if found else None, elsewhere)
+        return PendingCall(self, role, purpose, key, number, place, found.call if found else None, elsewhere)
 
 
 @dataclass(eq=False)
-class Asked:
+class PendingCall:
     """One question to a model. ``reply`` was given before, ``elsewhere`` to another piece of work."""
 
     unit: Unit
@@ -385,7 +387,9 @@ def side_by_side() -> bool:
     return unit is not None and unit.replies.places is not None
 
 
-def asking(role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling) -> Asked | None:
+def asking(
+    role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
+) -> PendingCall | None:
     """Take note of a question in the piece of work that asks; ``None`` where it belongs to no job."""
     unit = _UNIT.get()
     return unit.ask(role, purpose, model, sent, sampling) if unit is not None else None

@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
+from core.asking.memory import Over, PendingCall, Remembered, Replies, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -161,13 +161,13 @@ class _RemoteReplies(Replies):
         for line in lines:
             await self._send("keep", line)
 
-    async def afford(self, asked: Asked, most_usd: float) -> None:
+    async def afford(self, asked: PendingCall, most_usd: float) -> None:
         await self._send("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
 
     def charge(self, call: CallRecord) -> None:
         """Do nothing: the driver counts the call as it keeps it."""
 
-    def free(self, asked: Asked) -> None:
+    def free(self, asked: PendingCall) -> None:
         """Do nothing: the driver frees the money as it keeps the call, and at the end of the trial."""
 
 
@@ -280,7 +280,7 @@ class Driver:
         self._owner: dict[str, _Opened] = {}
         """Case → the worker that plays its trials, so that no grader is asked twice about one answer."""
         self._units: dict[str, Unit] = {}
-        self._affording: dict[tuple[str, str, int], Asked] = {}
+        self._affording: dict[tuple[str, str, int], PendingCall] = {}
         """Calls that money of the budget is kept back for."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._replies: Replies | None = None
@@ -487,8 +487,8 @@ def _limiter(key: LimiterKey) -> RateLimiter:
     return shared_limiter(scope, allowed, fingerprint, adaptive=adaptive)
 
 
-def _asked(unit: Unit, key: str, number: int) -> Asked:
-    return Asked(unit, "", "dialogue", key, number, 0, None, False)
+def _asked(unit: Unit, key: str, number: int) -> PendingCall:
+    return PendingCall(unit, "", "dialogue", key, number, 0, None, False)
 
 
 def _cause(error: Any) -> Exception:
