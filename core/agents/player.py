@@ -30,7 +30,7 @@ from core.words import arm_explained
 
 
 @dataclass(frozen=True)
-class Asked:
+class RuleInput:
     """What rules are given to speak: which prompt a model would be sent, its values, and the dialogue.
 
     ``question`` is there where an answer is asked for.
@@ -43,7 +43,7 @@ class Asked:
     question: Question | None = None
 
 
-Rule = Callable[[Asked], str]
+Rule = Callable[[RuleInput], str]
 """Says what a seat says next, by rule."""
 
 
@@ -97,13 +97,13 @@ class RulePlayer:
 
     def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[AgentOutput]:
         """Say the next message."""
-        return at_once(self.role, "dialogue", self.rule(Asked(prompt, scene, dialogue, values)))
+        return at_once(self.role, "dialogue", self.rule(RuleInput(prompt, scene, dialogue, values)))
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
     ) -> AsyncIterator[AgentOutput]:
         """Answer the question."""
-        return at_once(self.role, "answer", self.rule(Asked(prompt, scene, material.dialogue, values, question)))
+        return at_once(self.role, "answer", self.rule(RuleInput(prompt, scene, material.dialogue, values, question)))
 
 
 Listen = Callable[[Speaker], Awaitable[str]]
