@@ -42,7 +42,7 @@ class Over(Exception):
 
 
 @dataclass
-class Remembered:
+class StoredReply:
     """A reply that was paid for before, and whether it was asked for again."""
 
     call: CallRecord
@@ -92,9 +92,9 @@ class Memory:
     what the pieces that were ended took.
     """
 
-    units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
-    others: dict[str, list[Remembered]] = field(default_factory=dict)
-    given: Mapping[str, Mapping[str, list[Remembered]]] = field(default_factory=dict)
+    units: dict[str, dict[str, list[StoredReply]]] = field(default_factory=dict)
+    others: dict[str, list[StoredReply]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, list[StoredReply]]] = field(default_factory=dict)
     cost_usd: float = 0.0
     took: Took = field(default_factory=Took)
 
@@ -108,7 +108,7 @@ class Memory:
                     memory.cost_usd += line.call.cost_usd or 0.0
                     begun.setdefault(line.unit, Took(1)).add(line.call)
                     if line.call.error is None:  # a failure is no reply: it is asked for again
-                        reply = Remembered(line.call)
+                        reply = StoredReply(line.call)
                         memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
                         if line.call.role == "grader":
                             memory.others.setdefault(line.key, []).append(reply)
@@ -129,17 +129,17 @@ class Memory:
         return memory
 
 
-def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
+def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[StoredReply]]:
     """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
 
     They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a
     release, has none in a journal.
     """
-    found: dict[str, list[Remembered]] = {}
+    found: dict[str, list[StoredReply]] = {}
     for _, line in read_lines(path, about=(trial_id, _GRADING)) if path.exists() else ():
         ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.role == "grader")
         if isinstance(line, ReplyLine) and ours and line.call.error is None:
-            found.setdefault(line.key, []).append(Remembered(line.call))
+            found.setdefault(line.key, []).append(StoredReply(line.call))
     return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
 
 

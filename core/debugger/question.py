@@ -13,7 +13,7 @@ from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Remembered, Replies
+from core.asking.memory import Memory, Replies, StoredReply
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
@@ -59,7 +59,7 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
 
 
 def start_asking(
-    job: str, what: object, title: str, source: Source, others: Mapping[str, list[Remembered]] | None = None
+    job: str, what: object, title: str, source: Source, others: Mapping[str, list[StoredReply]] | None = None
 ) -> Session:
     """Start asking within a job that many do at once; ``what`` tells this question from others.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from core import access
-from core.asking.memory import Remembered, replies_in
+from core.asking.memory import StoredReply, replies_in
 from core.case import Case
 from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
@@ -188,9 +188,9 @@ def start_edited(
     return _begun(campaign, registry or load_registry(), Edit(run_id=before.run_id, case_key=key))
 
 
-def _given(header: RunHeader) -> dict[str, dict[str, list[Remembered]]]:
+def _given(header: RunHeader) -> dict[str, dict[str, list[StoredReply]]]:
     """Return trial → key → the replies that trials of its number were given in the runs that this one is an edit of."""
-    found: dict[str, dict[str, list[Remembered]]] = {}
+    found: dict[str, dict[str, list[StoredReply]]] = {}
     place = header
     while place.edited is not None and (path := journal_path(place.edited.run_id)).exists():
         place = read_header(path)

@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import Over, PendingCall, Remembered, Replies, Unit, unit_at_work
+from core.asking.memory import Over, PendingCall, Replies, StoredReply, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -205,7 +205,7 @@ class Worker:
     async def play(
         self,
         trial_id: str,
-        known: dict[str, list[Remembered]],
+        known: dict[str, list[StoredReply]],
         graded: Sequence[tuple[str, CallRecord]],
         left_usd: float | None,
     ) -> Played | None:
@@ -220,7 +220,7 @@ class Worker:
         self._replies.left_usd = left_usd
         memory = self._replies.memory
         for key, call in graded:
-            memory.others.setdefault(key, []).append(Remembered(call))
+            memory.others.setdefault(key, []).append(StoredReply(call))
         memory.units[trial_id] = known
         with self._replies.unit(trial_id) as unit:
             events = [event async for event in self._player(self._trials[trial_id]) if not isinstance(event, PASSING)]
@@ -450,7 +450,7 @@ class Driver:
             await asked.keep(call)
         finally:
             if call.error is None:
-                unit.known.setdefault(line.key, []).append(Remembered(call))
+                unit.known.setdefault(line.key, []).append(StoredReply(call))
                 if call.role == "grader":
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access
-from core.asking.memory import Memory, Over, Remembered, Replies, Unit
+from core.asking.memory import Memory, Over, Replies, StoredReply, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
@@ -51,7 +51,7 @@ _STATUS_EVERY = 5
 log = logging.getLogger(__name__)
 
 U = TypeVar("U")
-Given = Mapping[str, Mapping[str, list[Remembered]]]
+Given = Mapping[str, Mapping[str, list[StoredReply]]]
 """Piece of work → what was asked → the replies that it is given."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from core import access
-from core.asking.memory import Memory, Remembered, Replies, replies_in
+from core.asking.memory import Memory, Replies, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign, tested_seat
@@ -133,12 +133,12 @@ _under_way: WeakValueDictionary[int, Session] = WeakValueDictionary()
 """The watched consultations of this process."""
 
 
-def _replies_before(header: RunHeader) -> dict[str, list[Remembered]]:
+def _replies_before(header: RunHeader) -> dict[str, list[StoredReply]]:
     """Return what the conversations that a fork comes from were told.
 
     Where nothing was changed it is wanted to see what else may be said: then the talk goes on anew.
     """
-    found: dict[str, list[Remembered]] = {}
+    found: dict[str, list[StoredReply]] = {}
     anew = header.fork is not None and not header.fork.parent.changes
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
         said = replies_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
