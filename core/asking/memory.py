@@ -1,6 +1,6 @@
 """A reply is paid for once: what is asked in a job is journaled as it is answered, and remembered when asked again.
 
-A job opens ``Replies`` and names the piece of work that asks (``Replies.unit``); ``core.asking.calls.call`` finds it in
+A job opens ``ReplyCache`` and names the piece of work that asks (``ReplyCache.unit``); ``core.asking.calls.call`` finds it in
 its context, so that no framework and no agent knows of it. Work that was cut short is done again from its beginning: it
 is given the replies it was given before, as long as it asks the same, and goes on with real calls where they end. What
 takes up a trial at some place (a fork, one step run again) is given what the trial was told to the same questions.
@@ -143,7 +143,7 @@ def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) 
     return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
 
 
-class Replies:
+class ReplyCache:
     """The calls of one job: journals and counts each, and knows which are in the air.
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
@@ -230,7 +230,7 @@ class Replies:
 class Unit:
     """One piece of work and what it asks."""
 
-    def __init__(self, replies: Replies, unit_id: str, trial_id: str) -> None:
+    def __init__(self, replies: ReplyCache, unit_id: str, trial_id: str) -> None:
         self.replies, self.unit_id, self.trial_id = replies, unit_id, trial_id
         self.started_at = time.time()
         self.known = replies.memory.units.pop(unit_id, {})

@@ -13,7 +13,7 @@ from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Replies, StoredReply
+from core.asking.memory import Memory, ReplyCache, StoredReply
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
@@ -72,7 +72,7 @@ def start_asking(
     memory = Memory.of(path, about=[unit])
     memory.others = dict(others or {})
     session = Session(unit, title, paced=False, listed=job)
-    session.replies = Replies(job, Journal(path, shared=True), memory, shared=True)
+    session.replies = ReplyCache(job, Journal(path, shared=True), memory, shared=True)
     session.start(source)
     return session
 

@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import Over, PendingCall, Replies, StoredReply, Unit, unit_at_work
+from core.asking.memory import Over, PendingCall, ReplyCache, StoredReply, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -141,7 +141,7 @@ class _RemoteLimiter(RateLimiter):
         ticket.tokens = tokens
 
 
-class _RemoteReplies(Replies):
+class _RemoteReplyCache(ReplyCache):
     """The replies of a worker, which the driver journals and pays for."""
 
     def __init__(self, run_id: str, send: Send) -> None:
@@ -198,7 +198,7 @@ class Worker:
         REMOTE_LIMITER.set(partial(_RemoteLimiter, self._send))
         campaign = campaign_of(header)
         check_pictures(campaign, registry)
-        self._replies = _RemoteReplies(header.run_id, self._send)
+        self._replies = _RemoteReplyCache(header.run_id, self._send)
         self._trials = {trial.trial_id: trial for trial in trials_of(header)}
         self._player = player_of(campaign, registry, branch=branch_of(header))
 
@@ -283,7 +283,7 @@ class Driver:
         self._affording: dict[tuple[str, str, int], PendingCall] = {}
         """Calls that money of the budget is kept back for."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._replies: Replies | None = None
+        self._replies: ReplyCache | None = None
         self._learnt: set[Concurrency] | None = None
         self._graded: list[tuple[_Opened | None, str, CallRecord]] = []
         """Replies of graders, and which worker has each."""

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access
-from core.asking.memory import Memory, Over, Replies, StoredReply, Unit
+from core.asking.memory import Memory, Over, ReplyCache, StoredReply, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
@@ -135,7 +135,7 @@ class Engine(Generic[U]):
         self._check_budget()
         broken = partial(self.stop.ask, at_once=False)  # what is in the air is paid for, and may still find room
         async with Journal(path, self.header, broken=broken) as journal:
-            replies = Replies(
+            replies = ReplyCache(
                 self.name,
                 journal,
                 memory,
@@ -183,7 +183,7 @@ class Engine(Generic[U]):
             return max(1, self.options.concurrency)
         return max(UNDER_WAY, min(MOST, round(_BETWEEN_CALLS * sum(self.progress.at_once))))
 
-    async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
+    async def _work(self, waiting: Iterator[U], replies: ReplyCache) -> None:
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
             name = self.unit(piece)
             with replies.unit(name, self.listed(piece)) as unit:

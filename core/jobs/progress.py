@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import access, paths
-from core.asking.memory import Replies, Took, Unit
+from core.asking.memory import ReplyCache, Took, Unit
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
@@ -85,7 +85,7 @@ class Progress:
     """Verdicts on free responses in this go: those that could be read, and those that could not."""
     spoken: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """Messages of dialogues, by model and by whether they begin as reasoning does."""
-    replies: Replies | None = None
+    replies: ReplyCache | None = None
     """The calls in the air and the work under way, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
     """What is in batches (``core.models.batches.Batches.waiting``)."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from core import access
-from core.asking.memory import Memory, Replies, StoredReply, replies_in
+from core.asking.memory import Memory, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign, tested_seat
@@ -117,7 +117,7 @@ def watch(
             journal.append_all([line] if begun else [header, line])
         fold_if_free(Store())
 
-    session.replies = Replies(header.run_id, Journal(path, header), memory, shared=True)
+    session.replies = ReplyCache(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
     with _beginning:
         access.check_live(sum(one.running and one.owner == session.owner for one in _under_way.values()))

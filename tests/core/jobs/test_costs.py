@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.asking.memory import Over, Replies
+from core.asking.memory import Over, ReplyCache
 from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework, read_settings
@@ -151,8 +151,8 @@ def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path
     chance = random.Random(seed)
     budget, workers, paid = chance.uniform(0.5, 30.0), chance.choice([1, 4, 16, 64]), list[float]()
 
-    async def spend() -> Replies:
-        replies = Replies(
+    async def spend() -> ReplyCache:
+        replies = ReplyCache(
             "run",
             _NoDisk(tmp_path / "none"),
             heard=lambda call: paid.append(call.cost_usd or 0.0),
