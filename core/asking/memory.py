@@ -50,7 +50,7 @@ class StoredReply:
 
 
 @dataclass
-class Took:
+class WorkTotals:
     """What some pieces of work took together; ``cost_usd`` is ``None`` where a price is not known."""
 
     pieces: int = 0
@@ -65,15 +65,15 @@ class Took:
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd = total((self.cost_usd, dollars))
 
-    def __add__(self, other: Took) -> Took:
+    def __add__(self, other: WorkTotals) -> WorkTotals:
         dollars = total((self.cost_usd, other.cost_usd))
-        return Took(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
+        return WorkTotals(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
 
-    def scaled(self, pieces: int) -> Took:
+    def scaled(self, pieces: int) -> WorkTotals:
         """Return what so many pieces take at the same rate."""
         rate = pieces / self.pieces
         dollars = None if self.cost_usd is None else rate * self.cost_usd
-        return Took(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
+        return WorkTotals(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
 
     @property
     def in_words(self) -> str:
@@ -96,17 +96,17 @@ class Memory:
     others: dict[str, list[StoredReply]] = field(default_factory=dict)
     given: Mapping[str, Mapping[str, list[StoredReply]]] = field(default_factory=dict)
     cost_usd: float = 0.0
-    took: Took = field(default_factory=Took)
+    took: WorkTotals = field(default_factory=WorkTotals)
 
     @classmethod
     def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
         """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
-        memory, begun = cls(), dict[str, Took]()
+        memory, begun = cls(), dict[str, WorkTotals]()
         for _, line in read_lines(path, about=about) if path.exists() else ():
             match line:
                 case ReplyLine() if ours(line.unit):
                     memory.cost_usd += line.call.cost_usd or 0.0
-                    begun.setdefault(line.unit, Took(1)).add(line.call)
+                    begun.setdefault(line.unit, WorkTotals(1)).add(line.call)
                     if line.call.error is None:  # a failure is no reply: it is asked for again
                         reply = StoredReply(line.call)
                         memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
@@ -116,14 +116,14 @@ class Memory:
                     for kept in chain.from_iterable(memory.units.pop(line.trial_id, {}).values()):
                         kept.call = kept.call.model_copy(update={"request": {}})  # of these, what was said is enough
                     calls = (event.call for event in line.events if isinstance(event, Called))
-                    took = begun.pop(line.trial_id, Took(1))
+                    took = begun.pop(line.trial_id, WorkTotals(1))
                     for call in (call for call in calls if call.call_id not in line.paid):
                         memory.cost_usd += call.cost_usd or 0.0
                         took.add(call)
                     memory.took += took
                 case GradesLine() | RowLine() | DoneLine() if line.unit:
                     memory.units.pop(line.unit, None)
-                    memory.took += begun.pop(line.unit, Took())
+                    memory.took += begun.pop(line.unit, WorkTotals())
                 case _:
                     pass
         return memory
@@ -240,7 +240,7 @@ class Unit:
         self.paid: set[str] = set()
         """Ids of the calls that are in the journal."""
         self.done = False
-        self.took = Took(1)
+        self.took = WorkTotals(1)
         """Its own calls so far, those of earlier goes too."""
 
     @property

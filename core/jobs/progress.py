@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import access, paths
-from core.asking.memory import ReplyCache, Took, Unit
+from core.asking.memory import ReplyCache, Unit, WorkTotals
 from core.errors import AnamnesisError
 from core.events import GRADED_TYPES, Answered, CallRecord, Event, Failed, Graded
 from core.journal import in_use, journal_path, writable
@@ -89,9 +89,9 @@ class Progress:
     """The calls in the air and the work under way, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
     """What is in batches (``core.models.batches.Batches.waiting``)."""
-    thought: Took | None = None
+    thought: WorkTotals | None = None
     """What all pieces were thought to take before any was done."""
-    first: Took = field(default_factory=Took)
+    first: WorkTotals = field(default_factory=WorkTotals)
     """What the pieces took that were begun first, up to the first that is not done: short ones are done sooner."""
     _begun: deque[Unit] = field(default_factory=deque)
     learnt: set[Concurrency] = field(default_factory=set)
