@@ -37,7 +37,7 @@ _GRADING = '"role":"grader"'
 _UNIT: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 
-class Over(Exception):
+class JobOver(Exception):
     """The job ends: nothing more is to be asked in it. What was asked is journaled, and the work is left unfinished."""
 
 
@@ -146,7 +146,7 @@ def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) 
 class ReplyCache:
     """The calls of one job: journals and counts each, and knows which are in the air.
 
-    ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
+    ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``JobOver``). ``shared`` lets
     ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
     ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
     how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
@@ -256,7 +256,7 @@ class Unit:
     def ask(
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
     ) -> PendingCall:
-        """Take note of a question; its ``reply`` is there where it was answered before. May raise ``Over``."""
+        """Take note of a question; its ``reply`` is there where it was answered before. May raise ``JobOver``."""
         form = sampling.form.__name__ if sampling.form else None
         body = [role, purpose, model, [recorded(one) for one in sent], {**asdict(sampling), "form": form}]
         key = hashlib.sha256(orjson.dumps(body)).hexdigest()[:20]
@@ -276,7 +276,7 @@ class Unit:
                 self.paid.add(found.call.call_id)
                 self.took.add(found.call)
         elif self.replies.over():
-            raise Over
+            raise JobOver
         self.asked[key] += 1
         return PendingCall(self, role, purpose, key, number, place, found.call if found else None, elsewhere)
 
@@ -306,7 +306,7 @@ class PendingCall:
 
     @asynccontextmanager
     async def in_the_air(self, most_usd: Callable[[], float] = float) -> AsyncIterator[None]:
-        """Wait for a place among the calls in the air and for the money, and there for the reply. May raise ``Over``.
+        """Wait for a place among the calls in the air and for the money, and there for the reply. May raise ``JobOver``.
 
         The money is kept back until the reply is journaled, or none came.
         """
@@ -318,7 +318,7 @@ class PendingCall:
                 await replies.afford(self, most)
             if replies.over():  # the job ended while this one waited
                 replies.free(self)
-                raise Over
+                raise JobOver
             self.since = time.time()
             replies.air[self] = None
             try:
@@ -348,10 +348,10 @@ class PendingCall:
         return left is not None and lost_usd > 0 and sum(call.lost_usd for call in self.unit.replies.air) >= left
 
     def stop(self) -> NoReturn:
-        """End the work that asks for want of money: raise a sentence for a person who watches, or ``Over`` in a job."""
+        """End the work that asks for want of money: raise a sentence for a person who watches, or ``JobOver`` in a job."""
         if self.unit.replies.left is access.left_today:
             access.check_money()
-        raise Over
+        raise JobOver
 
     async def keep(self, call: CallRecord) -> None:
         """Journal the call; it is on disk when this returns."""

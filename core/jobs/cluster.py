@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import Over, PendingCall, ReplyCache, StoredReply, Unit, unit_at_work
+from core.asking.memory import JobOver, PendingCall, ReplyCache, StoredReply, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -321,7 +321,7 @@ class Driver:
         for _ in range(_ATTEMPTS):
             worker = await self._worker_for(trial.case.case_key)
             if unit.replies.over():
-                raise Over
+                raise JobOver
             played = await self._played(worker, trial.trial_id, unit)
             if played is None:
                 continue
@@ -429,8 +429,8 @@ class Driver:
         result, error = None, cast(Exception | None, None)
         try:
             result = await getattr(self, method)(worker, *arguments)
-        except Over:
-            error = Over()
+        except JobOver:
+            error = JobOver()
         except AnamnesisError as fault:
             error = AnamnesisError(str(fault))
         except Exception:  # a fault of ours, to be raised where the trial is played
@@ -441,7 +441,7 @@ class Driver:
     # what workers request
 
     async def keep(self, worker: _Opened, line: ReplyLine) -> None:
-        """Journal a reply, and remember it in case the worker is lost. Raises ``Over`` as the job does."""
+        """Journal a reply, and remember it in case the worker is lost. Raises ``JobOver`` as the job does."""
         unit, call = self._units[line.unit], line.call
         asked = self._affording.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
         asked.place = line.place
@@ -493,7 +493,7 @@ def _asked(unit: Unit, key: str, number: int) -> PendingCall:
 
 def _cause(error: Any) -> Exception:
     """Return our own error that a worker raised, or Ray's, which says where a fault of ours is."""
-    return error.cause if isinstance(error.cause, AnamnesisError | Over) else error
+    return error.cause if isinstance(error.cause, AnamnesisError | JobOver) else error
 
 
 def _log_failure(start: asyncio.Task[None]) -> None:

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access
-from core.asking.memory import Memory, Over, ReplyCache, StoredReply, Unit
+from core.asking.memory import JobOver, Memory, ReplyCache, StoredReply, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
@@ -190,7 +190,7 @@ class Engine(Generic[U]):
                 self.progress.begin(unit)
                 try:
                     lines = await self.do(piece, unit)
-                except Over:
+                except JobOver:
                     return
                 self.progress.done += 1
                 self.progress.done_here += 1
@@ -257,7 +257,7 @@ class Engine(Generic[U]):
         if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a picture breaks what is about its case only
             self.progress.hopeless = self.progress.hopeless or words
             self.stop.ask(words)
-            raise Over
+            raise JobOver
         if self.progress.failed_in_a_row >= GIVE_UP:
             self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
 

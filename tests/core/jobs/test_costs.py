@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.asking.memory import Over, ReplyCache
+from core.asking.memory import JobOver, ReplyCache
 from core.datasets.select import select
 from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework, read_settings
@@ -161,7 +161,7 @@ def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path
         )
 
         async def work(number: int) -> None:
-            with replies.unit(str(number)) as unit, suppress(Over):
+            with replies.unit(str(number)) as unit, suppress(JobOver):
                 for place in range(200):
                     asked = unit.ask("doctor", "dialogue", "m", [message("user", f"{number} {place}")], Sampling())
                     most = chance.choice([0.05, 0.2, 1.0, 2.5, math.inf])
