@@ -83,7 +83,7 @@ class WorkTotals:
 
 
 @dataclass
-class Memory:
+class JournaledReplies:
     """What a journal says of earlier goes: replies of unfinished work, those that hold elsewhere, and what was spent.
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
@@ -99,7 +99,9 @@ class Memory:
     took: WorkTotals = field(default_factory=WorkTotals)
 
     @classmethod
-    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
+    def of(
+        cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()
+    ) -> JournaledReplies:
         """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
         memory, begun = cls(), dict[str, WorkTotals]()
         for _, line in read_lines(path, about=about) if path.exists() else ():
@@ -130,7 +132,7 @@ class Memory:
 
 
 def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[StoredReply]]:
-    """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
+    """Return key → replies that hold in a trial, as ``JournaledReplies.others``; none to a question of which one is forgotten.
 
     They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a
     release, has none in a journal.
@@ -147,7 +149,7 @@ class ReplyCache:
     """The calls of one job: journals and counts each, and knows which are in the air.
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``JobOver``). ``shared`` lets
-    ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
+    ``JournaledReplies.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
     ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
     how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
     fits into that, or alone where anything is left, so that a budget is overrun by one call at most. By default that is
@@ -159,7 +161,7 @@ class ReplyCache:
         self,
         run_id: str,
         journal: Journal,
-        memory: Memory | None = None,
+        memory: JournaledReplies | None = None,
         *,
         shared: bool = False,
         heard: Callable[[CallRecord], None] = lambda call: None,
@@ -168,7 +170,7 @@ class ReplyCache:
         at_once: int | None = None,
         watched: bool = True,
     ) -> None:
-        self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
+        self.run_id, self.journal, self.memory = run_id, journal, memory or JournaledReplies()
         self.heard, self.over, self.left, self.shared, self.watched = heard, over, left, shared, watched
         self._kept_back: dict[PendingCall, float] = {}
         """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import Memory, ReplyCache, StoredReply
+from core.asking.memory import JournaledReplies, ReplyCache, StoredReply
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
@@ -63,13 +63,13 @@ def start_asking(
 ) -> Session:
     """Start asking within a job that many do at once; ``what`` tells this question from others.
 
-    ``others`` are replies to other questions that hold here too (``Memory.others``). Calls are listed under the job.
+    ``others`` are replies to other questions that hold here too (``JournaledReplies.others``). Calls are listed under the job.
     """
     access.require("run", f"{job}: {title}")
     access.check_money()
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
-    memory = Memory.of(path, about=[unit])
+    memory = JournaledReplies.of(path, about=[unit])
     memory.others = dict(others or {})
     session = Session(unit, title, paced=False, listed=job)
     session.replies = ReplyCache(job, Journal(path, shared=True), memory, shared=True)

@@ -24,7 +24,7 @@ import core.jobs
 from core import access
 from core.asking.ask import Parsed, Request, ask, unreadable
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Unit
+from core.asking.memory import JournaledReplies, Unit
 from core.asking.parts import Part as PromptPart
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError, UsageError
@@ -372,7 +372,7 @@ def run_job(
     several = options.budget_usd is not None and len(plan.parts) > 1
     if several and not job.again:  # what was spent in later journals, and in finished ones, counts from the start
         for part in plan.parts:
-            progress.spent_usd += Memory.of(journal_path(part.journal, store.journals), part.ours).cost_usd
+            progress.spent_usd += JournaledReplies.of(journal_path(part.journal, store.journals), part.ours).cost_usd
 
     async def do(item: Any, unit: Unit) -> list[Line]:
         try:

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import orjson
 
 from core import access
-from core.asking.memory import JobOver, Memory, ReplyCache, StoredReply, Unit
+from core.asking.memory import JobOver, JournaledReplies, ReplyCache, StoredReply, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Trial
@@ -99,7 +99,7 @@ class Engine(Generic[U]):
     ``unit`` names a piece, the same whenever the job is taken up again; ``ours`` says which pieces in the journal are
     this job's. A new journal begins with ``header``. ``shared``: a grader's word holds in the whole job. ``folder``
     holds the journals, by default all of them; ``fold`` is called now and then to make the database follow. ``given``
-    are replies of another run that hold in some of the pieces (``Memory.given``).
+    are replies of another run that hold in some of the pieces (``JournaledReplies.given``).
     """
 
     name: str
@@ -127,7 +127,7 @@ class Engine(Generic[U]):
         access.require("run")
         self.progress.failed_in_a_row = 0
         path = journal_path(self.name, self.folder)
-        memory = await asyncio.to_thread(Memory.of, path, self.ours)
+        memory = await asyncio.to_thread(JournaledReplies.of, path, self.ours)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
         if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only

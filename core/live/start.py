@@ -10,7 +10,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from core import access
-from core.asking.memory import Memory, ReplyCache, StoredReply, replies_in
+from core.asking.memory import JournaledReplies, ReplyCache, StoredReply, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign, tested_seat
@@ -87,7 +87,7 @@ def watch(
     session.repeated = list(spoken)
     play = player_of(campaign, registry, session.listen, branch_of(header))
     path = journal_path(header.run_id)
-    memory = Memory.of(path)
+    memory = JournaledReplies.of(path)
     memory.others = _replies_before(header)
 
     async def source(session: Session) -> AsyncIterator[Event]:
