@@ -104,7 +104,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
+class SingleFlightCache(Generic[K, V]):
     """What a grader said already, so that nothing is asked twice: of those who want the same at once, one asks."""
 
     def __init__(self, known: Mapping[K, V] | None = None) -> None:
@@ -139,8 +139,8 @@ class LLMGrader(ModelAgent):
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         super().__init__(voice, pack)
-        self._memory: Memory[tuple[str, str, str], Judgement] = Memory()
-        self._read: Memory[bytes, Judgement] = Memory()
+        self._memory: SingleFlightCache[tuple[str, str, str], Judgement] = SingleFlightCache()
+        self._read: SingleFlightCache[bytes, Judgement] = SingleFlightCache()
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract and compare; yields the calls and at last the judgement."""

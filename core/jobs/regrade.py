@@ -12,7 +12,7 @@ from functools import cache
 from typing import Annotated, NamedTuple
 
 from core.agents.base import Grader
-from core.agents.grader import READING_VERSION, Memory
+from core.agents.grader import READING_VERSION, SingleFlightCache
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import GRADED_TYPES, Failed, Graded, QuestionType, Verdict, grader_rule
@@ -136,13 +136,13 @@ class Said:
     call_ids: tuple[str, ...] = ()
 
 
-def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
+def memory_of(store: Store, judge: Judge) -> SingleFlightCache[Key, Said]:
     """Return what a model said under these prompts in earlier re-gradings; rules are quicker than looking it up."""
     if not judge.prompt_hash:
-        return Memory()
+        return SingleFlightCache()
     with store.read() as cursor:
         given = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
-    return Memory(
+    return SingleFlightCache(
         {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
     )
 
@@ -159,7 +159,7 @@ class Graders(NamedTuple):
 
     makers: dict[str, Callable[[], Grader]]
     graders: dict[str, Grader]
-    memories: dict[str, Memory[Key, Said]]
+    memories: dict[str, SingleFlightCache[Key, Said]]
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Regrading(AskJob[ToGrade]):
     async def ask(self, item: ToGrade, seats: Graders) -> Answer:
         """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        memory: Memory[Key, Said] = Memory() if self.again else seats.memories[judge.prompt_hash]
+        memory: SingleFlightCache[Key, Said] = SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
