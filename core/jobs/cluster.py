@@ -33,7 +33,7 @@ from typing import Any, cast
 from pydantic import SecretStr
 
 from core import __version__
-from core.asking.memory import JobOver, PendingCall, ReplyCache, StoredReply, Unit, unit_at_work
+from core.asking.memory import JobOver, PendingCall, ReplyCache, StoredReply, Unit, current_unit
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, CallRecord, Event
 from core.frameworks.base import Campaign, Trial
@@ -311,13 +311,13 @@ class Driver:
 
     async def play(self, trial: Trial) -> AsyncIterator[Event]:
         """Have a worker play a trial, and another one if that is lost; yield its events at its end."""
-        unit = unit_at_work()
+        unit = current_unit()
         assert unit is not None, "workers play the trials of a job"
         if self._replies is None:
             self._replies, self._learnt = unit.replies, LEARNT.get()
             others = unit.replies.memory.others.items()
             self._graded += [(None, key, reply.call) for key, replies in others for reply in replies]
-        paid_before = list(chain.from_iterable(unit.known.values()))
+        paid_before = list(chain.from_iterable(unit.stored.values()))
         for _ in range(_ATTEMPTS):
             worker = await self._worker_for(trial.case.case_key)
             if unit.replies.over():
@@ -327,11 +327,11 @@ class Driver:
                 continue
             unit.paid.update(played.paid)
             unit.remembered = played.remembered
-            for reply in chain.from_iterable(unit.known.values()):
+            for reply in chain.from_iterable(unit.stored.values()):
                 reply.used = reply.call.call_id not in played.unused
             for reply in paid_before:
                 if reply.used:
-                    unit.took.add(reply.call)
+                    unit.totals.add(reply.call)
             for event in played.events:
                 yield event
             return
@@ -346,9 +346,9 @@ class Driver:
         worker.graded = len(self._graded)
         worker.trials.add(unit.unit_id)
         self._units[unit.unit_id] = unit
-        unit.asked.clear()
+        unit.requested.clear()
         try:
-            played: Played | None = await worker.actor.play.remote(trial_id, unit.known, graded, unit.replies.left())
+            played: Played | None = await worker.actor.play.remote(trial_id, unit.stored, graded, unit.replies.left())
         except self._ray.exceptions.RayActorError:
             played = None
         except self._ray.exceptions.RayTaskError as error:
@@ -445,12 +445,12 @@ class Driver:
         unit, call = self._units[line.unit], line.call
         asked = self._affording.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
         asked.place = line.place
-        unit.asked[line.key] += 1
+        unit.requested[line.key] += 1
         try:
             await asked.keep(call)
         finally:
             if call.error is None:
-                unit.known.setdefault(line.key, []).append(StoredReply(call))
+                unit.stored.setdefault(line.key, []).append(StoredReply(call))
                 if call.role == "grader":
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 

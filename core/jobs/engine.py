@@ -130,8 +130,8 @@ class Engine(Generic[U]):
         memory = await asyncio.to_thread(JournaledReplies.of, path, self.ours)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
-        if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only
-            self.progress.first += memory.took
+        if memory.totals.pieces <= self.progress.done:  # else it counts what is to be done in this go only
+            self.progress.first += memory.totals
         self._check_budget()
         broken = partial(self.stop.ask, at_once=False)  # what is in the air is paid for, and may still find room
         async with Journal(path, self.header, broken=broken) as journal:
@@ -140,7 +140,7 @@ class Engine(Generic[U]):
                 journal,
                 memory,
                 shared=self.shared,
-                heard=self._hear,
+                on_call=self._hear,
                 over=lambda: bool(self.stop.reason),
                 left=self._left,
                 at_once=self.options.calls_at_once,

@@ -154,7 +154,7 @@ class Progress:
         """Take note that a piece is done."""
         unit.done = True
         while self._begun and self._begun[0].done:
-            self.first += self._begun.popleft().took
+            self.first += self._begun.popleft().totals
 
     @property
     def forecast(self) -> str:
@@ -184,7 +184,7 @@ class Progress:
 
     def in_words(self) -> str:
         """Return calls, tokens, cost, speed, and who is waited for and how long, in one line; empty without calls."""
-        air = list(self.replies.air) if self.replies else []
+        air = list(self.replies.in_flight) if self.replies else []
         if not self.calls and not air:
             return ""
         words = [f"{self.calls:,} calls, {self.tokens:,} tokens"]
@@ -197,8 +197,8 @@ class Progress:
             words.append(f"waiting for {seats}, up to {time.time() - air[0].since:.0f} s")
         if waiting := self.batches():
             words.append(waiting["words"])
-        elif self.replies and self.replies.under_way:
-            steps = [unit.calls for unit in list(self.replies.under_way.values())]
+        elif self.replies and self.replies.running:
+            steps = [unit.calls for unit in list(self.replies.running.values())]
             words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
         if self.at_once:
             words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
@@ -232,10 +232,10 @@ class Progress:
             "tokens_a_second": self.tokens_a_second(),
             "waiting": [
                 [one.role, one.purpose, now - one.since]
-                for one in (islice(replies.air, _STATUS_LISTS) if replies else ())
+                for one in (islice(replies.in_flight, _STATUS_LISTS) if replies else ())
             ],
             "under_way": {
-                name: unit.calls for name, unit in (islice(replies.under_way.items(), _STATUS_LISTS) if replies else ())
+                name: unit.calls for name, unit in (islice(replies.running.items(), _STATUS_LISTS) if replies else ())
             },
             "batch": self.batches(),
             "at_once": self.at_once,

@@ -216,7 +216,7 @@ def waited_for(session: Session) -> str:
 
     A call that is tried again stays one: its seconds count from its first try, and why that one failed is said.
     """
-    air = list(session.replies.air) if session.replies and session.running else []
+    air = list(session.replies.in_flight) if session.replies and session.running else []
     silent = [asked for asked in air if not asked.pieces]
     words = []
     for asked in silent:
