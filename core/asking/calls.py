@@ -48,7 +48,7 @@ class Voice:
 
 
 class ModelAgent:
-    """A language model in a seat, with a prompt pack; ``prompt`` is the prompt whose token limit holds for its replies."""
+    """A language model in a seat, with a prompt pack; the token limit of ``prompt`` holds for its replies."""
 
     prompt: ClassVar[str] = ""
 

@@ -63,7 +63,8 @@ def start_asking(
 ) -> Session:
     """Start asking within a job that many do at once; ``what`` tells this question from others.
 
-    ``others`` are replies to other questions that hold here too (``JournaledReplies.others``). Calls are listed under the job.
+    ``others`` are replies to other questions that hold here too (``JournaledReplies.others``). Calls are listed under
+    the job.
     """
     access.require("run", f"{job}: {title}")
     access.check_money()

@@ -252,8 +252,8 @@ class Regrading(AskJob[ToGrade]):
                 said = await _said(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
                 if isinstance(said, str):
                     return Answer(failure=said, final=False)
-                memory.known[key] = said
-        said = memory.known[key]
+                memory.values[key] = said
+        said = memory.values[key]
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
@@ -281,7 +281,7 @@ class Regrading(AskJob[ToGrade]):
             judge, key = run.judge, run.key(answer)
             if not self.again:
                 if judge.prompt_hash not in known:
-                    known[judge.prompt_hash] = set(memory_of(store, judge).known)
+                    known[judge.prompt_hash] = set(memory_of(store, judge).values)
                 if key in known[judge.prompt_hash]:
                     continue
                 known[judge.prompt_hash].add(key)

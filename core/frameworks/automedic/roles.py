@@ -131,7 +131,7 @@ class HumanTagDoctor:
     async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the next query; text without a tag is put into one."""
         briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
-        async for item in self.human.said("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
+        async for item in self.human.wait("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
             yield FinalMessage(tagged(item.text), item.call_id) if isinstance(item, FinalMessage) else item
 
     def answer(
@@ -162,7 +162,7 @@ class HumanRater(Human):
         self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
     ) -> AsyncIterator[AgentOutput | Rating]:
         """Wait for a rating from 1 to 5; other text gives no rating."""
-        async for item in self.said("rate", RATE, "12345"):
+        async for item in self.wait("rate", RATE, "12345"):
             if isinstance(item, FinalMessage):
                 match = re.search(r"[1-5]", item.text)
                 yield Rating(int(match[0]) if match else None, item.text)
@@ -180,7 +180,7 @@ class HumanStaff:
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
         """Wait for the answer to the last query."""
         listed = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
-        return self.human.said("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
+        return self.human.wait("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
 
 
 _RATING = "two lines, the first beginning with Reason:, the second with Rating: and a whole number from 1 to 5"
@@ -257,7 +257,7 @@ class LLMAutoMedicPatient(ModelAgent):
                 yield item
 
     def _parts(self, briefing: PatientKnowledge, dialogue: Dialogue) -> list[Part]:
-        facts = [fact.lay for fact in briefing.told] or [briefing.vignette]
+        facts = [fact.lay for fact in briefing.history] or [briefing.vignette]
         values = {"facts": facts, "caregiver": briefing.caregiver}
         return [prompt_part(self._pack, "patient", "system", "system", **values), *_view(dialogue, "patient")]
 

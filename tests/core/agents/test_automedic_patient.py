@@ -28,8 +28,8 @@ def reply(*queries: str, held: PatientKnowledge = HELD) -> str:
 
 def test_the_patient_holds_no_vignette_and_no_results() -> None:
     assert HELD.vignette == ""
-    assert HELD.shown == ()
-    assert {fact.key for fact in HELD.told} >= {"age", "chief complaint"}
+    assert HELD.findings == ()
+    assert {fact.key for fact in HELD.history} >= {"age", "chief complaint"}
     assert "nail pitting" not in repr(HELD)
 
 

@@ -52,9 +52,9 @@ def ask(case: Case, question: str) -> str:
     """Return the reply to a question after the opening words, or to a first question."""
     held = patient_knowledge(case)
     if question in ("Hello!", "What brings you in today?"):
-        return hear(PATIENT.reply(held, SCENE, (Turn("doctor", question),)))
-    opening = hear(PATIENT.reply(held, SCENE, (GREETING,)))
-    return hear(PATIENT.reply(held, SCENE, (GREETING, Turn("patient", opening), Turn("doctor", question))))
+        return hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", question),)))
+    opening = hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))
+    return hear(PATIENT.reply(knowledge, SCENE, (GREETING, Turn("patient", opening), Turn("doctor", question))))
 
 
 def numbers_in(text: str) -> set[float]:
@@ -119,8 +119,8 @@ def test_a_topic_that_is_asked_for_again_gets_the_rest() -> None:
 
 def test_the_patient_of_automedic_gives_the_same_answers() -> None:
     for case in library():
-        held = briefings_of(case).held
-        reply = hear(PATIENT.reply(held, SCENE, (Turn("doctor", "Do you take any medication?"),)))
+        knowledge = briefings_of(case).patient
+        reply = hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", "Do you take any medication?"),)))
         expected = lay_answers()[case.case_key].get("medication") or lay_answers()[UNKNOWN]["medication"]
         assert reply == expected[0]
 

@@ -91,7 +91,7 @@ def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling:
     reply = ask(HELD, question)
 
     assert reply.lower().endswith(telling.lower())
-    others = {fact.lay for fact in HELD.told + HELD.shown} - {telling}
+    others = {fact.lay for fact in HELD.history + HELD.findings} - {telling}
     assert not any(other in reply for other in others if other not in telling)
 
 
