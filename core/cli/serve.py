@@ -54,7 +54,7 @@ def serve(
     if configured:
         os.environ[access.LOGIN] = "yes"
         people = len(access.rules().people)
-        print(f"Users sign in; {access.rules_file()} admits {people} of them.", flush=True)
+        print(f"Users sign in; {access.rules_file()} admits {people} users.", flush=True)
     os.chdir(paths.ROOT)
     os.execv(sys.executable, command)
 

@@ -98,7 +98,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (("check", "cases", "nothing"), 2, "There is no data set 'nothing'"),
         (("serve", "--port", "0"), 2, "Invalid value for '--port'"),
         (("serve", "--host", "0.0.0.0"), 2, "everybody who reaches 0.0.0.0 could do all that you can: set up a login"),
-        (("serve", "--host", "::"), 2, "whoever reaches :: could do all that you can"),
+        (("serve", "--host", "::"), 2, "everybody who reaches :: could do all that you can"),
     ],
 )
 def test_misuse(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str) -> None:
@@ -153,7 +153,7 @@ def test_a_server_for_others_needs_a_login_or_the_word_that_none_is_meant(
     monkeypatch.setattr(serve, "find_spec", lambda name: name)
     assert main([*everywhere]) == 0
     assert len(begun) == 2
-    assert f"{tmp_path / 'access.toml'} lets in nobody." in capsys.readouterr().out
+    assert f"{tmp_path / 'access.toml'} admits 0 users." in capsys.readouterr().out
     assert os.environ.pop(access.LOGIN) == "yes"
     status, said = complaint(capsys, *everywhere, "--no-login")
     assert (status, said.split(":")[0]) == (2, "[auth] is configured in .streamlit/secrets.toml")

@@ -174,7 +174,7 @@ def test_a_second_process_is_told_that_the_run_is_under_way(db: Path, slow_provi
     assert first_was_running
     assert second.returncode == 1
     assert second.stderr.splitlines()[-1] == (
-        f"Run {run_id} is already under way in another process: stop it there first."
+        f"Run {run_id} is already running in another process: stop it there first."
     )
     assert "It was interrupted." in ended.stderr
     asked = asked_about(slow_provider)

@@ -124,7 +124,7 @@ def test_who_judged_and_what_is_left_out_is_said(filled: Store, part: str) -> No
 def test_without_a_judge_it_says_how_many_are_not_judged_and_who_judges(filled: Store, part: str) -> None:
     with pytest.raises(AnamnesisError, match=r"Not judged: .* 4 conversations\. .*core job facts --all --model"):
         list(report.rows(MetricRequest(filled), part=part))
-    with pytest.raises(UsageError, match="who has: nobody"):
+    with pytest.raises(UsageError, match="these models have: no model"):
         list(report.rows(MetricRequest(filled), part=part, judge="openai/j"))
     assert list(report.rows(MetricRequest(filled, Selection(specialties=["Cardiology"])), part=part)) == [], (
         "no conversation"
