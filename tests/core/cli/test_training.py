@@ -94,7 +94,7 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["export", "training", "--out", "x", "--order", "odd"], "'odd' is no order: say direct, random, reversed."),
+        (["export", "training", "--out", "x", "--order", "odd"], "'odd' is no order: use direct, random, reversed."),
         (["export", "training", "--out", "x", "--cases", "nothing"], "There is no data set 'nothing'"),
         (["export", "training", "--out", "x", "--test-share", "1"], "must lie between 0 and 1, not 1"),
         (["export", "training", "--out", "x", "--limit", "1"], "cannot be split into train and test"),

@@ -171,4 +171,4 @@ def test_all_campaigns_are_graded_at_once(release: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "40 free responses, 40 judged before, 0 to judge."
     assert main(["regrade", RUN, "--grader", "reference/names"]) == 0
-    assert "40 were graded before and left alone" in capsys.readouterr().out
+    assert "40 were graded before and are unchanged" in capsys.readouterr().out
