@@ -57,7 +57,7 @@ def ask_and_run() -> None:
     for roles in (("doctor", "patient"), ("grader", "summariser")):
         for column, role in zip(st.columns(2), roles, strict=True):
             with column:
-                chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
+                chosen[role] = ask_seat("debug", role, doctor=chosen.get("doctor", ""))
     names = CastNames(**chosen)
     # requests to a model cost money, so the default is a few arms
     few = any(map(is_model, filter(None, names.values()))) and (

@@ -21,7 +21,7 @@ from pages.kit.fork import fork_form
 from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, faults_said, plain, verdict_in_brief
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.navigation import link
-from pages.kit.sessions import Shown, watched
+from pages.kit.sessions import WatchedSession, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
@@ -92,7 +92,7 @@ def draw_families() -> None:
     )
 
 
-def draw_running(consultation: Shown) -> None:
+def draw_running(consultation: WatchedSession) -> None:
     """Draw a running consultation, and below it the form to fork it at any message so far."""
     if st.query_params.get("other"):
         st.caption("This branch is running. It joins the tree when it ends.")
@@ -113,7 +113,7 @@ def draw_running(consultation: Shown) -> None:
             )
 
 
-def draw_broken_off(consultation: Shown) -> None:
+def draw_broken_off(consultation: WatchedSession) -> None:
     """Draw the messages of a consultation that was stopped early or is not in the database yet."""
     session = consultation.session
     events = session.snapshot()
@@ -128,7 +128,7 @@ def draw_broken_off(consultation: Shown) -> None:
         draw_way_back()
         draw_take_away_watched([consultation], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, known=consultation.known)
+        draw_chat(events, None, known=consultation.framework)
 
 
 def draw_way_back() -> None:

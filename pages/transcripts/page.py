@@ -301,7 +301,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
                 draw_reasoning(reasoning_of(events).get(summary.call_id or ""))
         if stored.case is not None:
             profiled = playing is not None and playing.cases.plays_profiles and stored.case.profile is not None
-            draw_case(stored.case, open_=False, profiled=profiled, shown=was_shown(events))
+            draw_case(stored.case, open_=False, profiled=profiled, pictures_seen=was_shown(events))
     with right:
         if not stored.answers:
             st.info("This trial broke off before any answer.", icon=":material/cloud_off:")

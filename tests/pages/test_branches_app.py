@@ -192,7 +192,7 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
     as_released(Store(database), "of-old")
     app = open_page("branches", trial="old")
     assert trouble(app) == []
-    assert "Choose who goes on" in words(app)
+    assert "choose the models that continue it" in words(app)
     assert button(app, "Go on from here").disabled
     app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
     assert not button(app, "Go on from here").disabled

@@ -362,8 +362,8 @@ def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: 
     assert run.error is None
     app = open_page("debugger", trial=run.trials[0].trial_id, step="answer:vignette:mcq")
     assert trouble(app) == []
-    assert "Rules or a person played this step and no model was sent anything" in words(app)
-    assert "shown is what was said" not in words(app).lower()
+    assert "no model was sent anything" in words(app)
+    assert "the dialogue before it is shown" not in words(app).lower()
     assert "The request of this step is not stored" not in words(app)
 
 
@@ -429,5 +429,5 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
     assert len(provider.requests) == 5
-    assert "1 reply was given before, and not paid for again." in words(app)
+    assert "1 reply was reused, and not paid for again." in words(app)
     assert not [b.label for b in app.button if b.label.startswith("Go on")]
