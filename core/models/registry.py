@@ -89,7 +89,7 @@ class Registry:
         return dict(self._settings.aliases)
 
     def names(self) -> list[str]:
-        """Return the models that the files list and that are still served; others can be opened by name as well."""
+        """Return the names of the entries that are not retired; models without an entry can be opened too."""
         return [name for name, model in self._settings.models.items() if not model.retired]
 
     def specs(self) -> Iterator[ModelSpec]:
