@@ -225,7 +225,7 @@ def _start(campaigns: Sequence[Campaign]) -> None:
     started: list[Session] = []
     with faults_said():
         for campaign in campaigns:
-            started.append(start_consultation(one_case(campaign, case), beside=started[0] if started else None))
+            started.append(start_consultation(one_case(campaign, case), partner=started[0] if started else None))
         adopt(started, case)
         st.rerun()
     for session in started:  # one failed: the other would run unwatched, and its calls may cost money

@@ -65,7 +65,7 @@ def draw_offers() -> None:
 def _begin(name: str) -> None:
     begin(
         ("models", "get", name),
-        lambda tell, stop: get(name, told=lambda _, done, planned: tell(done, planned), stop=stop),
+        lambda tell, stop: get(name, on_progress=lambda _, done, planned: tell(done, planned), stop=stop),
         f"Fetching {OFFERS[name].title}",
     )
 

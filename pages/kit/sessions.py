@@ -166,7 +166,7 @@ def play_again(*sides: WatchedSession) -> None:
     ]
     if len(replays) > 1:
         first, second = replays
-        first.session.beside, second.session.beside = second.session, first.session
+        first.session.partner, second.session.partner = second.session, first.session
     _show([_keep(entry) for entry in replays])
 
 
