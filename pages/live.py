@@ -60,18 +60,18 @@ from pages.kit.sessions import WatchedSession, adopt, current, running_sessions,
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.kit.watched import (
-    ask_to_present,
     cost_of,
+    count_uncovered,
     draw_controls,
     draw_differential,
     draw_figures,
     draw_fork_link,
+    draw_presentation_switch,
     draw_session,
     draw_stage,
     draw_take_away_watched,
     draw_watched_chat,
-    facts_brought,
-    presenting,
+    is_presenting,
     redrawn,
 )
 
@@ -276,7 +276,7 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
         st.error(plain(session.error))
     draw_figures(session, events, watched.framework)
     if watched.case is not None:
-        uncovered_facts, askable = facts_brought(watched)
+        uncovered_facts, askable = count_uncovered(watched)
         by_whom = "patient and staff" if watched.profiled else "the patient"
         st.progress(
             uncovered_facts / max(1, askable), text=f"{uncovered_facts} of {askable} facts that {by_whom} can tell"
@@ -300,7 +300,7 @@ def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFram
 def _outcome(watched: WatchedSession) -> dict[str, str]:
     events, fw = watched.session.snapshot(), watched.framework or framework()
     calls = [event.call for event in events if isinstance(event, Called)]
-    uncovered_facts, askable = facts_brought(watched)
+    uncovered_facts, askable = count_uncovered(watched)
     rows = {
         "Questions": str(fw.speech.questions(events)),
         "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
@@ -381,10 +381,10 @@ def draw_live() -> None:
         draw_recent()
         return
     sides = [watched, *filter(None, [second_session()])]
-    if presenting():
+    if is_presenting():
         draw_stage(sides)
         return
-    ask_to_present()
+    draw_presentation_switch()
     if len(sides) > 1:
         draw_pair(*sides)
     else:

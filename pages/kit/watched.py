@@ -208,11 +208,11 @@ def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: 
     session = watched.session
     with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
         draw_chat(events, session.draft, known=watched.framework, thoughts={} if hides_thoughts(session) else None)
-        if waited := waited_for(session):
+        if waited := pending_calls(session):
             st.caption(f":material/more_horiz: {plain(waited)}")
 
 
-def waited_for(session: Session) -> str:
+def pending_calls(session: Session) -> str:
     """Return in words which models have not started to reply, and for how long they have been running.
 
     The seconds of a retried call count from its first attempt; the text names the reason of the retry.
@@ -315,7 +315,7 @@ def draw_differential(events: Sequence[Event]) -> None:
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
 
 
-def facts_brought(watched: WatchedSession) -> tuple[int, int]:
+def count_uncovered(watched: WatchedSession) -> tuple[int, int]:
     """Return the number of uncovered facts, and of all facts that the doctor must ask for; (0, 0) without a case."""
     askable: Sequence[Uncovered] = ()
     if watched.case is not None and watched.profiled:
@@ -390,14 +390,14 @@ def _fact_words(fact: Fact) -> str:
     return f"{name}{plain(fact.value)}{' (imputed)' if fact.imputed else ''}"
 
 
-def ask_to_present() -> bool:
+def draw_presentation_switch() -> bool:
     """Draw the switch to the presentation view, stored in the URL."""
     return st.toggle(
         "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
     )
 
 
-def presenting() -> bool:
+def is_presenting() -> bool:
     return bool(st.session_state.get(_PRESENT, st.query_params.get(_PRESENT) == "true"))
 
 
@@ -416,7 +416,7 @@ def draw_stage(sides: Sequence[WatchedSession]) -> None:
                         st.subheader(plain(_title(watched)), anchor=False)
                     _draw_outcome(watched)
                     _draw_large(watched, single=len(sides) == 1)
-            draw_controls(sides, None, ask_to_present)
+            draw_controls(sides, None, draw_presentation_switch)
 
     redrawn([watched.session for watched in sides], draw)
 
@@ -465,7 +465,7 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
     if session.running and session.meta.get(tested_seat(fw).role) == "human":
         return  # a person who plays the doctor must not see the facts
     with side:
-        uncovered_facts, askable = facts_brought(watched)
+        uncovered_facts, askable = count_uncovered(watched)
         if askable:
             words = f"{uncovered_facts} of {askable} facts uncovered, by words in common"
             st.progress(uncovered_facts / askable, text=words)

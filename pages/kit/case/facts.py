@@ -80,7 +80,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
         )
         return
     facts = facts_in_use(case)
-    judged = next((judgement for judgement in judged_here(trial_of(events)) if judgement.facts), None)
+    judged = next((judgement for judgement in judgements_of(trial_of(events)) if judgement.facts), None)
     if judged is None:
         st.info("Not judged yet: only a model can judge the facts.", icon=":material/gavel:")
     else:
@@ -297,7 +297,7 @@ def judge_words(judge: Judge | JudgedPatient) -> str:
     return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
 
 
-def judged_here(trial_id: str | None) -> list[JudgedPatient]:
+def judgements_of(trial_id: str | None) -> list[JudgedPatient]:
     """Return each judge's judgement of one trial, the most recent first; empty without a trial."""
     return ask(judged_of_trial, trial_id) if trial_id else []
 
@@ -343,7 +343,7 @@ def people_words(judge: Judge) -> str:
 
 def draw_patient(trial_id: str | None, key: str) -> None:
     """Draw what the patient withheld and invented according to each judge, and the form that starts judging."""
-    judgements = judged_here(trial_id)
+    judgements = judgements_of(trial_id)
     for judged in judgements:
         faults = judged.of("withheld", "invented")
         dropped = f"; {judged.dropped} dropped because their quotation does not occur" if judged.dropped else ""
