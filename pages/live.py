@@ -34,7 +34,7 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, faults_said, plain, reason_words, tokens_of, when
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, tokens_of, when
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
@@ -64,12 +64,12 @@ from pages.kit.watched import (
     count_uncovered,
     draw_controls,
     draw_differential,
+    draw_export_menu_watched,
     draw_figures,
     draw_fork_link,
     draw_presentation_switch,
     draw_session,
     draw_stage,
-    draw_take_away_watched,
     draw_watched_chat,
     is_presenting,
     redrawn,
@@ -223,7 +223,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
 def _start(campaigns: Sequence[Campaign]) -> None:
     case = campaigns[0].cases[0]
     started: list[Session] = []
-    with faults_said():
+    with show_errors():
         for campaign in campaigns:
             started.append(start_consultation(one_case(campaign, case), partner=started[0] if started else None))
         adopt(started, case)
@@ -250,7 +250,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
     if not any(session.running for session in sessions):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.subheader("Both at a glance", anchor=False)
-            draw_take_away_watched([first, second], key="pair")
+            draw_export_menu_watched([first, second], key="pair")
         st.dataframe(outcomes_table(first, second), hide_index=True)
         st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
     for case in cases:

@@ -17,8 +17,8 @@ from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
-from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
-from pages.kit.jobs import draw_remembered
+from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
+from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -66,7 +66,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
                 draw_resume(header, session.key, session.spoken)
-            draw_take_away_watched([watched], key="live")
+            draw_export_menu_watched([watched], key="live")
 
     def draw() -> None:
         draw_controls([watched], case, draw_links)
@@ -79,7 +79,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             if session.error:
                 st.error(plain(session.error))
             if (unit := session.unit) is not None:
-                draw_remembered(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
+                draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
             draw_answers(session, events, fw)
         with right_column:
             draw_figures(session, events, fw)
@@ -187,14 +187,14 @@ def link_fork(trial_id: str) -> None:
     link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
-def draw_take_away_watched(sides: Sequence[WatchedSession], key: str) -> None:
+def draw_export_menu_watched(sides: Sequence[WatchedSession], key: str) -> None:
     """Draw the export menu of consultations: as stored, or with the events so far of those that were stopped."""
     snapshots = [watched.session.snapshot() for watched in sides]
     if all(any(isinstance(event, Finished) for event in events) for events in snapshots):
-        draw_take_away([watched.trial_id for watched in sides], key)
+        draw_export_menu([watched.trial_id for watched in sides], key)
     elif all(any(isinstance(event, Started) for event in events) for events in snapshots):
         headers = [watched.session.meta.get("header") for watched in sides]
-        draw_take_away_unstored(
+        draw_export_menu_unstored(
             [
                 (watched.case, events, header if isinstance(header, RunHeader) else None)
                 for watched, events, header in zip(sides, snapshots, headers, strict=True)

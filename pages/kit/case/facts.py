@@ -29,7 +29,7 @@ from pages.kit.chat import message
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
 from pages.kit.jobs import ask_budget, draw_job, draw_question, draw_start
-from pages.kit.look import faults_said, plain
+from pages.kit.look import plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
@@ -285,7 +285,7 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
     if not facts:
         st.warning("Keep at least one fact.")
         return
-    with faults_said():
+    with show_errors():
         with Store().write() as connection:
             save_facts(connection, case, facts, made_by)
         st.rerun()
