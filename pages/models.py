@@ -67,7 +67,6 @@ def draw_servers() -> None:
 
 
 def _fill(address: str, model: str) -> None:
-    """Put a server's model into the form, in a callback."""
     st.session_state.update(models_provider=SERVER, models_address=address, models_id=model, models_name="")
 
 

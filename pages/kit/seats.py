@@ -417,7 +417,7 @@ def ask_pairs(page: str, fw: Framework, offered: Sequence[Arm], usual: Sequence[
     """Ask for single arms; the ``usual`` ones among those ``offered`` are preselected."""
     one_format = len({format_ for format_, _ in offered}) == 1
     return choose_several(
-        "What is asked",
+        "Questions",
         offered,
         f"{page}_arms_{fw.name}",
         names=lambda pair: QUESTION_TYPE[pair[1]] if one_format else arm(*pair),

@@ -207,7 +207,7 @@ def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: 
     """Draw the messages so far, without reasoning if a person still plays."""
     session = watched.session
     with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, known=watched.framework, thoughts={} if hides_thoughts(session) else None)
+        draw_chat(events, session.draft, fw=watched.framework, thoughts={} if hides_thoughts(session) else None)
         if waited := pending_calls(session):
             st.caption(f":material/more_horiz: {plain(waited)}")
 

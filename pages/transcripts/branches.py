@@ -128,7 +128,7 @@ def draw_broken_off(consultation: WatchedSession) -> None:
         draw_way_back()
         draw_export_menu_watched([consultation], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, known=consultation.framework)
+        draw_chat(events, None, fw=consultation.framework)
 
 
 def draw_way_back() -> None:

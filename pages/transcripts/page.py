@@ -294,7 +294,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
     with left:
         # Streamlit scrolls a chat of fixed height to its end unless autoscroll is off
         with st.container(height=_CHAT_HEIGHT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            draw_chat(events, None, selection.text or "", known=playing)
+            draw_chat(events, None, selection.text or "", fw=playing)
         if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
             with st.expander("The summary that the doctor was shown"):
                 st.markdown(plain(summary.text))

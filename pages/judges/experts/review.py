@@ -313,7 +313,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     height = 660 if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
-            draw_chat(events, None, highlighted, known=framework_of(blinded.dialogue))
+            draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))
 
 
 def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:

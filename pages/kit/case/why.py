@@ -77,7 +77,6 @@ def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
 
 
 def draw_messages(events: Sequence[Event], turn: int) -> None:
-    """Draw the decisive message and the message before it."""
     for utterance in [event for event in events if isinstance(event, Utterance) and event.turn <= turn][
         -_MOST_MESSAGES:
     ]:
