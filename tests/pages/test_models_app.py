@@ -92,8 +92,8 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
 ) -> None:
     may_come = threading.Event()
 
-    def fetched(name: str, told: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
-        told("fetching", 40, 93)
+    def fetched(name: str, on_progress: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
+        on_progress("fetching", 40, 93)
         assert may_come.wait(30)
         if stop():
             raise AnamnesisError("Stopped. What was fetched is kept.")
