@@ -19,7 +19,7 @@ _LONG = 4_000
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text in both texts (``equal``), only in the second (``insert``), or only in the first (``delete``)."""
+    """A stretch of both texts (``equal``), of only the second (``insert``), or of only the first (``delete``)."""
 
     op: Op
     text: str

@@ -13,7 +13,7 @@ from typing import Any
 
 from core import access
 from core.asking.calls import Voice
-from core.asking.memory import Memory, Remembered, Replies
+from core.asking.memory import JournaledReplies, ReplyCache, StoredReply
 from core.asking.scene import CallFailed
 from core.errors import AnamnesisError
 from core.events import Called, Token
@@ -59,20 +59,21 @@ def ask_model(model: str, ask: Ask, about: str, *, base_url: str | None = None) 
 
 
 def start_asking(
-    job: str, what: object, title: str, source: Source, others: Mapping[str, list[Remembered]] | None = None
+    job: str, what: object, title: str, source: Source, others: Mapping[str, list[StoredReply]] | None = None
 ) -> Session:
     """Start a question within a job that several processes may write to; ``what`` identifies the question.
 
-    ``others`` are replies to other questions that are valid here too (``Memory.others``). ``job`` lists the calls.
+    ``others`` are replies to other questions that are valid here too (``JournaledReplies.others``). ``job`` lists
+    the calls.
     """
     access.require("run", f"{job}: {title}")
     access.check_money()
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
-    memory = Memory.of(path, about=[unit])
+    memory = JournaledReplies.of(path, about=[unit])
     memory.others = dict(others or {})
     session = Session(unit, title, paced=False, listed=job)
-    session.replies = Replies(job, Journal(path, shared=True), memory, shared=True)
+    session.replies = ReplyCache(job, Journal(path, shared=True), memory, shared=True)
     session.start(source)
     return session
 

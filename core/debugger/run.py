@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from core import access
-from core.asking.memory import Remembered, replies_in
+from core.asking.memory import StoredReply, replies_in
 from core.case import Case
 from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
@@ -190,9 +190,9 @@ def start_edited(
     return _begun(campaign, registry or load_registry(), Edit(run_id=before.run_id, case_key=key))
 
 
-def _given(header: RunHeader) -> dict[str, dict[str, list[Remembered]]]:
-    """Return trial → key → replies to the same trial in the run that was edited, and in the runs which that run edits."""
-    replies_by_trial: dict[str, dict[str, list[Remembered]]] = {}
+def _given(header: RunHeader) -> dict[str, dict[str, list[StoredReply]]]:
+    """Return trial → key → replies to the same trial in the edited run, and in the runs which that run edits."""
+    replies_by_trial: dict[str, dict[str, list[StoredReply]]] = {}
     edited_from = header
     while edited_from.edited is not None and (path := journal_path(edited_from.edited.run_id)).exists():
         edited_from = read_header(path)

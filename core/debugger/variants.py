@@ -14,7 +14,7 @@ from core.agents.grader import read_name, read_yes_no, settled
 from core.asking.calls import Voice, call
 from core.asking.memory import replies_in
 from core.asking.parts import Part, sent_messages
-from core.asking.scene import CallFailed, Said, Saying
+from core.asking.scene import AgentOutput, CallFailed, FinalMessage
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
@@ -51,7 +51,7 @@ class _Player:
     registry: Registry
     base_url: str | None = None
 
-    def play(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
+    def play(self, parts: Sequence[Part]) -> AsyncIterator[AgentOutput]:
         """Yield the reply; raises ``UsageError`` if the model cannot be asked, or every message is empty."""
         sent, step = sent_messages(parts), self.step
         if not sent:
@@ -161,7 +161,7 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
     try:
         async for item in player.play(sent):
             variant = _with(variant, item)
-            if not isinstance(item, Said):
+            if not isinstance(item, FinalMessage):
                 yield item
     except CallFailed as failure:
         yield failure.called
@@ -198,7 +198,7 @@ async def _again(player: _Player, messages: Sequence[Part], grader: str | None) 
 def _with(variant: Variant, item: object) -> Variant:
     """Return the variant with a reply or an event of its grading added."""
     match item:
-        case Said():
+        case FinalMessage():
             return replace(variant, response=item.text if item.text.strip() else None)
         case Called():
             return replace(variant, calls=(*variant.calls, item.call))

@@ -217,7 +217,7 @@ def pending_calls(session: Session) -> str:
 
     The seconds of a retried call count from its first attempt; the text names the reason of the retry.
     """
-    in_flight = list(session.replies.air) if session.replies and session.running else []
+    in_flight = list(session.replies.in_flight) if session.replies and session.running else []
     silent = [call for call in in_flight if not call.pieces]
     lines = []
     for call in silent:
