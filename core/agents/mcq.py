@@ -160,8 +160,8 @@ def _outermost(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 # ------------------------------------------------------------------------------------------------- reading a response
-# A mark is a character of the private use area. Named choices, single letters and letters in
-# a clear form ("(B)", "option B") have marks of their own kinds. Every quantifier is bounded and every search has a window, so the time is
+# A mark is a character of the private use area. Named choices, single letters, and letters in a clear form ("(B)",
+# "option B") have marks of different ranges. Every quantifier is bounded and every search has a window, so the time is
 # linear in the length of a response.
 
 _NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
