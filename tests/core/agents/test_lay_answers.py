@@ -50,7 +50,7 @@ CASES = pytest.mark.parametrize("case", library(), ids=KEYS)
 
 def ask(case: Case, question: str) -> str:
     """Return the reply to a question after the opening words, or to a first question."""
-    held = patient_knowledge(case)
+    knowledge = patient_knowledge(case)
     if question in ("Hello!", "What brings you in today?"):
         return hear(PATIENT.reply(knowledge, SCENE, (Turn("doctor", question),)))
     opening = hear(PATIENT.reply(knowledge, SCENE, (GREETING,)))
