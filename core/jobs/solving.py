@@ -215,7 +215,7 @@ def _is_final(answer: PrefixAnswer, by: Solver) -> bool:
 
 async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | None, seats: Seats) -> list[Event]:
     """Return the events of an answer after a beginning of the conversation, and of its verdict."""
-    scene = scene_of(case, piece.talk.seed, named=False)
+    scene = scene_of(case, piece.talk.seed, with_specialty=False)
 
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))
