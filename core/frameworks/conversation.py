@@ -134,8 +134,8 @@ def scene_of(
 ) -> Scene:
     """Return the scene of a trial; a persona can replace the speaker of the case.
 
-    ``with_specialty`` tells the doctor the case's specialty (except Other); ``pictures`` includes the pictures that were
-    imported with the case.
+    ``with_specialty`` tells the doctor the case's specialty (except Other); ``pictures`` includes the case's imported
+    pictures.
     """
     specialty = case.specialty if with_specialty and case.specialty != "Other" else ""
     caregiver = (persona.speaker or case.speaker) == "caregiver"

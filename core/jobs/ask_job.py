@@ -1,7 +1,7 @@
 """Jobs that ask models about stored items (conversations, cases, answers), each declared as an ``AskJob``.
 
-A declaration says which items have no result yet, what is asked about one, and what is stored of the reply. The rest
-is the same for all: ``run_job`` with the reply cache, budget, stop, batches and progress of the engine,
+A declaration says which items have no result yet, how an item becomes a request, and what is stored of the reply.
+Everything else is shared: ``run_job`` with the reply cache, budget, stop, batches and progress of the engine,
 ``estimate_job``, ``begin_job`` for pages, and the command ``job NAME`` (``core.cli.job``). Declarations are found in
 the modules of this package, and in the folder ``jobs`` of an extension.
 """
@@ -44,9 +44,9 @@ from core.store.fold import fold, following
 
 _READ_AT_ONCE = 100
 _SAMPLED = 50
-"""Items whose requests are written for an estimate; the others are taken to be as long on average."""
+"""Items whose requests are rendered for an estimate; the others are assumed to have the same average length."""
 _LISTED = 200
-"""Failures that an outcome names."""
+"""Maximum of failures listed in an outcome."""
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -56,24 +56,24 @@ Item = TypeVar("Item")
 class Part:
     """The work of one journal: the items without a result.
 
-    ``unit`` names the work on an item, the same whenever the job is taken up again; ``ours`` says which units of the
-    journal count in this job's budget. Calls are ``listed`` under the journal's name by default.
+    ``unit`` returns the name of the work on an item, which is the same after a resume; ``owns_unit`` tells which units
+    of the journal count in this job's budget. Calls are ``listed`` under the journal's name by default.
     """
 
     journal: str
     todo: Sequence[Any]
     unit: Callable[[Any], str]
-    ours: Callable[[str], bool]
+    owns_unit: Callable[[str], bool]
     listed: Callable[[Any], str] | None = None
     header: RunHeader | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a job is to do, by what is stored now.
+    """The work of a job, according to what is stored now.
 
-    ``by`` is the name under which results are stored; ``kept`` items have one under the same key. ``models`` are all
-    that may be asked.
+    ``by`` is the name under which results are stored; ``kept`` items have a result under the same key already.
+    ``models`` are all models that the job may call.
     """
 
     by: str
@@ -83,12 +83,14 @@ class Plan:
 
     @property
     def todo(self) -> list[Any]:
-        """The items without a result, of all journals."""
         return list(chain.from_iterable(part.todo for part in self.parts))
 
 
 class Size(NamedTuple):
-    """Role → model with calls, prompt tokens and reply tokens of all items; ``counts`` replace the usual two."""
+    """Role → model with calls, prompt tokens and reply tokens of all items.
+
+    ``counts`` replace the usual counts of an estimate (items to do, items done before).
+    """
 
     roles: Mapping[str, tuple[str, tuple[int, float, float]]]
     counts: Mapping[str, int] | None = None
@@ -96,11 +98,11 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one item, and the ``lines`` to store.
+    """The result of one item, and the ``lines`` to store.
 
-    ``failure`` says why it has no result; the next run of the job asks about it again, from the start if this is
-    ``final``, else with the replies that were paid for. ``remark`` is listed for an item with a result. ``counts`` are
-    added up; ``events`` are those of a trial, for the progress.
+    ``failure`` says why the item has no result. The next run of the job asks about it again: from the start if the
+    answer is ``final``, otherwise with the replies already paid for. ``remark`` is listed for an item with a result.
+    ``counts`` are added up over all items; ``events`` are those of a trial, for the progress.
     """
 
     lines: Sequence[RowLine | GradesLine] = ()
@@ -113,9 +115,9 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Ended):
-    """How a job went: ``done`` items have a result now, ``failed`` have none, ``kept`` had one before.
+    """How a job ended: ``done`` items have a result now, ``failed`` items have none, ``kept`` items had one before.
 
-    ``counts`` are of the job, ``remarks`` the first failures as item and reason.
+    ``counts`` are specific to the job; ``remarks`` are the first failures as (item, reason).
     """
 
     by: str
@@ -125,107 +127,105 @@ class Outcome(Ended):
     counts: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[tuple[str, str], ...] = ()
     again: bool = False
-    """Whether items with a result were asked about too, and would be once more."""
+    """Whether the job also asked about items that had a result."""
 
 
 @dataclass(frozen=True)
 class AskJob(ABC, Generic[Item]):
-    """Asks models about stored items. A subclass is a frozen dataclass; its fields are the options.
+    """A job that asks models about stored items. A subclass is a frozen dataclass; its fields are the options.
 
-    An option is ``Annotated[type, "help"]``. Fields called ``talks`` (a ``Selection``), ``cases`` and ``run_ids`` are
-    chosen by the options that other commands have for them. The docstring is the help of the command. Results are
-    stored under a key (model, prompt hash, item), and an item that has one is not asked about again.
+    An option is ``Annotated[type, "help"]``. Fields called ``talks`` (a ``Selection``), ``cases`` and ``run_ids`` use
+    the options that other commands have for them. The docstring is the help of the command. Results are stored under
+    a key (model, prompt hash, item); an item with a result is skipped.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     items: ClassVar[str] = "conversations"
-    """What is counted, in the plural."""
+    """Name of the items, in the plural."""
     verb: ClassVar[str] = "judge"
     participle: ClassVar[str] = "judged"
     lack: ClassVar[str] = "have no result and count nowhere; the same again asks about them"
-    """What is said of failed items."""
+    """Predicate of failed items in the summary."""
     report: ClassVar[str] = ""
-    """What of ``report`` shows the results."""
+    """Arguments of the command ``report`` that shows the results."""
     asks_models: ClassVar[bool] = True
-    """Whether a model may be asked: a job by rules has no address, budget, batches or number of calls at once."""
+    """Whether the job may call a model: a job by rules has no options for address, budget, batches or concurrency."""
     shared: ClassVar[bool] = False
-    """Whether a grader's reply to one item holds for another that asks the same."""
+    """Whether a grader's reply to one item is reused for another item with the same request."""
     seconds_by_rule: ClassVar[float] = SECONDS_BY_RULE
 
     base_url: Annotated[str | None, "Address of an OpenAI-compatible server."] = field(default=None, kw_only=True)
 
     @classmethod
     def options(cls) -> list[inspect.Parameter]:
-        """Return the fields as parameters with their types, which each class names in its own module."""
+        """Return the fields as parameters, with their annotations resolved in the module of each class."""
         types = get_type_hints(cls, include_extras=True)
         fields = inspect.signature(cls).parameters.values()
         return [field.replace(annotation=types[field.name]) for field in fields]
 
     @property
     def again(self) -> bool:
-        """Whether items with a result are asked about, too; then what was spent earlier counts in no budget.
+        """Whether the job also asks about items with a result; earlier costs then do not count in the budget.
 
-        A job that can do so has a field of this name.
+        A job with this option has a field of this name.
         """
         return False
 
     @property
     def apart(self) -> str:
-        """What tells this job from others of its kind that may run next to it in one process."""
+        """Distinguishes this job from others of its kind that may run at the same time in one process."""
         return ""
 
     @abstractmethod
     def plan(self, store: Store, registry: Registry) -> Plan:
-        """Return what is to be asked. Raises ``UsageError`` for impossible options, ``AnamnesisError`` for no item."""
+        """Plan the work. Raises ``UsageError`` for impossible options, ``AnamnesisError`` if no item fits."""
 
     def load(self, store: Store, todo: Sequence[Any]) -> Iterable[Item]:
-        """Return the items with all that is asked about; called with some of the plan's items at a time."""
+        """Load the contents of some of the plan's items."""
         return todo
 
     @abstractmethod
     def key(self, item: Any) -> str:
-        """Return what tells an item from the others of its journal, loaded or not."""
+        """Return a key that identifies an item in its journal, whether the item is loaded or not."""
 
     def label(self, item: Any) -> str:
-        """Return how people call an item."""
         return self.key(item)
 
     @abstractmethod
     def seats(self, registry: Registry, plan: Plan, store: Store) -> Any:
-        """Open the models; raise ``UsageError`` where a key is missing."""
+        """Open the models; raise ``UsageError`` if a key is missing."""
 
     @abstractmethod
     async def ask(self, item: Item, seats: Any) -> Answer:
-        """Ask about an item, in as many requests as it takes. ``CallFailed`` is a failure that is not final."""
+        """Ask about an item, in any number of requests. ``CallFailed`` is a failure that is not final."""
 
     @abstractmethod
-    def size(self, plan: Plan, store: Store) -> Size:
-        """Return calls and tokens of all items."""
+    def size(self, plan: Plan, store: Store) -> Size: ...
 
     @classmethod
     def summary(cls, outcome: Outcome) -> Iterable[str]:
-        """Return what came of it in sentences; what was kept, cost and is missing is said of every job."""
+        """Return the results in sentences, without kept items, cost and failures, which every job reports."""
         return [f"{outcome.done:,} {cls.items} {cls.participle} by {outcome.by}."]
 
     @classmethod
     def shortfall(cls, outcome: Outcome) -> list[str]:
-        """Return in sentences what has no result, and why."""
+        """Return sentences on the items without a result."""
         sentences = []
         if outcome.failed:
             sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
         if outcome.stopped is not None:
-            left = f"What was {cls.participle} is kept, {outcome.remaining:,} {cls.items} are left"
-            goes_on = "" if outcome.again else "; the same again goes on"
-            sentences.append(f"{outcome.stopped} {left}{goes_on}.")
+            progress = f"What was {cls.participle} is kept, {outcome.remaining:,} {cls.items} are left"
+            resumable = "" if outcome.again else "; the same again goes on"
+            sentences.append(f"{outcome.stopped} {progress}{resumable}.")
         return sentences
 
     def findings(self, store: Store, outcome: Outcome) -> Iterable[str]:
-        """Return what the command says last, of all that is stored now."""
+        """Return the last sentences of the command's output, on all stored results."""
         return ()
 
     def part(self, journal: str, todo: Sequence[Any], before: Sequence[Any] = ()) -> Part:
-        """Return the work of a journal of the job's own; ``before`` are the items that have a result."""
+        """Return the work of a journal that belongs to this job alone; ``before`` are the items with a result."""
 
         def unit(item: Any) -> str:
             return f"{journal} {self.key(item)}"
@@ -234,7 +234,7 @@ class AskJob(ABC, Generic[Item]):
 
 
 class OfCases:
-    """What is the same in jobs that ask about cases; mixed in before the job's class."""
+    """Mixin for jobs that ask about cases; it comes before the job's base class."""
 
     items: ClassVar[str] = "cases"
 
@@ -246,7 +246,7 @@ class OfCases:
 
 
 class Seat(NamedTuple):
-    """Who is asked, and under which prompts."""
+    """A model, and the prompts for it."""
 
     voice: Voice
     pack: PromptPack
@@ -254,7 +254,7 @@ class Seat(NamedTuple):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """The ``value`` that was read from a reply, or why there is ``none``; ``broken`` by the provider, if so."""
+    """The ``value`` read from a reply, or ``none``: the reason why it has none. ``broken``: the provider failed."""
 
     value: T | None
     none: str
@@ -262,12 +262,12 @@ class Reply(Generic[T]):
     calls: tuple[CallRecord, ...]
 
     def answer(self, *lines: RowLine, **counts: int) -> Answer:
-        """Return these lines as what became of the item: without a value a failure."""
+        """Return the item's answer with these lines; it is a failure if the reply has no value."""
         return Answer(lines, self.none, final=not self.broken, counts=counts)
 
 
 async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
-    """Ask one request, and again with what was wrong where the reply cannot be read."""
+    """Send one request, and repeat it with the reader's error if the reply cannot be read."""
     calls, value, none = list[CallRecord](), None, ""
     try:
         async for item in ask(seat.voice, seat.pack, request):
@@ -281,7 +281,7 @@ async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
 
 
 def failure_of(failed: CallFailed) -> str:
-    """Return a provider's failure in words, with its kind."""
+    """Return the kind and the message of a provider's failure."""
     return f"{failed.error.kind}: {failed.error}"
 
 
@@ -299,11 +299,11 @@ class RequestJob(AskJob[Item]):
 
     @abstractmethod
     def request(self, item: Item, pack: PromptPack) -> Request[Any]:
-        """Return what is asked about an item, and how the reply is read."""
+        """Return the request about an item, including the function that reads the reply."""
 
     @abstractmethod
     def answer(self, item: Item, reply: Reply[Any], seat: Seat) -> Answer:
-        """Return what is stored of a reply, or of none."""
+        """Return the answer to store; also called for a reply without a value."""
 
     def seats(self, registry: Registry, plan: Plan, store: Store) -> Seat:
         opened = registry.open(plan.models[0], base_url=self.base_url)
@@ -313,7 +313,6 @@ class RequestJob(AskJob[Item]):
         return self.answer(item, await reply_to(seats, self.request(item, seats.pack)), seats)
 
     def size(self, plan: Plan, store: Store) -> Size:
-        """Return one call for each item, and tokens by the requests of some of them."""
         pack, n = self.pack, len(plan.todo)
 
         def prompt_tokens(item: Item) -> float:
@@ -324,29 +323,28 @@ class RequestJob(AskJob[Item]):
         return Size({self.role: (plan.models[0], (n, prompts, self.replies(plan)))})
 
     def replies(self, plan: Plan) -> float:
-        """Return the tokens of all replies."""
+        """Return the expected tokens of all replies."""
         return len(plan.todo) * self.reply_tokens
 
 
 def tokens_of(text: str) -> float:
-    """Return about how many tokens a text has."""
     return len(text.split()) * TOKENS_A_WORD
 
 
 def sampled(job: AskJob[Item], plan: Plan, store: Store, measure: Callable[[Item], float]) -> float:
-    """Return the sum of a measure over all items of a plan, from a sample of them that is spread evenly."""
+    """Estimate the sum of a measure over all items of a plan from an evenly spread sample."""
     todo = plan.todo
     sample = todo[:: max(1, len(todo) // _SAMPLED)]
     return sum(map(measure, job.load(store, sample))) * len(todo) / max(1, len(sample))
 
 
 def journal_of(prefix: str, *key: str) -> str:
-    """Return the name of a job's journal, the same for the same key."""
+    """Return the name of a job's journal, which depends on the key alone."""
     return f"{prefix}-{hashlib.sha256(' '.join(key).encode()).hexdigest()[:16]}"
 
 
 def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency: int | None = None) -> Estimate:
-    """Estimate what is to be asked, without replies that have to be asked for again; raises as ``AskJob.plan``."""
+    """Estimate calls, tokens and cost, without retries of unreadable replies; raises as ``AskJob.plan``."""
     plan = job.plan(store, registry)
     size, todo = job.size(plan, store), len(plan.todo)
     counts = size.counts or {f"{job.items} to {job.verb}": todo, f"{job.participle} before": plan.kept}
@@ -356,10 +354,10 @@ def estimate_job(job: AskJob[Any], store: Store, registry: Registry, concurrency
 def run_job(
     job: AskJob[Any], store: Store, registry: Registry, options: Options | None = None, stop: Stop | None = None
 ) -> Outcome:
-    """Ask about the items without a result, and close the registry's models; what came by a stop is stored.
+    """Ask about the items without a result, and close the registry's models. Results up to a stop are stored.
 
-    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` where
-    no item fits, where the job is running elsewhere, or where no call can ever succeed.
+    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` if no
+    item fits, if the job is running elsewhere, or if no call can ever succeed.
     """
     options, stop = options or Options(), stop or Stop()
     fold(store)
@@ -370,9 +368,11 @@ def run_job(
     progress, counts, remarks = Progress(len(plan.todo)), Counter[str](), list[tuple[str, str]]()
     options = options.with_batches(registry, progress)
     several = options.budget_usd is not None and len(plan.parts) > 1
-    if several and not job.again:  # what was spent in later journals, and in finished ones, counts from the start
+    if several and not job.again:  # the costs in all journals count from the start, not only in the present one
         for part in plan.parts:
-            progress.spent_usd += JournaledReplies.of(journal_path(part.journal, store.journals), part.ours).cost_usd
+            progress.spent_usd += JournaledReplies.of(
+                journal_path(part.journal, store.journals), part.owns_unit
+            ).cost_usd
 
     async def do(item: Any, unit: Unit) -> list[Line]:
         try:
@@ -404,7 +404,7 @@ def run_job(
                     progress,
                     part.header,
                     listed=part.listed or (lambda item, name=part.journal: name),  # type: ignore[misc]
-                    ours=part.ours,
+                    owns_unit=part.owns_unit,
                     shared=job.shared,
                     resumed=not job.again and not several,
                     folder=store.journals,
@@ -431,7 +431,6 @@ def run_job(
 
 
 def _loaded(job: AskJob[Item], store: Store, todo: Sequence[Any]) -> Iterator[Item]:
-    """Read the items when they are asked for, some at a time."""
     for start in range(0, len(todo), _READ_AT_ONCE):
         yield from job.load(store, todo[start : start + _READ_AT_ONCE])
 
@@ -439,7 +438,7 @@ def _loaded(job: AskJob[Item], store: Store, todo: Sequence[Any]) -> Iterator[It
 def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[Outcome]:
     """Start a job in the background of this process, or return one of the same kind that is running.
 
-    What keeps it from beginning (an unknown model, a missing key) is in its ``error``, in a sentence.
+    If it cannot start (an unknown model, a missing key), its ``error`` says why in a sentence.
     """
     access.require("run", f"job {job.name}")
     access.check_money()
@@ -452,7 +451,7 @@ def begin_job(job: AskJob[Any], *, budget_usd: float | None = None) -> Job[Outco
 
 
 def job_of(kind: type[AskJob[Any]], apart: str = "") -> Job[Outcome] | None:
-    """Return the job of a kind that is running in this process or was the last, or ``None``."""
+    """Return the running or last job of a kind in this process, or ``None``."""
     return job_at(_place(kind, apart))
 
 
@@ -461,20 +460,20 @@ def _place(kind: type[AskJob[Any]], apart: str) -> tuple[str, ...]:
 
 
 def jobs() -> dict[str, type[AskJob[Any]]]:
-    """Return name → declaration; raise ``UsageError`` where an extension's module cannot be read."""
+    """Return name → declaration; raise ``UsageError`` if an extension's module cannot be imported."""
     for folder in extensions():
         if (place := str(folder / "jobs")) not in core.jobs.__path__:
             core.jobs.__path__.append(place)
     kinds: dict[str, type[AskJob[Any]]] = {}
-    for found in pkgutil.iter_modules(core.jobs.__path__, "core.jobs."):
+    for info in pkgutil.iter_modules(core.jobs.__path__, "core.jobs."):
         try:
-            module = importlib.import_module(found.name)
+            module = importlib.import_module(info.name)
         except AnamnesisError:
             raise
         except Exception as error:
-            raise UsageError(f"The jobs in {found.name} cannot be read: {type(error).__name__}: {error}.") from error
+            raise UsageError(f"The jobs in {info.name} cannot be read: {type(error).__name__}: {error}.") from error
         for kind in vars(module).values():
-            own = isinstance(kind, type) and issubclass(kind, AskJob) and kind.__module__ == module.__name__
-            if own and hasattr(kind, "name") and not inspect.isabstract(kind):
+            declared_here = isinstance(kind, type) and issubclass(kind, AskJob) and kind.__module__ == module.__name__
+            if declared_here and hasattr(kind, "name") and not inspect.isabstract(kind):
                 kinds.setdefault(kind.name, kind)
     return dict(sorted(kinds.items()))

@@ -26,23 +26,23 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _REMEMBERED = 6
-"""Jobs that have ended and can still be read."""
+"""Maximum of ended jobs whose results stay readable."""
 
 
 class Job(Generic[T]):
-    """A job in a thread; everything that a page may read is safe to read at any time."""
+    """A job in a thread; its public attributes can be read from other threads at any time."""
 
     def __init__(self, do: Callable[[Progress, Stop], T], title: str = "") -> None:
-        """``do`` is given a function to tell its progress to, and the stop that it has to heed.
+        """``do`` is called with a function that takes its progress, and with the stop that it must check.
 
-        ``title`` says in a few words what is done, in the list of all running jobs.
+        ``title`` names the job in the list of all running jobs.
         """
         self.title = title
         self.done = self.planned = 0
         self.result: T | None = None
         self.error: str | None = None
         self.stopped = False
-        """Whether somebody asked it to stop."""
+        """Whether a stop was requested."""
         self.started_at = time.time()
         self.finished_at: float | None = None
         self._stop = Stop()
@@ -50,28 +50,25 @@ class Job(Generic[T]):
         self._thread = threading.Thread(target=access.carried(self._run), args=(do,), name="job", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the job to end soon; what it did by then stays. Others' jobs are stopped by who may start them."""
+        """Ask the job to end soon; its results so far stay. Another visitor's job needs the right to run."""
         if access.visitor().name != self._owner:
             access.require("run", f"stop {self.title}")
         self.stopped = True
         self._stop.ask("It was asked to stop.")
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the job has ended."""
         self._thread.join(timeout)
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self.finished_at is None
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at the pace so far; ``None`` before anything is done."""
+        """Seconds until the job is done at the pace so far; ``None`` before the first progress."""
         if not self.done or not self.running:
             return None
         return (time.time() - self.started_at) * (self.planned - self.done) / self.done
@@ -81,7 +78,7 @@ class Job(Generic[T]):
             self.result = do(self._tell, self._stop)
         except AnamnesisError as error:
             self.error = str(error)
-        except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
+        except Exception as error:  # no caller awaits this thread, so the error goes to the page and to the log
             _log.exception("The job broke off.")
             self.error = f"It broke off: {str(error) or type(error).__name__}."
         finally:
@@ -96,23 +93,22 @@ _jobs: dict[Hashable, Job[Any]] = {}
 
 
 def job_at(key: Hashable) -> Job[Any] | None:
-    """Return the job of a key, whether it runs or has ended, or ``None``."""
+    """Return the running or last job of a key, or ``None``."""
     return _jobs.get(key)
 
 
 def forget(key: Hashable) -> None:
-    """Forget a job: the next one of its key starts from the beginning."""
+    """Remove a job, so that the next job of its key starts from the beginning."""
     with _lock:
         _jobs.pop(key, None)
 
 
 def running_jobs() -> list[Job[Any]]:
-    """Return the jobs that have a title and have not ended."""
     return [job for job in list(_jobs.values()) if job.running and job.title]
 
 
 def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> Job[T]:
-    """Start a job, or return the one of this key that is running."""
+    """Start a job, or return the running job of this key."""
     with _lock:
         job = _jobs.pop(key, None)
         if job is None or not job.running:
@@ -129,7 +125,7 @@ def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> 
 
 
 def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Job[Measured]:
-    """Start to measure what is missing, or return the job that does so."""
+    """Start to compute the missing scores of a measure, or return the job that does so."""
     access.require("run", f"measure {measure.name}")
 
     def do(tell: Progress, stop: Stop) -> Measured:
@@ -139,19 +135,19 @@ def begin_measuring(store: Store, measure: Measure, selection: Selection | None 
 
 
 def measuring(store: Store, measure: Measure) -> Job[Measured] | None:
-    """Return the last job that measured a database, whether it runs or has ended, or ``None``."""
+    """Return the running or last job for a measure and a database, or ``None``."""
     return job_at(_measuring(store, measure))
 
 
-def begin_all(store: Store, wanted: Sequence[Measure]) -> Job[None]:
-    """Start to measure what is missing for these measures, one after the other."""
+def begin_all(store: Store, measures: Sequence[Measure]) -> Job[None]:
+    """Start to compute the missing scores of these measures, one measure after another."""
     access.require("run", "measure all")
-    todo = {measure.name: count_missing(store, measure) for measure in wanted}
+    todo = {measure.name: count_missing(store, measure) for measure in measures}
     planned = sum(todo.values())
 
     def do(tell: Progress, stop: Stop) -> None:
         done = 0
-        for measure in wanted:
+        for measure in measures:
             part = begin_measuring(store, measure)
             while part.running:
                 part.join(0.2)
@@ -168,7 +164,7 @@ def begin_all(store: Store, wanted: Sequence[Measure]) -> Job[None]:
 
 
 def measuring_all(store: Store) -> Job[None] | None:
-    """Return the last job that measured everything, whether it runs or has ended, or ``None``."""
+    """Return the running or last job for all measures, or ``None``."""
     return job_at(_measuring(store))
 
 
@@ -182,7 +178,7 @@ def _measuring(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
 def begin_import(
     store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
 ) -> Job[ImportReport]:
-    """Start to import all of a release, or return the job that does so; ``lent`` lends the folder or archive."""
+    """Start to import a whole release, or return the job that does so; ``lent`` opens the folder or archive."""
     access.require("edit", "import a release")
 
     def do(tell: Progress, stop: Stop) -> ImportReport:
@@ -193,7 +189,7 @@ def begin_import(
 
 
 def importing(store: Store, release: Release) -> Job[ImportReport] | None:
-    """Return the last import of a release, whether it runs or has ended, or ``None``."""
+    """Return the running or last import of a release, or ``None``."""
     return job_at(_importing(store, release))
 
 

@@ -1,7 +1,8 @@
-"""Asks a model for the second half of vignettes, one request a case.
+"""Asks a model for the second half of vignettes, one request for each case.
 
-Two ways, never mixed: ``continue`` has the model go on writing from the first half at its usual temperature (MELD;
-Johri et al. 2025, Methods), ``recall`` asks for the original word for word at temperature 0, which finds more.
+There are two variants, stored separately: ``continue`` lets the model write on from the first half at its usual
+temperature (MELD; Johri et al. 2025, Methods); ``recall`` asks for the original word for word at temperature 0, which
+finds more.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from core.store.database import Store
 from core.store.queries.completions import StoredCompletion, completed, completions
 
 _SPARE = 3
-"""Tokens a word that a reply may take before it is cut off."""
+"""Tokens per word of the second half before a reply is cut off."""
 _LEAST_TOKENS = 64
 
 

@@ -1,7 +1,7 @@
-"""The local engine of all work that is paid for or long: pieces of work side by side on one asyncio loop.
+"""The local engine of all paid or long work: it runs many pieces of work concurrently on one asyncio loop.
 
-Every reply of a model is journaled as it arrives, and what a piece of work came to when it is done. Stopped in any way
-(Ctrl-C, the stop file, a budget, kill -9), the same job goes on where it was: only calls under way are made again.
+Every reply of a model is journaled when it arrives, and the result of a piece of work when the piece is done. After a
+stop of any kind (Ctrl-C, the stop file, a budget, kill -9) the same job resumes: only unanswered calls are repeated.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from core.models.limits import LEARNT, MOST
 from core.models.registry import Registry
 
 UNDER_WAY = 32
-"""Pieces of work under way where providers have not yet shown that they take more at once, or no model is asked."""
+"""Pieces of work that run at once if no model is called, or until a provider has answered more requests at once."""
 _BETWEEN_CALLS = 1.25
-"""So many times as many pieces as calls in the air: some of them are just between two calls."""
+"""Running pieces for each call in flight: some pieces are between two calls."""
 FOLD_EVERY_S = 3.0
-"""Seconds between two folds of the journal into the database while a job goes on."""
+"""Seconds between two folds of the journal into the database while a job runs."""
 GIVE_UP = 20
-"""So many failures of the provider in a row end a job: it is down."""
+"""Consecutive provider failures after which a job ends: the provider is down."""
 REGRADING = "regrading "
-"""Begins the names of units that grade stored answers again: what they cost is not the campaign's."""
+"""Prefix of the names of units that grade stored answers again; their cost is not part of the campaign's."""
 _ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty", "blank")
-"""Failures that say nothing of whether the provider is up."""
+"""Failures that do not tell whether the provider is up."""
 _IN_A_BATCH = 50_000
-"""Pieces of work under way at once where their calls wait for a batch; it takes no more."""
+"""Pieces of work that run at once if their calls go into a batch: the largest size of a batch."""
 _STATUS_EVERY = 5
-"""Looks at the stop file between two words on how far the job is."""
+"""Checks of the stop file for each write of the status file."""
 
 log = logging.getLogger(__name__)
 
 U = TypeVar("U")
 Given = Mapping[str, Mapping[str, list[StoredReply]]]
-"""Piece of work → what was asked → the replies that it is given."""
+"""Piece of work → request → replies of another run that the piece reuses."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is carried out; none of it changes results. The budget holds across resumes.
+    """How a job runs; no option changes results. The budget holds across resumes.
 
-    ``concurrency`` fixes how many pieces are under way; ``None`` lets it follow what the models' providers take at once
+    ``concurrency`` fixes the number of running pieces; ``None`` adapts it to what the models' providers accept
     (``core.models.limits.Concurrency``).
     """
 
@@ -67,10 +67,10 @@ class Options:
     budget_usd: float | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
     calls_at_once: int | None = None
-    """The most calls in the air where a piece of work may have several; ``None``: one call of it follows another."""
+    """Maximum of calls in flight if a piece of work may have several; ``None``: a piece makes one call at a time."""
 
     def with_batches(self, registry: Registry, progress: Progress) -> Options:
-        """Return how a job is carried out whose registry asks by batches: all of it side by side, to go together."""
+        """Return options for a registry that sends batches: all pieces run at once, so that their calls share one."""
         if not registry.batch:
             return self
         progress.batches = lambda: registry.batches.waiting() if registry.batches else None
@@ -79,7 +79,7 @@ class Options:
 
 @contextmanager
 def _interrupts(stop: Stop) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, do nothing."""
+    """Turn Ctrl-C and SIGTERM into a clean stop while the block runs; do nothing outside the main thread."""
     loop = asyncio.get_running_loop()
     main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
@@ -94,12 +94,12 @@ def _interrupts(stop: Stop) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Engine(Generic[U]):
-    """Work of one journal: ``do`` does a piece of it and returns the lines to keep, which end the piece.
+    """The work of one journal: ``do`` does a piece and returns the lines to store, which end the piece.
 
-    ``unit`` names a piece, the same whenever the job is taken up again; ``ours`` says which pieces in the journal are
-    this job's. A new journal begins with ``header``. ``shared``: a grader's word holds in the whole job. ``folder``
-    holds the journals, by default all of them; ``fold`` is called now and then to make the database follow. ``given``
-    are replies of another run that hold in some of the pieces (``JournaledReplies.given``).
+    ``unit`` returns the name of a piece, which is the same after a resume; ``owns_unit`` tells which units of the
+    journal belong to this job. A new journal begins with ``header``. With ``shared`` a grader's reply counts in the
+    whole job. ``folder`` contains the journals (default: the usual folder); ``fold`` is called regularly to update the
+    database. ``given`` are replies of another run that some pieces reuse (``JournaledReplies.given``).
     """
 
     name: str
@@ -110,30 +110,30 @@ class Engine(Generic[U]):
     progress: Progress = field(default_factory=lambda: Progress(0))
     header: RunHeader | None = None
     listed: Callable[[U], str | None] = lambda unit: None
-    """Under which trial the calls of a piece are listed; ``None``: under the piece's own name."""
-    ours: Callable[[str], bool] = lambda unit: True
+    """The trial under which the calls of a piece are listed; ``None``: under the piece's name."""
+    owns_unit: Callable[[str], bool] = lambda unit: True
     shared: bool = False
     resumed: bool = True
-    """Whether earlier goes count in the budget."""
+    """Whether the cost of earlier runs of the job counts in the budget."""
     folder: Path | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     given: Given = field(default_factory=dict)
 
     async def run(self, pieces: Iterable[U], stop_file: Path | None = None) -> None:
-        """Do the pieces; return when all are done or ``stop`` was asked for. What came is in the journal.
+        """Do the pieces; return when all are done or a stop was requested. Results are in the journal.
 
-        A fault of ours costs its own piece, and is raised when the others are done.
+        An unexpected exception ends its own piece, and is raised after the other pieces are done.
         """
         access.require("run")
         self.progress.failed_in_a_row = 0
         path = journal_path(self.name, self.folder)
-        memory = await asyncio.to_thread(JournaledReplies.of, path, self.ours)
+        memory = await asyncio.to_thread(JournaledReplies.of, path, self.owns_unit)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
-        if memory.totals.pieces <= self.progress.done:  # else it counts what is to be done in this go only
+        if memory.totals.pieces <= self.progress.done:  # otherwise ``done`` counts this run of the job only
             self.progress.first += memory.totals
         self._check_budget()
-        broken = partial(self.stop.ask, at_once=False)  # what is in the air is paid for, and may still find room
+        broken = partial(self.stop.ask, at_once=False)  # calls in flight are paid for; the disk may still take them
         async with Journal(path, self.header, broken=broken) as journal:
             replies = ReplyCache(
                 self.name,
@@ -148,37 +148,36 @@ class Engine(Generic[U]):
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)
-            met = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
+            token = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
             with _interrupts(self.stop):
                 waiting = iter(pieces)
                 workers: list[asyncio.Task[None]] = []
 
                 def hire() -> None:
-                    left = max(1, self.progress.planned - self.progress.done)
-                    missing = min(self._at_once(), left) - sum(not worker.done() for worker in workers)
+                    remaining = max(1, self.progress.planned - self.progress.done)
+                    missing = min(self._at_once(), remaining) - sum(not worker.done() for worker in workers)
                     workers.extend(asyncio.create_task(self._work(waiting, replies)) for _ in range(missing))
 
                 hire()
-                beside = [
+                helpers = [
                     asyncio.create_task(self._watch(stop_file, workers, hire)),
                     asyncio.create_task(self._fold_now_and_then()),
                 ]
                 try:
-                    while under_way := [worker for worker in workers if not worker.done()]:
-                        await asyncio.wait(under_way)
+                    while active := [worker for worker in workers if not worker.done()]:
+                        await asyncio.wait(active)
                 finally:
-                    LEARNT.reset(met)
-                    for task in [*beside, *workers]:
+                    LEARNT.reset(token)
+                    for task in [*helpers, *workers]:
                         task.cancel()
-                    await asyncio.gather(*beside, return_exceptions=True)
-                failures = [error for one in workers if not one.cancelled() and (error := one.exception())]
+                    await asyncio.gather(*helpers, return_exceptions=True)
+                failures = [error for worker in workers if not worker.cancelled() and (error := worker.exception())]
                 if failures:
                     raise failures[0]
             self.progress.replies = None
         self.options.on_progress(self.progress)
 
     def _at_once(self) -> int:
-        """Return how many pieces are to be under way now."""
         if self.options.concurrency is not None:
             return max(1, self.options.concurrency)
         return max(UNDER_WAY, min(MOST, round(_BETWEEN_CALLS * sum(self.progress.at_once))))
@@ -200,22 +199,22 @@ class Engine(Generic[U]):
                 if unit.unused:
                     log.warning("%s: %d paid replies are no longer asked for and are left out.", name, unit.unused)
                 if lines:
-                    await replies.journal.append(*lines)  # written also where a stop cuts this short
-            del piece, unit, lines  # else they would be held until the next piece is done
+                    await replies.journal.append(*lines)  # the lines are written even if a stop cancels this await
+            del piece, unit, lines  # otherwise they stay in memory until the next piece is done
             self.options.on_progress(self.progress)
-            await asyncio.sleep(0)  # rules never wait, and the others must get their turn
+            await asyncio.sleep(0)  # rules never wait, so the other workers would not get a turn
 
     async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]], hire: Callable[[], None]) -> None:
-        """Show the progress, take up work where there is room, and cancel it once an immediate stop is asked for."""
+        """Report the progress, start workers when there is room, and cancel them at an immediate stop."""
         for tick in itertools.count():
             await asyncio.sleep(0.2)
             if self.options.concurrency is None and self.stop.reason is None:
                 hire()
             if stop_file is not None and tick % _STATUS_EVERY == 0:
-                # tell other processes how far the job is. What cannot be written is left out: it is news for a second
+                # the status of other processes' commands; a failed write does not matter, it is replaced in a second
                 path = stop_file.with_name(STATUS)
                 with suppress(OSError):
-                    path.with_suffix(".new").write_bytes(orjson.dumps(self.progress.told()))
+                    path.with_suffix(".new").write_bytes(orjson.dumps(self.progress.status()))
                     path.with_suffix(".new").replace(path)
             if stop_file is not None and stop_file.exists():
                 self.stop.ask("It was asked to stop.")
@@ -226,27 +225,27 @@ class Engine(Generic[U]):
             self.options.on_progress(self.progress)
 
     async def _fold_now_and_then(self) -> None:
-        """Make the database follow. Where it cannot, the job goes on: the journal is what counts."""
-        told: str | None = None
+        """Update the database regularly. If an update fails, the job continues: the journal is what counts."""
+        logged: str | None = None
         while self.fold is not None:
             await asyncio.sleep(FOLD_EVERY_S)
             try:
                 await self.fold()
             except AnamnesisError as error:
                 log.info("The database does not follow for now: %s", error)
-            except Exception as error:  # a fault of ours must not cost a run, and must not go unseen: once each
-                if told != repr(error):
-                    told = repr(error)
+            except Exception as error:  # a bug in the fold must not end a paid run; each kind is logged once
+                if logged != repr(error):
+                    logged = repr(error)
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _left(self) -> float | None:
-        """Return the US dollars that may still be spent, of the budget and of who began it today; ``None`` for all."""
+        """Return the US dollars that remain of the job's budget and of the visitor's day; ``None`` without a limit."""
         budget, today = self.options.budget_usd, access.left_today()
         of_budget = None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
-        return min((left for left in (of_budget, today) if left is not None), default=None)
+        return min((usd for usd in (of_budget, today) if usd is not None), default=None)
 
     def _hear(self, call: CallRecord) -> None:
-        """Count a call, and end the job where it has to: no money, no hope, or a provider that is down."""
+        """Count a call, and end the job if the budget is used up, no call can succeed, or the provider is down."""
         self.progress.note_call(call)
         self._check_budget()
         if call.error is None:
@@ -254,7 +253,7 @@ class Engine(Generic[U]):
             return
         kind, _, words = call.error.partition(": ")
         self.progress.failed_in_a_row += kind not in _ABOUT_THE_REQUEST
-        if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a picture breaks what is about its case only
+        if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a faulty picture concerns its own case only
             self.progress.hopeless = self.progress.hopeless or words
             self.stop.ask(words)
             raise JobOver
@@ -262,8 +261,8 @@ class Engine(Generic[U]):
             self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
 
     def _check_budget(self) -> None:
-        left = self._left()
-        if left is not None and left <= 0:
+        usd = self._left()
+        if usd is not None and usd <= 0:
             words = access.used_up() or f"The budget of ${self.options.budget_usd:.2f} is used up."
             self.stop.ask(words, at_once=False)
 
@@ -280,9 +279,9 @@ async def run_trials(
     fold: Callable[[], Awaitable[object]] | None = None,
     given: Given | None = None,
 ) -> Progress:
-    """Run the missing trials of one run: ``play`` gives the events of a trial, which depend on the framework.
+    """Run the missing trials of one run; ``play`` yields the events of a trial.
 
-    Returns when all are done or ``stop`` was asked for. Finished trials are in the journal.
+    Returns when all are done or a stop was requested. Finished trials are in the journal.
     """
 
     async def do(trial: Trial, unit: Unit) -> list[Line]:
@@ -310,7 +309,7 @@ async def run_trials(
         stop,
         progress,
         header,
-        ours=lambda unit: not unit.startswith(REGRADING),
+        owns_unit=lambda unit: not unit.startswith(REGRADING),
         shared=True,
         fold=fold,
         given=given or {},

@@ -1,4 +1,4 @@
-"""What a job will take before it starts, whatever it is: calls, tokens, US dollars and minutes, and whose prices."""
+"""Estimates of a job before it starts: calls, tokens, US dollars and time, and the source of the prices."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from core.words import duration, money
 
 TOKENS_A_WORD = 4 / 3
 SECONDS_BY_RULE = 0.05
-"""Of a piece of work in which no model is called."""
+"""Seconds for a piece of work without calls to a model."""
 _SECONDS_A_CALL = 1.5
 _CALLS_AN_ARM = 3
-"""An answer, what is read out of it, and the comparison: one follows another."""
+"""Sequential calls of an arm: the answer, the extraction, and the comparison."""
 
 
 @dataclass(frozen=True)
 class RoleEstimate:
-    """Calls and tokens of one role; ``cost_usd`` is ``None`` where no price is known, 0 for the reference cast.
+    """Calls and tokens of one role; ``cost_usd`` is ``None`` if no price is known, and 0 for the reference cast.
 
-    What the doctor's model is asked beside the dialogue is a role of its own, ``probe``. ``source`` is where the price
-    is from (``core.models.prices``). What a model that ``thinks`` does unsaid is not in it.
+    Questions to the doctor's model outside the dialogue are the separate role ``probe``. ``source`` is the source of
+    the price (``core.models.prices``). Hidden reasoning of a model that ``thinks`` is not counted.
     """
 
     role: str
@@ -47,8 +47,8 @@ class RoleEstimate:
 class Estimate:
     """A job's size before it starts.
 
-    ``counts`` is what it is about → how many, as it is read out, ``todo`` how many pieces of work are left of that.
-    ``seconds`` is wall time at the given concurrency, or at what a job begins with; ``batches`` take their provider's.
+    ``counts`` maps a plural noun to its count, for output; ``todo`` is the number of remaining pieces of work.
+    ``seconds`` is wall time at the given or the initial concurrency; with ``batches`` the provider decides the time.
     """
 
     counts: Mapping[str, int]
@@ -59,22 +59,19 @@ class Estimate:
 
     @property
     def calls(self) -> int:
-        """Calls of all models."""
         return sum(role.calls for role in self.roles)
 
     @property
     def tokens(self) -> int:
-        """Tokens of all models, prompt and completion."""
         return sum(role.prompt_tokens + role.completion_tokens for role in self.roles)
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars of all models, or ``None`` where any price is unknown."""
+        """US dollars of all models; ``None`` if any price is unknown."""
         return total(role.cost_usd for role in self.roles)
 
     @property
     def in_words(self) -> str:
-        """Calls, tokens, US dollars and time in a sentence."""
         if not self.calls:
             return f"No model is called; about {duration(self.seconds)}."
         price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
@@ -83,9 +80,9 @@ class Estimate:
 
     @property
     def prices(self) -> str:
-        """Whose prices these are, with their models where they are several, and what is not in it; empty without calls.
+        """The sources of the prices, with the models if there are several sources; empty without calls.
 
-        Every token of a prompt is taken at its full price, also where a provider will have read it before.
+        Every token of a prompt is counted at its full price, although a provider may have it in its cache.
         """
         by: dict[str, dict[str, None]] = {}
         for role in self.roles:
@@ -106,10 +103,10 @@ def estimated(
     address_of: Callable[[str], str | None],
     seconds_by_rule: float = SECONDS_BY_RULE,
 ) -> Estimate:
-    """Return what ``todo`` pieces of work take that are done side by side, the calls of one after each other.
+    """Estimate ``todo`` pieces of work that run concurrently, each with one call at a time.
 
-    ``sizes`` is role → who sits there, with the calls and the tokens of prompts and replies of all pieces;
-    ``address_of`` gives the address that was named for a role's model.
+    ``sizes`` maps a role to its model or rule, and to the calls, prompt tokens and reply tokens of all pieces;
+    ``address_of`` returns the address that the user set for a role's model.
     """
     roles = []
     for role, (name, (calls, prompt, completion)) in sizes.items():
@@ -122,7 +119,7 @@ def estimated(
         thinks = spec.opens_thinking or bool(spec.thinking_tokens)
         tokens = (usage.prompt_tokens, usage.completion_tokens)
         roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
-    calls = sum(one.calls for one in roles)
+    calls = sum(role.calls for role in roles)
     waves = math.ceil(todo / (concurrency or UNDER_WAY))
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
     return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
@@ -133,11 +130,11 @@ def estimate(
 ) -> Estimate:
     """Estimate a campaign in full (``core.jobs.plan.in_full``).
 
-    Where the arms of a trial are asked side by side, ``concurrency`` calls are in the air, not trials under way.
+    With ``arms_side_by_side`` a trial asks its arms concurrently, and ``concurrency`` limits calls instead of trials.
     """
     cases, settings = len(campaign.cases), campaign.settings
     size = campaign.framework.size(campaign, tokens_a_call(settings.images, campaign.cases))
-    # a probe is the tested model's
+    # a probe has no seat: it is a call to the tested model
     sizes = {seat: (campaign.names[seat] or campaign.tested, figures) for seat, figures in size.seats.items()}
     trials = cases * campaign.trials
     counts = {
@@ -146,16 +143,16 @@ def estimate(
         "conversations": size.conversations,
         "answers": trials * len(campaign.arms),
     }
-    found = estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
-    if not arms_side_by_side or not found.calls:
-        return found
-    asked = trials * len(campaign.arms) + sum(one.calls for one in found.roles if one.role == "grader")
-    in_turn = max(0, found.calls - asked) / trials + _CALLS_AN_ARM
-    return replace(found, seconds=max(in_turn, found.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
+    sequential = estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
+    if not arms_side_by_side or not sequential.calls:
+        return sequential
+    arm_calls = trials * len(campaign.arms) + sum(role.calls for role in sequential.roles if role.role == "grader")
+    in_turn = max(0, sequential.calls - arm_calls) / trials + _CALLS_AN_ARM
+    return replace(sequential, seconds=max(in_turn, sequential.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:
-    """Raise ``UsageError`` for a budget that is none, and where it needs the price of a model that is not known."""
+    """Raise ``UsageError`` for a budget of 0 or less, and for a budget with a model whose price is unknown."""
     if budget_usd is None:
         return
     if not budget_usd > 0:

@@ -1,13 +1,13 @@
-"""What a model is asked about a patient in one conversation, and how what it says is checked.
+"""Requests that judge the patient of one conversation, and the checks of their replies.
 
-*Medical terms*: words that lay persons would not use. *Facts*: what became of each fact of the case that the patient
-could tell, and what the patient invented. No rule judges facts: rules on words were right in 26 of 78 *never elicited*
-marks, 6 of 17 *withheld* and 22 of 75 *invented* ones when they were read.
+*Medical terms*: words that lay persons would not use. *Facts*: for each fact that the patient could tell, whether it
+was asked for, volunteered or withheld; and what the patient invented. No rule judges facts: on hand-read examples,
+rules on words were right in 26 of 78 *never elicited*, 6 of 17 *withheld* and 22 of 75 *invented* marks.
 
-A finding counts only with its words. A term and an invention stand in the reply that is named; what is quoted and does
-not stand there is dropped and counted. Of the facts every one has to be marked, with a quotation from the reply that
-tells it or from the question after which it was withheld; otherwise the model is asked again with what was wrong, as
-for a reply without JSON. What a model writes is data: JSON is looked for in it, also between other words.
+A finding counts only with a quotation. A quoted term or invention that is not in the named message is dropped and
+counted. Every fact needs a mark, with a quotation from the reply that tells it or from the question after which it was
+withheld; otherwise the request is repeated with the error, as for a reply without JSON. JSON is also found between
+other words of a reply.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Found(Generic[T]):
-    """What a model found in a conversation, in order; ``dropped`` findings are not where it says that they are."""
+    """The findings of a model in a conversation, in order; ``dropped`` counts findings without a valid quotation."""
 
     things: tuple[T, ...] = ()
     dropped: int = 0
@@ -50,38 +50,36 @@ class _Terms(BaseModel):
 
 
 def terms_pack() -> PromptPack:
-    """Load the prompt pack."""
     return load_pack("patients", ("judge",))
 
 
 def terms_request(pack: PromptPack, dialogue: Dialogue) -> Request[Found[JudgedTerm]]:
-    """Return what is asked about a conversation."""
     prompt = instruction_part(pack, "judge", dialogue=shown(dialogue))
     return Request("judge", [prompt], "grader", "judge", lambda text: terms_in(text, dialogue))
 
 
 def shown(dialogue: Dialogue) -> list[tuple[int | None, str, str]]:
-    """Return what a model is shown: messages up to the last reply, and a number where one is to be judged."""
+    """Return (number, role, text) of the messages up to the last reply; only messages to judge have a number."""
     replies = set(replies_of(dialogue))
     until = max(replies, default=-1) + 1
     return [(n if n in replies else None, turn.role.capitalize(), turn.text) for n, turn in enumerate(dialogue[:until])]
 
 
 def terms_in(text: str, dialogue: Dialogue) -> Found[JudgedTerm]:
-    """Return the terms that a model's text names and that are in the replies; raises ``ValueError`` without JSON."""
+    """Return the terms of a model's reply that occur in the patient's messages; raise ``ValueError`` without JSON."""
     replies = {number: dialogue[number].text for number in replies_of(dialogue)}
-    placed = [_placed(one, replies) for one in read_json(text, _Terms).terms]
+    placed = [_placed(term, replies) for term in read_json(text, _Terms).terms]
     terms = dict.fromkeys(term for term in placed if term is not None)
     return Found(tuple(sorted(terms, key=lambda term: (term.turn, term.start, term.end))), placed.count(None))
 
 
-def _placed(one: _Named, replies: dict[int, str]) -> JudgedTerm | None:
-    """Return where the words stand in the reply, as they are written there; ``None`` where they do not."""
-    words, reply = one.words.strip(), replies.get(one.turn)
+def _placed(term: _Named, replies: dict[int, str]) -> JudgedTerm | None:
+    """Return the position and spelling of the words in the patient's message; ``None`` if they are not in it."""
+    words, reply = term.words.strip(), replies.get(term.turn)
     if not words or reply is None:
         return None
     match = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", reply, re.IGNORECASE)
-    return JudgedTerm(one.turn, match[0], match.start(), match.end()) if match else None
+    return JudgedTerm(term.turn, match[0], match.start(), match.end()) if match else None
 
 
 class _MarkedFact(BaseModel):
@@ -103,14 +101,13 @@ class _Facts(BaseModel):
 
 
 def facts_pack() -> PromptPack:
-    """Load the prompt pack."""
     return load_pack("facts", ("patient",))
 
 
 def facts_request(
     pack: PromptPack, case: Case, facts: Sequence[AtomicFact], dialogue: Dialogue
 ) -> Request[Found[PatientVerdict]]:
-    """Return what is asked about a conversation; messages after the patient's last are not shown."""
+    """Return the request about a conversation up to the patient's last message."""
     until = max((number for number, turn in enumerate(dialogue) if turn.role == "patient"), default=-1) + 1
     prompt = instruction_part(
         pack,
@@ -128,13 +125,13 @@ def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Foun
 
     Raises ``ValueError`` if the text cannot be read, a fact is not marked once, or a mark's quotation is not there.
     """
-    told = {fact.id: fact for fact in facts if fact.told}
+    facts_by_id = {fact.id: fact for fact in facts if fact.told}
     judged = read_json(text, _Facts)
     marked = {fact.id: fact for fact in judged.facts}
-    if marked.keys() != told.keys() or len(marked) != len(judged.facts):
-        wrong = ", ".join(sorted(marked.keys() ^ told.keys())) or "one is there twice"
+    if marked.keys() != facts_by_id.keys() or len(marked) != len(judged.facts):
+        wrong = ", ".join(sorted(marked.keys() ^ facts_by_id.keys())) or "one is there twice"
         raise ValueError(f"it does not mark every fact once ({wrong})")
-    marks = [_marked(marked[fact.id], fact, dialogue) for fact in told.values()]
+    marks = [_marked(marked[fact.id], fact, dialogue) for fact in facts_by_id.values()]
     by_id = {fact.id: fact for fact in facts}
     placed = [_invented(invention, by_id, dialogue) for invention in judged.invented]
     inventions = dict.fromkeys(verdict for verdict in placed if verdict is not None)
@@ -157,20 +154,22 @@ def _marked(marked: _MarkedFact, fact: AtomicFact, dialogue: Dialogue) -> Patien
 
 
 def _quoted(words: str, message: str) -> str | None:
-    """Return the words as they stand in a message; a bare "No" is a quotation only if it is all that was said."""
-    whole = message.strip(_TRIM)
-    return whole if words.strip(_TRIM).lower() == whole.lower() != "" else quotation(words, message)
+    """Return the words as the message spells them; a bare "No" is a quotation only if it is the whole message."""
+    trimmed = message.strip(_TRIM)
+    return trimmed if words.strip(_TRIM).lower() == trimmed.lower() != "" else quotation(words, message)
 
 
 _TRIM = " \n\"'“”.,!"
 
 
-def _invented(one: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
-    words = quotation(one.words, dialogue[one.turn].text) if _is_reply(one.turn, dialogue) else None
-    against = facts.get(one.contradicts or "")
+def _invented(invention: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
+    words = quotation(invention.words, dialogue[invention.turn].text) if _is_reply(invention.turn, dialogue) else None
+    against = facts.get(invention.contradicts or "")
     if words is None:
         return None
-    return PatientVerdict("invented", one.turn, words, against.id if against else None, against.text if against else "")
+    return PatientVerdict(
+        "invented", invention.turn, words, against.id if against else None, against.text if against else ""
+    )
 
 
 def _is_reply(turn: int, dialogue: Dialogue) -> bool:

@@ -1,7 +1,7 @@
 """A model judges stored conversations: medical terms of patients, or what became of the facts of the case.
 
-What stays unreadable, and a provider's failure, is stored as a failure and never as "nothing found". What is asked, and
-how a reply is checked: ``core.jobs.judges``.
+An unreadable reply and a provider's failure are stored as failures, never as "nothing found". ``core.jobs.judges``
+writes the requests and checks the replies.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from core.text.facts import AtomicFact, facts_of
 
 
 class Talk(NamedTuple):
-    """A conversation whose patient's words are judged."""
+    """A conversation whose patient is judged for medical terms."""
 
     trial_id: str
     dialogue: Dialogue
 
 
 class FactsTalk(NamedTuple):
-    """A conversation that is judged against its case and the facts of it."""
+    """A conversation that is judged against its case and the facts of the case."""
 
     trial_id: str
     dialogue: Dialogue
@@ -55,9 +55,9 @@ class FactsTalk(NamedTuple):
 @dataclass(frozen=True)
 class _Judging(RequestJob[Item]):
     nothing: ClassVar[str]
-    """Said where no conversation fits."""
+    """Error message if no conversation fits."""
     finding: ClassVar[str]
-    found: ClassVar[str]
+    findings_noun: ClassVar[str]
     lack = "have no judgement and count nowhere; the same again asks about them"
 
     model: Annotated[str, "The model that judges: provider/model or an alias."]
@@ -71,7 +71,7 @@ class _Judging(RequestJob[Item]):
     def talks_of(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]: ...
 
     def plan(self, store: Store, registry: Registry) -> Plan:
-        """Return the conversations that this model has not judged under these prompts."""
+        """Plan the conversations that this model has not judged under these prompts."""
         judge = Judge(registry.spec(self.model).name, self.pack.hash)
         talks = self.talks_of(store, judge)
         if not talks:
@@ -82,10 +82,10 @@ class _Judging(RequestJob[Item]):
         return Plan(judge.model, [part], len(before), [judge.model])
 
     def answer(self, item: Item, reply: Reply[Found[Any]], seat: Seat) -> Answer:
-        found = reply.value or Found()
+        judgement = reply.value or Found()
         row = {
             "trial_id": self.key(item),
-            "dropped": found.dropped,
+            "dropped": judgement.dropped,
             "failure": reply.none,
             "calls": orjson.dumps([call.call_id for call in reply.calls]).decode(),
             "tokens": sum(call.prompt_tokens + call.completion_tokens for call in reply.calls),
@@ -94,10 +94,9 @@ class _Judging(RequestJob[Item]):
         }
         judge = Judge(seat.voice.model.name, seat.pack.hash)
         line = self.row(item, judge, reply.value.things if reply.value else None, row)
-        return reply.answer(line, found=self.holds(found.things), dropped=found.dropped)
+        return reply.answer(line, found=self.holds(judgement.things), dropped=judgement.dropped)
 
     def holds(self, things: Sequence[Any]) -> bool:
-        """Say whether a conversation holds what is looked for."""
         return bool(things)
 
     @abstractmethod
@@ -110,7 +109,7 @@ class _Judging(RequestJob[Item]):
             f"{cls.finding}."
         )
         if dropped := outcome.counts.get("dropped", 0):
-            yield f"{dropped:,} {cls.found} that it gave are not in the words that it named, and were dropped."
+            yield f"{dropped:,} {cls.findings_noun} that it gave are not in the words that it named, and were dropped."
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class TermsJudging(_Judging[Talk]):
         "There is nothing to judge: no conversation is stored that fits. Start with `python -m core run --doctor "
         "reference/bayes`, or choose another --run."
     )
-    finding, found = "a medical term", "terms"
+    finding, findings_noun = "a medical term", "terms"
 
     @property
     def pack(self) -> PromptPack:
@@ -140,8 +139,8 @@ class TermsJudging(_Judging[Talk]):
 
     def load(self, store: Store, todo: Sequence[ToJudge]) -> Iterator[Talk]:
         with store.read() as cursor:
-            said = dialogues(cursor, [talk.trial_id for talk in todo])
-        return (Talk(talk.trial_id, said[talk.trial_id]) for talk in todo)
+            by_trial = dialogues(cursor, [talk.trial_id for talk in todo])
+        return (Talk(talk.trial_id, by_trial[talk.trial_id]) for talk in todo)
 
     def request(self, item: Talk, pack: PromptPack) -> Request[Any]:
         return terms_request(pack, item.dialogue)
@@ -167,7 +166,7 @@ class FactsJudging(_Judging[FactsTalk]):
         "There is nothing to judge: no stored conversation with a wrong answer after it fits. Judge every "
         "conversation (`--all`), choose another --run, or start a campaign with a multi-turn arm."
     )
-    finding, found = "something withheld or invented", "inventions"
+    finding, findings_noun = "something withheld or invented", "inventions"
 
     all_: Annotated[bool, "Every conversation, not only those with a wrong answer after them."] = False
     trials: Annotated[tuple[str, ...], "Only these trials, whatever came after them."] = ()
@@ -178,7 +177,7 @@ class FactsJudging(_Judging[FactsTalk]):
 
     @property
     def apart(self) -> str:
-        """One conversation that somebody looks at is judged next to a judging of many."""
+        """The judging of one conversation, from its page, may run next to a judging of many."""
         return self.trials[0] if len(self.trials) == 1 else ""
 
     def talks_of(self, store: Store, judge: Judge) -> Sequence[TalkToJudge]:
@@ -190,11 +189,11 @@ class FactsJudging(_Judging[FactsTalk]):
         with store.read() as cursor:
             saved = all_facts_saved(cursor)
             cases = cases_of(cursor, [(talk.case_key, talk.content_hash) for talk in todo])
-            said = dialogues(cursor, [talk.trial_id for talk in todo])
+            by_trial = dialogues(cursor, [talk.trial_id for talk in todo])
         for talk in todo:
             key = (talk.case_key, talk.content_hash)
             facts = tuple(facts_of(cases[key], saved.get(key)))
-            yield FactsTalk(talk.trial_id, said[talk.trial_id], cases[key], facts, talk.facts_hash)
+            yield FactsTalk(talk.trial_id, by_trial[talk.trial_id], cases[key], facts, talk.facts_hash)
 
     def request(self, item: FactsTalk, pack: PromptPack) -> Request[Any]:
         return facts_request(pack, item.case, item.facts, item.dialogue)

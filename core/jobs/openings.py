@@ -1,8 +1,8 @@
-"""A model makes the requests with which patients open a consultation, one request a case.
+"""A model writes the patient's first message for each case.
 
-An opening counts only if the complaint that it names stands word for word in the vignette and in the opening. What
-does not is asked for again with what was wrong. A case for which a model gives none that holds opens by rule
-(``core.text.case_items``), and is not asked for again by the same model under the same prompt.
+An opening is valid only if its complaint occurs word for word in the vignette and in the opening; an invalid opening
+is requested again with the error. A case without a valid opening opens by rule (``core.text.case_items``), and is not
+asked about again with the same model and prompt.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class _Reply(BaseModel):
 
 
 def openings_pack() -> PromptPack:
-    """Load the prompts, a pack of their own: a new wording changes no run's prompts."""
+    """Load the prompts. They are a separate pack, so that a new wording does not change the prompts of runs."""
     return load_pack("openings", (_PROMPT,))
 
 
 def maker(model: str, pack: PromptPack) -> str:
-    """Return under which name a model's openings are stored: another prompt is another maker."""
+    """Return the name under which a model's openings are stored; it contains the prompt's hash."""
     return f"{model} {pack.hash_of(_PROMPT)[:8]}"
 
 
@@ -101,7 +101,7 @@ class Openings(OfCases, RequestJob[Case]):
 
 
 def openings_in_words(cases: Sequence[Case], store: Store) -> str:
-    """Return how many of the cases open by rule, and how many without a complaint."""
+    """Return a sentence on how many of the cases open by rule, and how many without a complaint."""
     ready = with_openings(cases, store)
     by_rule = sum(case.opening is None for case in ready)
     vague = sum(is_vague(opening_of(case)) for case in ready)
@@ -112,16 +112,16 @@ def openings_in_words(cases: Sequence[Case], store: Store) -> str:
 
 
 def read_opening(text: str, case: Case) -> str:
-    """Return the opening of a model's reply; ``ValueError`` says what does not hold."""
+    """Return the opening of a model's reply; raise ``ValueError`` with the fault of an invalid one."""
     reply = read_json(text, _Reply)
-    said = " ".join(reply.opening.split())
+    opening = " ".join(reply.opening.split())
     complaint = quotation(reply.complaint, case.vignette)
     if complaint is None:
         raise ValueError(f"“{reply.complaint}” does not stand in the text: copy the complaint from it")
-    if quotation(complaint, said) is None:
+    if quotation(complaint, opening) is None:
         raise ValueError(f"the opening does not hold the words “{complaint}” as they are")
-    if _DIGIT.search(said) or len(said.split()) > _MOST_WORDS:
+    if _DIGIT.search(opening) or len(opening.split()) > _MOST_WORDS:
         raise ValueError(f"the opening tells details: it holds no number and {_MOST_WORDS} words at most")
-    if lexicon().named_in(said):
+    if lexicon().named_in(opening):
         raise ValueError("the opening holds a word that only a clinician would say: choose a complaint in plain words")
-    return said
+    return opening

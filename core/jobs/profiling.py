@@ -1,6 +1,6 @@
 """Makes profiles for many cases with a model.
 
-A failure is listed by case with the reason; it says nothing about the case, and leaves it as it was.
+A failure is listed with the case and the reason; the case and its earlier profile stay unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from core.text.profiles import CaseId, Reason
 
 @dataclass
 class Maker:
-    """Who makes profiles, and the newest version of each case's profile."""
+    """The profiler, and the newest version number of each case's profile."""
 
     profiler: LLMProfiler
     versions: dict[CaseId, int] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class Profiling(OfCases, AskJob[Case]):
 
     @property
     def apart(self) -> str:
-        """Profiles of several data sets can be made next to each other."""
+        """Jobs for different data sets may run at the same time."""
         return self.cases[0].dataset if self.cases else ""
 
     @property
     def pack(self) -> PromptPack:
-        # the pack of the framework that plays cases with a profile only: it says what a profile must be
-        named = self.prompts or next(known.name for known in frameworks().values() if known.cases.plays_profiles)
-        return load_pack(named, PROMPTS)
+        # by default the pack of the framework that plays profiles: its prompts define what a profile must contain
+        players = (framework.name for framework in frameworks().values() if framework.cases.plays_profiles)
+        return load_pack(self.prompts or next(players), PROMPTS)
 
     def plan(self, store: Store, registry: Registry) -> Plan:
         maker = registry.spec(self.model).name
@@ -79,9 +79,9 @@ class Profiling(OfCases, AskJob[Case]):
     async def ask(self, item: Case, seats: Maker) -> Answer:
         generated, dropped = None, 0
         try:
-            async for made in seats.profiler.generate(item):
-                if isinstance(made, Profiled):
-                    generated, dropped = made.generated, len(made.dropped)
+            async for event in seats.profiler.generate(item):
+                if isinstance(event, Profiled):
+                    generated, dropped = event.generated, len(event.dropped)
         except ProfilingError as error:
             return Answer(failure=str(error))
         assert generated is not None
@@ -92,7 +92,7 @@ class Profiling(OfCases, AskJob[Case]):
         return Answer([line], counts={"dropped": dropped, generated.reason or "suitable": 1})
 
     def size(self, plan: Plan, store: Store) -> Size:
-        """Return the calls of filter and profile; a profile has one and a half times the vignette's tokens."""
+        """Return two calls for each case; a profile is assumed to have 1.5 times the vignette's tokens."""
         pack, n = self.pack, len(plan.todo)
         vignettes = sampled(self, plan, store, lambda case: tokens_of(case.vignette))
         templates = sum(tokens_of(pack.prompts[name].source) for name in PROMPTS)

@@ -1,4 +1,4 @@
-"""How far a job is, and its end: what it tells while it runs, to whoever started it and to other processes."""
+"""The progress and the end of a job, as its caller and other processes see them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from core.models.limits import Concurrency
 from core.models.thinking import looks_like_thought
 
 UNMARKED_OF = 5
-"""Replies that begin as reasoning does before a run says so."""
+"""Replies that look like reasoning before a run reports them."""
 UNREADABLE_OF = 10
-"""From so many verdicts of a grader on it is said that most of them cannot be read, if so."""
+"""Verdicts of a grader before a run reports that most of them cannot be read."""
 _ASKED_AFTER_S = 0.5
-"""Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
+"""Seconds to wait for a job's lock: a process that only checks whether the job is running holds it for a moment."""
 _RATE_OVER_S = 15.0
 _FORECAST_FROM = 3
-"""Pieces from which on something is said of all."""
+"""Finished pieces before a forecast is made."""
 STATUS = "status.json"
-"""In a job's folder: how far it is, for other processes."""
+"""File in a job's folder with its progress, for other processes."""
 _STATUS_LISTS = 100
-"""Calls in the air, and pieces under way, that are told of: in a batch there are tens of thousands."""
+"""Maximum of calls in flight and of running pieces in the status: a batch has tens of thousands."""
 _STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a job ended: what it took in this go, its most frequent ``failure``, and why it ended early (``stopped``).
+    """How a job ended: calls, tokens and cost since it started, its most frequent ``failure``, and why it ``stopped``.
 
-    ``remaining`` pieces were not reached. ``cost_usd`` counts the calls whose price is known.
+    ``remaining`` pieces were not done. ``cost_usd`` counts the calls whose price is known.
     """
 
     remaining: int = 0
@@ -58,55 +58,55 @@ class Ended:
 
 @dataclass
 class Progress:
-    """How far a job is: what was done before it was resumed counts as done too, but not in calls, tokens and costs.
+    """The progress of a job. Pieces done before a resume count in ``done``, but not in calls, tokens and costs.
 
-    ``spent_usd`` is what was spent on it in earlier goes. ``remembered`` replies were not paid for again; ``unused``
-    ones were, and are no longer asked for, because the program or its prompts have changed since.
+    ``spent_usd`` is the cost of the job before the resume. ``remembered`` replies were reused and not paid for again;
+    ``unused`` replies were paid for but no longer fit a request, because the program or its prompts have changed.
     """
 
     planned: int
     done: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
-    """What providers said where they broke an answer."""
+    """Messages of providers that failed to answer, with their counts."""
     tokens: int = 0
     cost_usd: float = 0.0
     calls: int = 0
     failed_in_a_row: int = 0
-    """Calls that a provider broke since the last one that it answered."""
+    """Failed calls since the last successful one."""
     started_at: float = field(default_factory=time.time)
     done_here: int = 0
     spent_usd: float = 0.0
     remembered: int = 0
     unused: int = 0
     hopeless: str | None = None
-    """Why no call can ever succeed (a wrong key, a server that cannot be started), if so."""
+    """Why no call can ever succeed (a wrong key, a server that does not start)."""
     read: Counter[bool] = field(default_factory=Counter)
-    """Verdicts on free responses in this go: those that could be read, and those that could not."""
+    """Verdicts on free responses since the start, by whether they could be read."""
     spoken: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    """Messages of dialogues, by model and by whether they begin as reasoning does."""
+    """Messages of dialogues, by model and by whether they look like reasoning."""
     replies: ReplyCache | None = None
-    """The calls in the air and the work under way, while the job runs."""
+    """The calls in flight and the running pieces, while the job runs."""
     batches: Callable[[], dict[str, Any] | None] = lambda: None
-    """What is in batches (``core.models.batches.Batches.waiting``)."""
+    """Returns the state of open batches (``core.models.batches.Batches.waiting``)."""
     thought: WorkTotals | None = None
-    """What all pieces were thought to take before any was done."""
+    """The estimate for all pieces from before the start."""
     first: WorkTotals = field(default_factory=WorkTotals)
-    """What the pieces took that were begun first, up to the first that is not done: short ones are done sooner."""
+    """What the first pieces took, up to the first unfinished one: counting all would favour short pieces."""
     _begun: deque[Unit] = field(default_factory=deque)
     learnt: set[Concurrency] = field(default_factory=set)
-    """What was learnt of the providers it has met, where nobody fixed how much is under way."""
+    """The adaptive limits of the providers called so far; empty if the concurrency is fixed."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
-        """Take the verdicts and failures of a finished trial into account."""
+        """Count the verdicts and failures of a finished trial."""
         for event in events:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
                 if event.rule in GRADED_TYPES and event.verdict != "provider_error":
-                    told = bool(self.trouble)
+                    warned = bool(self.trouble)
                     self.read[event.verdict != "ungradable"] += 1
-                    if self.trouble and not told:
+                    if self.trouble and not warned:
                         log.warning("%s (%s)", self.trouble, event.grader)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
@@ -117,17 +117,16 @@ class Progress:
 
     @property
     def trouble(self) -> str:
-        """Say that what the grader writes cannot be read, as soon as that is plain; else empty."""
-        given = self.read.total()
-        if given < UNREADABLE_OF or 2 * self.read[False] < given:
+        """A warning if most replies of the grader cannot be read; otherwise empty."""
+        verdicts = self.read.total()
+        if verdicts < UNREADABLE_OF or 2 * self.read[False] < verdicts:
             return ""
         return (
-            f"The grader cannot be read: {self.read[False]} of {given} verdicts are ungradable and count in no figure. "
-            "Stop here and name another grader; the answers are kept, and regrade judges them."
+            f"The grader cannot be read: {self.read[False]} of {verdicts} verdicts are ungradable and count in no "
+            "figure. Stop here and name another grader; the answers are kept, and regrade judges them."
         )
 
     def note_call(self, call: CallRecord) -> None:
-        """Take a call into account as soon as it is made."""
         self.calls += 1
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
@@ -136,7 +135,7 @@ class Progress:
 
     @property
     def unmarked(self) -> str:
-        """Say which model often begins its messages as reasoning begins, and may think aloud; empty if none does."""
+        """A warning that names a model whose messages often look like reasoning; otherwise empty."""
         for (model, _), count in self.spoken.items():
             replies = self.spoken[model, True] + self.spoken[model, False]
             if self.spoken[model, True] >= max(UNMARKED_OF, replies / 10) and count:
@@ -147,27 +146,25 @@ class Progress:
         return ""
 
     def begin(self, unit: Unit) -> None:
-        """Take note that a piece is begun."""
         self._begun.append(unit)
 
     def end(self, unit: Unit) -> None:
-        """Take note that a piece is done."""
         unit.done = True
         while self._begun and self._begun[0].done:
             self.first += self._begun.popleft().totals
 
     @property
     def forecast(self) -> str:
-        """Say what all pieces will take by what the first ones took, once a twentieth is done; else empty."""
+        """What all pieces will take, extrapolated from the first ones; empty until a twentieth of them is done."""
         done = self.first.pieces
         if done < max(_FORECAST_FROM, self.planned / 20) or done >= self.planned or not self.first.calls:
             return ""
         before = f"; at first thought {self.thought.in_words}" if self.thought else ""
-        all_of_it = self.first.scaled(self.planned).in_words
-        return f"By what the first {done:,} of {self.planned:,} took: about {all_of_it} in all{before}."
+        forecast = self.first.scaled(self.planned).in_words
+        return f"By what the first {done:,} of {self.planned:,} took: about {forecast} in all{before}."
 
     def tokens_a_second(self) -> float | None:
-        """Return how fast text comes, over the last moments in which somebody asked; ``None`` before it is known."""
+        """Return the rate of streamed text over the last 15 seconds; ``None`` in the first second."""
         if self.replies is None:
             return None
         now, streamed = time.monotonic(), self.replies.streamed
@@ -179,35 +176,38 @@ class Progress:
 
     @property
     def at_once(self) -> list[int]:
-        """How many calls may be in the air now, by provider, where that is learnt from them."""
-        return sorted((one.limit for one in set(self.learnt)), reverse=True)
+        """The present adaptive limits of calls in flight, one for each provider."""
+        return sorted((limit.limit for limit in set(self.learnt)), reverse=True)
 
     def in_words(self) -> str:
-        """Return calls, tokens, cost, speed, and who is waited for and how long, in one line; empty without calls."""
-        air = list(self.replies.in_flight) if self.replies else []
-        if not self.calls and not air:
+        """Return calls, tokens, cost, speed and pending calls in one line; empty without calls."""
+        pending = list(self.replies.in_flight) if self.replies else []
+        if not self.calls and not pending:
             return ""
         words = [f"{self.calls:,} calls, {self.tokens:,} tokens"]
         if speed := self.tokens_a_second():
             words[0] += f" ({speed:.0f} a second)"
         if self.cost_usd + self.spent_usd:
             words.append(f"${self.cost_usd + self.spent_usd:.2f}")
-        if air and not self.batches():
-            seats = ", ".join(f"{count} {role}" for role, count in Counter(one.role for one in air).most_common())
-            words.append(f"waiting for {seats}, up to {time.time() - air[0].since:.0f} s")
+        if pending and not self.batches():
+            seats = ", ".join(f"{count} {role}" for role, count in Counter(call.role for call in pending).most_common())
+            words.append(f"waiting for {seats}, up to {time.time() - pending[0].since:.0f} s")
         if waiting := self.batches():
             words.append(waiting["words"])
         elif self.replies and self.replies.running:
             steps = [unit.calls for unit in list(self.replies.running.values())]
-            words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
+            words.append(f"{len(steps)} running at call {min(steps)} to {max(steps)}")
         if self.at_once:
             words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
         return "; ".join(words)
 
-    def ended(self, stop: Stop, kept: str = "") -> dict[str, Any]:
-        """Return the fields of ``Ended``; raise ``AnamnesisError``, with what is ``kept``, where no call succeeds."""
+    def ended(self, stop: Stop, stored: str = "") -> dict[str, Any]:
+        """Return the fields of ``Ended``.
+
+        Raises ``AnamnesisError`` if no call can succeed; its text ends with the sentence ``stored``.
+        """
         if self.hopeless is not None:
-            raise AnamnesisError(f"{self.hopeless.rstrip('.')}.{kept}")
+            raise AnamnesisError(f"{self.hopeless.rstrip('.')}.{stored}")
         return {
             "remaining": self.planned - self.done,
             "calls": self.calls,
@@ -217,8 +217,8 @@ class Progress:
             "stopped": stop.reason if self.done < self.planned else None,
         }
 
-    def told(self) -> dict[str, Any]:
-        """Return how far the job is, for other processes (``status``)."""
+    def status(self) -> dict[str, Any]:
+        """Return the progress for other processes; the function ``status`` describes the keys."""
         now, replies = time.time(), self.replies
         return {
             "at": now,
@@ -231,8 +231,8 @@ class Progress:
             "cost_usd": self.spent_usd + self.cost_usd,
             "tokens_a_second": self.tokens_a_second(),
             "waiting": [
-                [one.role, one.purpose, now - one.since]
-                for one in (islice(replies.in_flight, _STATUS_LISTS) if replies else ())
+                [call.role, call.purpose, now - call.since]
+                for call in (islice(replies.in_flight, _STATUS_LISTS) if replies else ())
             ],
             "under_way": {
                 name: unit.calls for name, unit in (islice(replies.running.items(), _STATUS_LISTS) if replies else ())
@@ -247,27 +247,26 @@ class Progress:
 
 @dataclass
 class Stop:
-    """Why a job stopped before it was complete; set by whoever wants it to stop.
+    """A request to stop a job, with its reason.
 
-    ``at_once`` says that calls in the air are not waited for, as they are where a budget is used up.
+    ``at_once`` cancels the calls in flight; when a budget is used up the job waits for them.
     """
 
     reason: str | None = None
     at_once: bool = False
 
     def ask(self, reason: str, *, at_once: bool = True) -> None:
-        """Ask the job to stop; the first reason stands."""
-        self.reason = self.reason or reason
+        self.reason = self.reason or reason  # the first reason stands
         self.at_once = self.at_once or at_once
 
     def __call__(self) -> bool:
-        """Say whether the job is to stop, to work that asks (``core.callbacks.Stop``)."""
+        """Return whether the job is to stop, as a ``core.callbacks.Stop``."""
         return self.reason is not None
 
 
 @contextmanager
 def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
-    """Hold the run or job for this process, so that two never do it at once; yields the file that stops it."""
+    """Lock the run or job for this process, so that two never run it at once; yields the path of its stop file."""
     place = journal_path(run_id, folder).parent
     with writable(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -277,7 +276,7 @@ def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
         with writable(place):
             lock.acquire(timeout=_ASKED_AFTER_S)
     except Timeout as error:
-        raise AnamnesisError(f"Run {run_id} is already under way in another process: stop it there first.") from error
+        raise AnamnesisError(f"Run {run_id} is already running in another process: stop it there first.") from error
     try:
         stop_file.unlink(missing_ok=True)
         yield stop_file
@@ -286,41 +285,40 @@ def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
 
 
 def is_running(run_id: str) -> bool:
-    """Say whether some process is running this run right now."""
     return in_use(journal_path(run_id))
 
 
 def status(run_id: str) -> dict[str, Any] | None:
-    """Return how far a run of any process is, as of the last second; ``None`` where nothing was told lately.
+    """Return the progress of a run of any process, about a second old; ``None`` if nothing was written lately.
 
-    ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
-    all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
-    ``batch`` where it waits for one (``core.models.batches.Batches.waiting``), ``under_way`` as piece → calls so far,
-    ``at_once`` as ``Progress`` has it, and all of it in ``words``; ``forecast``: what all of it will take, by what the
-    first pieces took, in a sentence; ``trouble``: its grader cannot be read.
+    Keys: ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``; ``calls``, ``tokens``,
+    ``cost_usd`` (including earlier starts), ``tokens_a_second`` (or ``None``); ``waiting``: pending calls as [seat,
+    purpose, seconds], the longest first; ``batch`` (``core.models.batches.Batches.waiting``); ``under_way``: running
+    piece → calls so far; ``at_once`` as in ``Progress``; ``words``, ``forecast`` and ``trouble``: sentences on the
+    progress, on the expected total, and on an unreadable grader.
     """
     path = journal_path(run_id).with_name(STATUS)
     try:
-        told: dict[str, Any] = orjson.loads(path.read_bytes())
+        progress: dict[str, Any] = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return told if time.time() - told["at"] < _STATUS_HOLDS_S else None
+    return progress if time.time() - progress["at"] < _STATUS_HOLDS_S else None
 
 
 def under_way() -> dict[str, dict[str, Any]]:
-    """Return run → how far it is (``status``), of all runs and jobs that some process works on."""
+    """Return run → ``status`` of all runs and jobs that a process works on."""
     fresh = time.time() - _STATUS_HOLDS_S
-    found = {}
+    running_now = {}
     for place in paths.journals_folder().glob(f"*/{STATUS}"):
         with suppress(OSError):
             if place.stat().st_mtime > fresh and is_running(place.parent.name):
-                told = status(place.parent.name)
-                if told is not None:
-                    found[place.parent.name] = told
-    return found
+                progress = status(place.parent.name)
+                if progress is not None:
+                    running_now[place.parent.name] = progress
+    return running_now
 
 
 def ask_to_stop(run_id: str) -> None:
-    """Ask a run of any process to stop; it does so within a second and keeps its finished trials."""
+    """Ask a run of any process to stop; it stops within about a second and keeps its finished trials."""
     access.require("run", f"stop {run_id}")
     (journal_path(run_id).parent / "stop").touch()

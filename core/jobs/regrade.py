@@ -1,7 +1,7 @@
 """Grades stored free responses again, with another grader or other prompts; earlier verdicts stay as history.
 
-Any stored run can be graded again, also one that came with a release: its new verdicts go into a journal of its own,
-which holds nothing else. What graders said in earlier re-gradings is known, so that nothing is asked twice.
+Any stored run can be graded again, including runs of a release, whose journal then contains only new verdicts. Replies
+of graders in earlier re-gradings are reused, so that no request is paid for twice.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ FREE = GRADED_TYPES
 """Question types that graders judge."""
 
 Key = tuple[QuestionType, str, str]
-"""What is judged once only: question type, what the response is held against, and the response."""
+"""What a verdict depends on: question type, the reference (answer, or hash of the case), and the response."""
 _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
-"""Diagnoses of a list that are judged one by one, at most."""
+"""Maximum of diagnoses in a list, each of which is judged."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A grader as it judges one run: full name, the name that is stored, its prompts and their hash.
+    """The grader of one run: full name, stored name, prompts and their hash.
 
-    The reference grader has neither prompts nor hash. ``own_unchanged`` says that the prompts are those under which
-    the run itself was graded, so that its verdicts without a hash are verdicts under these.
+    The reference grader has no prompts and no hash. ``own_unchanged``: the prompts are those of the run's first
+    grading, so that its verdicts without a hash count as verdicts under these prompts.
     """
 
     model: str
@@ -57,31 +57,30 @@ class Judge:
 
     @property
     def units(self) -> str:
-        """How the names of its pieces of work begin in the journals of the runs that it grades."""
+        """Prefix of the names of this grader's units in the journals of the runs."""
         return f"{REGRADING}{self.stored_name} {self.prompt_hash} "
 
-    def asked_in(self, unit: str) -> bool:
-        """Say whether a piece of work is one of its own."""
+    def owns_unit(self, unit: str) -> bool:
         return unit.startswith(self.units)
 
     def has_judged(self, answer: AnswerToGrade) -> bool:
-        """Say whether the verdict that counts now is already this grader's under these prompts."""
-        if answer.verdict in (None, "provider_error"):  # a provider's failure is no judgement
+        """Return whether the present verdict is this grader's, under these prompts."""
+        if answer.verdict in (None, "provider_error"):  # a provider's failure is no verdict
             return False
         if answer.verdict == "ungradable" and is_model(self.model) and (answer.rule_version or 1) < READING_VERSION:
-            return False  # what an earlier version could not read this one may
+            return False  # the present version may read a reply that an earlier version could not
         under_these = answer.prompt_hash == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
         return under_these and (answer.grader or "").partition(" [")[0] == self.model
 
     def key(self, case: Case, answer: AnswerToGrade) -> Key:
-        """Return what the verdict depends on: a model is told the right answer only, the rules know the whole case."""
-        held_against = case.answer if is_model(self.model) else case.content_hash
-        return answer.question_type, held_against, answer.response
+        """Return what the verdict depends on: a model sees only the right answer, the rules see the whole case."""
+        reference = case.answer if is_model(self.model) else case.content_hash
+        return answer.question_type, reference, answer.response
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """One run: the answers that are to be graded, and how many of all ``answers`` the grader has judged already."""
+    """One run: the answers to grade (``todo``), and the number of all its ``answers``, graded or not."""
 
     header: RunHeader
     judge: Judge
@@ -90,37 +89,37 @@ class RunPlan:
     answers: int
 
     def key(self, answer: AnswerToGrade) -> Key:
-        """Return what the verdict on an answer depends on."""
         return self.judge.key(self.cases[answer.case], answer)
 
 
 Packs = Callable[[str], PromptPack]
-"""Gives prompt packs as they were when first looked at: one re-grading has one state of them."""
+"""Loads prompt packs, each only once, so that a change on disk does not affect a running re-grading."""
 
 
-def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Packs) -> Judge:
-    """Return the grader of a run; raise ``UsageError`` for an unknown one, or without prompts for it."""
-    name = full_name("grader", wanted.grader, registry, (REFERENCE["grader"],))
+def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs) -> Judge:
+    """Return the grader of a run; raise ``UsageError`` if it is unknown or has no prompts."""
+    name = full_name("grader", job.grader, registry, (REFERENCE["grader"],))
     if not is_model(name):
         return Judge(name, name, packs(framework().name))
-    # the pack that a run is graded under
-    without = (
+    # the pack of the run's own grading: a framework that does not grade itself uses the default pack
+    uses_default = (
         not grades_itself(framework(header.protocol))
         or header.source == "release"
         or header.doctor.startswith(f"{HUMAN}/")
     )
-    place = framework().name if without else header.prompt_pack
-    pack = packs(wanted.prompts or place)
-    own = pack if wanted.prompts is None else _if_there(place, packs)
+    place = framework().name if uses_default else header.prompt_pack
+    pack = packs(job.prompts or place)
+    own = pack if job.prompts is None else _if_there(place, packs)
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    held = header.prompt_hash if grades_itself(framework(header.protocol)) else header.settings.get("grading_prompts")
-    return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
+    graded_itself = grades_itself(framework(header.protocol))
+    original_hash = header.prompt_hash if graded_itself else header.settings.get("grading_prompts")
+    return Judge(name, name, pack, prompts, own_unchanged=original_hash == own.hash)
 
 
 def _if_there(place: str, packs: Packs) -> PromptPack | None:
-    """Return a run's own pack, ``None`` where it is gone: then any other is another one."""
+    """Return a run's own pack, or ``None`` if it no longer exists."""
     try:
         return packs(place)
     except UsageError:
@@ -128,38 +127,38 @@ def _if_there(place: str, packs: Packs) -> PromptPack | None:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A grader's word on a response, and the calls that led to it: a copy of it keeps them, so it is known as one."""
+class Judged:
+    """A grader's verdict on a response, and its calls; a reused verdict keeps them, which marks it as reused."""
 
     extracted: str | None
     verdict: Verdict
     call_ids: tuple[str, ...] = ()
 
 
-def memory_of(store: Store, judge: Judge) -> SingleFlightCache[Key, Said]:
-    """Return what a model said under these prompts in earlier re-gradings; rules are quicker than looking it up."""
+def memory_of(store: Store, judge: Judge) -> SingleFlightCache[Key, Judged]:
+    """Return the model's verdicts under these prompts in earlier re-gradings; empty for rules, which cost nothing."""
     if not judge.prompt_hash:
         return SingleFlightCache()
     with store.read() as cursor:
-        given = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
+        grades = earlier_verdicts(cursor, judge.model, judge.prompt_hash, READING_VERSION)
     return SingleFlightCache(
-        {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
+        {(g.question_type, g.answer, g.response): Judged(g.extracted, g.verdict, tuple(g.call_ids)) for g in grades}
     )
 
 
 class ToGrade(NamedTuple):
-    """An answer, and the run that it is of."""
+    """An answer and its run."""
 
     run: RunPlan
     answer: AnswerToGrade
 
 
 class Graders(NamedTuple):
-    """Hash of prompts → what makes a grader under them, one grader, and what was said under them before."""
+    """Hash of prompts → a function that opens a grader with them, an open grader, and its earlier verdicts."""
 
     makers: dict[str, Callable[[], Grader]]
     graders: dict[str, Grader]
-    memories: dict[str, SingleFlightCache[Key, Said]]
+    memories: dict[str, SingleFlightCache[Key, Judged]]
 
 
 @dataclass(frozen=True)
@@ -208,8 +207,8 @@ class Regrading(AskJob[ToGrade]):
             which = f"Run {run_ids[0]} has" if len(run_ids) == 1 else "These runs have"
             types = "" if set(self.types) == set(FREE) else f" of the type {' or '.join(self.types)}"
             raise AnamnesisError(f"{which} no free response{types} to grade.")
-        kept = sum(run.answers - len(run.todo) for run in runs)
-        return Plan(runs[0].judge.stored_name, [self._part(run) for run in runs], kept, [runs[0].judge.model])
+        graded = sum(run.answers - len(run.todo) for run in runs)
+        return Plan(runs[0].judge.stored_name, [self._part(run) for run in runs], graded, [runs[0].judge.model])
 
     def _run(self, store: Store, run_id: str, registry: Registry, packs: Packs) -> RunPlan:
         with store.read() as cursor:
@@ -229,7 +228,7 @@ class Regrading(AskJob[ToGrade]):
             run.header.run_id,
             [ToGrade(run, answer) for answer in run.todo],
             lambda item: f"{run.judge.units}{self.key(item)}",
-            run.judge.asked_in,
+            run.judge.owns_unit,
             lambda item: str(item.answer.trial_id),
             run.header,
         )
@@ -243,56 +242,58 @@ class Regrading(AskJob[ToGrade]):
         return seats
 
     async def ask(self, item: ToGrade, seats: Graders) -> Answer:
-        """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
+        """Grade one answer; a provider's failure does not replace an earlier verdict."""
         judge, answer, key = item.run.judge, item.answer, item.run.key(item.answer)
-        memory: SingleFlightCache[Key, Said] = SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
+        memory: SingleFlightCache[Key, Judged] = (
+            SingleFlightCache() if self.again else seats.memories[judge.prompt_hash]
+        )
         async with memory.turn(key) as asking:
             if asking:
                 hash_ = judge.prompt_hash
-                said = await _said(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
-                if isinstance(said, str):
-                    return Answer(failure=said, final=False)
-                memory.values[key] = said
-        said = memory.values[key]
+                judged = await _judged(item, seats.makers[hash_]() if self.again else seats.graders[hash_])
+                if isinstance(judged, str):
+                    return Answer(failure=judged, final=False)
+                memory.values[key] = judged
+        judged = memory.values[key]
         grade = Graded(
             format=answer.format,
             question_type=answer.question_type,
             rule=grader_rule(answer.question_type) or "frq",
             grader=judge.stored_name,
-            extracted=said.extracted,
-            verdict=said.verdict,
-            call_ids=said.call_ids,
+            extracted=judged.extracted,
+            verdict=judged.verdict,
+            call_ids=judged.call_ids,
             prompt_hash=judge.prompt_hash,
             rule_version=READING_VERSION if is_model(judge.model) else 1,
         )
         line = GradesLine(run_id=item.run.header.run_id, trial_id=answer.trial_id, grades=[grade])
-        counts = {"changed": said.verdict != answer.verdict, "saved": not asking and is_model(judge.model)}
+        counts = {"changed": judged.verdict != answer.verdict, "saved": not asking and is_model(judge.model)}
         return Answer([line], counts=counts, events=[grade])
 
     def size(self, plan: Plan, store: Store) -> Size:
-        """Return what is asked: of equal responses one, and none that this grader has judged elsewhere."""
+        """Count one request for equal responses, and none for a response with an earlier verdict of this grader."""
         model, todo = plan.models[0], plan.todo
         counts = {"free responses": len(todo) + plan.kept, "judged before": plan.kept}
         if not is_model(model):
             return Size({"grader": (model, (0, 0.0, 0.0))}, counts | {"to judge": len(todo)})
-        known: dict[str, set[Key]] = {}
-        asked, calls, prompt = 0, 0, 0.0
+        judged: dict[str, set[Key]] = {}
+        requests, calls, prompt = 0, 0, 0.0
         for run, answer in todo:
             judge, key = run.judge, run.key(answer)
             if not self.again:
-                if judge.prompt_hash not in known:
-                    known[judge.prompt_hash] = set(memory_of(store, judge).values)
-                if key in known[judge.prompt_hash]:
+                if judge.prompt_hash not in judged:
+                    judged[judge.prompt_hash] = set(memory_of(store, judge).values)
+                if key in judged[judge.prompt_hash]:
                     continue
-                known[judge.prompt_hash].add(key)
+                judged[judge.prompt_hash].add(key)
             question_type, right, response = key
             steps, compare = 2, tokens_of(judge.pack.render("grader_judge", answer=right, extracted="")) + _NAME_TOKENS
             tokens = tokens_of(judge.pack.render("grader_extract", response=response)) + compare
             if question_type == "frq_top3":
                 steps, tokens = _LISTED, _LISTED * compare
-            asked, calls, prompt = asked + 1, calls + steps, prompt + tokens
+            requests, calls, prompt = requests + 1, calls + steps, prompt + tokens
         roles = {"grader": (model, (calls, prompt, float(calls * _REPLY_TOKENS)))}
-        return Size(roles, counts | {"equal to others": len(todo) - asked, "to judge": asked})
+        return Size(roles, counts | {"equal to others": len(todo) - requests, "to judge": requests})
 
     @classmethod
     def summary(cls, outcome: Outcome) -> Iterable[str]:
@@ -302,21 +303,21 @@ class Regrading(AskJob[ToGrade]):
             yield f"{saved:,} were not asked about: the same response to the same answer was judged already."
 
 
-async def _said(item: ToGrade, grader: Grader) -> Said | str:
-    """Return what the grader says, or why its provider failed."""
-    arm, said, failure = (item.answer.format, item.answer.question_type), None, ""
+async def _judged(item: ToGrade, grader: Grader) -> Judged | str:
+    """Return the grader's verdict, or the error of its provider."""
+    arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     async for event in grade_answer(item.run.cases[item.answer.case], grader, arm, item.answer.response, ()):
         if isinstance(event, Failed):
             failure = event.message
         elif isinstance(event, Graded) and event.rule in FREE and event.verdict != "provider_error":
-            said = Said(event.extracted, event.verdict, event.call_ids)
-    return said or failure
+            judged = Judged(event.extracted, event.verdict, event.call_ids)
+    return judged or failure
 
 
 def check_journal(header: RunHeader) -> None:
-    """Raise ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead.
+    """Raise ``UsageError`` if a local run has lost its journal: a new journal would lack its trials.
 
-    A release has none until it is graded again, and then one that holds nothing but new verdicts.
+    A run of a release has no journal until it is graded again; its journal then contains only the new verdicts.
     """
     path = journal_path(header.run_id)
     if header.source != "release" and not path.exists():

@@ -1,7 +1,7 @@
-"""Reads stored answers with choices anew by the present strict rule: no model, no cost, and earlier verdicts stay.
+"""Grades stored answers with choices again by the present strict rule, without a model; earlier verdicts stay.
 
-Verdicts carry the version of the rule (``core.agents.mcq.STRICT_VERSION``). New ones go into the journal of their run,
-as those of a grader do; answers that this version has read are left alone.
+Verdicts store the version of the rule (``core.agents.mcq.STRICT_VERSION``). New ones go into the journal of their run,
+like those of a grader; answers that the present version has read are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.store.selection import Selection
 
 
 class ToRead(NamedTuple):
-    """The answers of one trial; ``problem`` says why its run cannot be brought up to date."""
+    """The answers of one trial; ``problem`` says why they cannot be read again."""
 
     header: RunHeader
     many: Sequence[str]
@@ -40,13 +40,13 @@ class ToRead(NamedTuple):
 
 @dataclass(frozen=True)
 class Rereading(AskJob[ToRead]):
-    """Read answers with choices anew by the present strict rule, at no cost; earlier verdicts are kept as history.
+    """Read answers with choices again by the present strict rule, at no cost; earlier verdicts are kept as history.
 
-    Without --run the answers of all runs are read. Those that the present rule has read are left alone.
+    Without --run the answers of all runs are read. Answers that the present rule has read are skipped.
     """
 
     name = "reread"
-    title = "Reading choices anew"
+    title = "Reading choices again"
     items = "trials"
     verb, participle = "read", "read"
     lack = "keep their verdicts"
@@ -86,7 +86,7 @@ class Rereading(AskJob[ToRead]):
         return replace(self.part(run_id, trials), header=header)
 
     def seats(self, registry: Registry, plan: Plan, store: Store) -> dict[Any, Judgement]:
-        """Return what was read so far: equal responses to one case are read once."""
+        """Return a cache of judgements: equal responses to one case are read once."""
         return {}
 
     async def ask(self, item: ToRead, seats: dict[Any, Judgement]) -> Answer:
@@ -97,7 +97,7 @@ class Rereading(AskJob[ToRead]):
             key = (item.header.run_id, answer.case, answer.question_type, answer.response)
             if key not in seats:
                 case, many = item.cases[answer.case], answer.question_type == "mcq_answers"
-                # as it was read where it was given: neither a release nor ``mcq_answers`` shows letters
+                # the question showed no letters in a release or under ``mcq_answers``
                 lettered = not many and item.header.source != "release"
                 choices = item.many if many else case.choices
                 seats[key] = judge_strict(answer.response, case.answer, choices, lettered=lettered)
@@ -127,13 +127,13 @@ class Rereading(AskJob[ToRead]):
 
 
 def count_outdated(store: Store, selection: Selection | None = None) -> int:
-    """Return how many of the selected answers an earlier version of the strict rule has read."""
+    """Count the selected answers that only an earlier version of the strict rule has read."""
     with store.read() as cursor:
         return count_read_before(cursor, STRICT_VERSION, selection)
 
 
 def _many_choices(header: RunHeader) -> list[str]:
-    """Return the choices of ``mcq_answers``, which only the journal has."""
+    """Return the choices of ``mcq_answers``, which only the journal contains."""
     path = journal_path(header.run_id)
     if not path.exists():
         raise UsageError(f"The journal of run {header.run_id} is gone, and the choices with it: restore {path} first.")

@@ -1,6 +1,6 @@
-"""Starts and resumes campaigns: opens the cast, finds what is missing, runs it, folds the result.
+"""Starts and resumes campaigns: opens the cast, finds the missing trials, runs them, folds the result.
 
-Here, or in a process of their own, so that they outlive whoever started them.
+A campaign runs in this process, or in a separate one that outlives it.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from core.store.queries.trials import done_trial_ids
 log = logging.getLogger(__name__)
 
 Play = Callable[[Trial], AsyncIterator[Event]]
-"""Gives the events of a trial."""
+"""Yields the events of a trial."""
 Players = Callable[[RunHeader, Registry], AbstractAsyncContextManager[Play]]
-"""Opens the cast of a run somewhere, for as long as it is carried out."""
+"""Opens the cast of a run, here or on a cluster, while the run lasts."""
 _STARTED_WITHIN_S = 8.0
 _STARTING_FOR_S = 30.0
-"""So long a new run whose process is not at work yet counts as running: on a busy machine a process takes its time."""
+"""A new run counts as running for this time, although its process has not locked it yet: a busy machine is slow."""
 _keys: dict[tuple[str, str], dict[str, SecretStr]] = {}
-"""Visitor and run → the keys that they gave for its seats in this process."""
+"""(visitor, run) → seat → key that the visitor entered in this process."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: ``stopped`` holds the reason where it is not complete."""
+    """How a run ended; ``stopped`` is the reason if the run is not complete."""
 
     header: RunHeader
     progress: Progress
@@ -72,8 +72,8 @@ class Outcome:
 def begin(header: RunHeader, *, again: bool = False) -> None:
     """Write the first line of a new run's journal.
 
-    Raises ``AnamnesisError`` if the same campaign is running, in this process or another, since it would be paid for
-    twice; ``again`` asks for a second copy on purpose.
+    Raises ``AnamnesisError`` if the same campaign is running in any process, because it would be paid for twice;
+    ``again`` allows a second copy.
     """
     access.require("run", header.run_id)
     access.check_money()
@@ -81,7 +81,7 @@ def begin(header: RunHeader, *, again: bool = False) -> None:
     folder = path.parent.parent
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        # of two that begin at the same moment the second finds the first one's journal
+        # the lock makes the second of two simultaneous starts see the journal of the first
         with FileLock(folder / f".{header.fingerprint[:8]}.lock"):
             if not again and (running_id := same_running(header.fingerprint)):
                 raise already_running(running_id)
@@ -97,9 +97,9 @@ def begin(header: RunHeader, *, again: bool = False) -> None:
 
 
 def same_running(fingerprint: str) -> str | None:
-    """Return the run of the same campaign that a process works on or began a moment ago; ``None`` if there is none."""
+    """Return the id of a running or just started run of the same campaign, or ``None``."""
     for path in paths.journals_folder().glob(f"*-{fingerprint[:8]}/journal.jsonl"):
-        with suppress(AnamnesisError):  # a damaged journal is nobody's at the moment
+        with suppress(AnamnesisError):  # a run with a damaged journal is not running
             header = read_header(path)
             if header.fingerprint == fingerprint and (is_running(header.run_id) or _is_starting(path)):
                 return header.run_id
@@ -107,14 +107,14 @@ def same_running(fingerprint: str) -> str | None:
 
 
 def _is_starting(path: Path) -> bool:
-    """Say whether a run got its first line a moment ago and its process is not at work yet."""
+    """Return whether a journal is new and has only its header: the process of the run has not begun to work."""
     with path.open("rb") as file:
-        alone = next(file, b"") and not next(file, b"")
-    return bool(alone) and time.time() - path.stat().st_mtime < _STARTING_FOR_S
+        header_only = next(file, b"") and not next(file, b"")
+    return bool(header_only) and time.time() - path.stat().st_mtime < _STARTING_FOR_S
 
 
 def already_running(run_id: str) -> AnamnesisError:
-    """Return the error of a campaign that is running already, with how far it is."""
+    """Return the error for a campaign that is running already, with its progress."""
     progress = status(run_id)
     so_far = f" ({progress['done']} of {progress['planned']} trials)" if progress else ""
     return AnamnesisError(
@@ -126,9 +126,9 @@ def already_running(run_id: str) -> AnamnesisError:
 def start(
     header: RunHeader, concurrency: int | None, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
 ) -> None:
-    """Begin a new run and carry it out in a process of its own, which gets the ``keys`` of seats by its environment.
+    """Begin a new run in a separate process, which receives the ``keys`` of seats in its environment.
 
-    They are held here until this process ends, so that the run can be taken up again.
+    This process keeps the keys in memory, so that it can resume the run.
     """
     begin(header)
     if keys:
@@ -137,7 +137,7 @@ def start(
 
 
 def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
-    """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
+    """Resume a run in a separate process; raise ``AnamnesisError`` with its last output if it ends at once."""
     access.require("run", f"go on with {run_id}")
     access.check_money()
     command = [sys.executable, "-m", "core", "resume", run_id]
@@ -166,7 +166,6 @@ def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None 
 
 
 def last_words(run_id: str) -> str:
-    """Return the last line that a run's own process wrote."""
     log = journal_path(run_id).parent / "engine.log"
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else ""
@@ -174,14 +173,13 @@ def last_words(run_id: str) -> str:
 
 @asynccontextmanager
 async def in_this_process(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
-    """Open the cast of a run here."""
     yield player_of(campaign_of(header), registry, branch=branch_of(header))
 
 
 def carry_out(header: RunHeader, registry: Registry, options: Options, players: Players = in_this_process) -> Outcome:
-    """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget.
+    """Run the missing trials of a run until it is complete or stopped by Ctrl-C, stop file or budget.
 
-    ``players`` says where its trials are played.
+    ``players`` decides where the trials are played.
     """
     access.require("run")
     return asyncio.run(_carry_out(header, registry, options, players))
@@ -219,7 +217,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options, pl
 
 
 def _stored_without_journal(store: Store, run_id: str, missing: Sequence[Trial]) -> int:
-    """Return how many of the trials that are still to be played stand in the database."""
+    """Count the trials that are missing in the journal but stored in the database."""
     if not missing or not store.path.exists():
         return 0
     with store.read() as cursor:
@@ -230,14 +228,13 @@ def _stored_without_journal(store: Store, run_id: str, missing: Sequence[Trial])
 def player_of(
     campaign: Campaign, registry: Registry, listen: Listen | None = None, branch: Branch | None = None
 ) -> Play:
-    """Return what plays a campaign's trials, with its cast opened; ``listen`` waits for people in its seats."""
+    """Open a campaign's cast and return the function that plays its trials; ``listen`` waits for human seats."""
     campaign = in_full(campaign, registry)
     cast = campaign.framework.open(casting_of(campaign, registry, listen), campaign.names, campaign.settings)
     return lambda trial: campaign.framework.play(trial, cast, campaign.settings, branch)
 
 
 def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = None) -> Casting:
-    """Return the casting that a campaign asks for."""
     settings = campaign.settings
     return Casting(
         registry,
@@ -252,18 +249,18 @@ def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = N
 
 
 def _specs(campaign: Campaign, registry: Registry) -> list[ModelSpec]:
-    """Return what is known of the models in the seats, each where it is reached."""
+    """Return the specs of the models in the seats, each with the address that it uses."""
     address_of = campaign.settings.address_of
     return [registry.spec(name, base_url=address_of(seat)) for seat, name in models_of(campaign).items()]
 
 
 def check_prompts(campaign: Campaign) -> None:
-    """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
+    """Raise ``UsageError`` if the prompt pack lacks text that the settings need: for a persona, beliefs, pictures."""
     campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
-    """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
+    """Raise ``UsageError`` if a run could not start: a human seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
     check_budget(options.budget_usd, _specs(campaign, registry))

@@ -1,8 +1,9 @@
-"""A solver answers a case's question from the beginnings of stored conversations (``consultation.measures.prefixes``).
+"""A solver answers a case's question from prefixes of stored conversations (``consultation.measures.prefixes``).
 
-One item is one conversation and one type of question. Beginnings that hold the same messages are asked about once. What
-a provider breaks is excluded, and asked again by the same job; everything else is final, a refusal too. Another grader
-of free responses is given what the solver said before. Calls stand under the name of the job.
+An item is a conversation with a question type. Prefixes with the same messages are asked about once. An answer that a
+provider failed to give is excluded and asked for again by the next run of the job; all other answers are final,
+refusals too. A different grader of free responses grades the stored answers of the solver. Calls are listed under the
+name of the job.
 """
 
 from __future__ import annotations
@@ -35,18 +36,21 @@ from core.store.selection import Selection
 
 SolvedType = Literal["mcq", "frq"]
 SOLVED: tuple[SolvedType, ...] = ("mcq", "frq")
-"""Question types that a solver is asked: with the case's choices, or without."""
+"""Question types for a solver: with the case's choices, or without."""
 _CHARACTERS_A_TOKEN = 4
 _ANSWER_TOKENS, _VERDICT_TOKENS = 10, 4
 _GRADER_CALLS = 2
 
 
 class Piece(NamedTuple):
-    """A conversation and a type of question, with what this solver said of it and whether nothing is left to ask."""
+    """A conversation and a question type; ``stored`` maps a number of messages to this solver's stored answer.
+
+    ``done``: all prefixes have a final answer.
+    """
 
     talk: TalkToSolve
     by: Solver
-    said: dict[int, PrefixAnswer]
+    stored: dict[int, PrefixAnswer]
     done: bool
     case: Case | None = None
     dialogue: Dialogue = ()
@@ -60,8 +64,7 @@ class Seats(NamedTuple):
 
 
 def solving_framework() -> Framework:
-    """Return the framework that seats a solver."""
-    return next(known for known in frameworks().values() if seat_of(known, "solver"))
+    return next(framework for framework in frameworks().values() if seat_of(framework, "solver"))
 
 
 @dataclass(frozen=True)
@@ -112,23 +115,23 @@ class Solving(AskJob[Piece]):
         grading = grader_hash(default_pack())
         with store.read() as cursor:
             talks = talks_to_solve(cursor, self.talks.counted, self.limit)
-            said: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
+            stored: dict[tuple[str, str, str], list[PrefixAnswer]] = {}
             for answer in answers_by(cursor, solver, prompts, [talk.trial_id for talk in talks]):
-                said.setdefault((answer.trial_id, answer.content_hash, answer.question_type), []).append(answer)
+                stored.setdefault((answer.trial_id, answer.content_hash, answer.question_type), []).append(answer)
         pieces, graders = list[Piece](), dict[str, str]()
         for talk in talks:
             for question_type in (self.question,) if self.question else SOLVED:
-                asked = self.question or f"multi_turn:{question_type}" in talk.arms
-                if not asked or (question_type == "mcq" and not talk.choices):
+                selected = self.question or f"multi_turn:{question_type}" in talk.arms
+                if not selected or (question_type == "mcq" and not talk.choices):
                     continue
                 grader = ""
                 if question_type == "frq":
-                    named = self.grader or talk.grader
-                    if named not in graders:
-                        graders[named] = full_name("grader", named, registry, GRADER.rules)
-                    grader = graders[named]
+                    alias = self.grader or talk.grader
+                    if alias not in graders:
+                        graders[alias] = full_name("grader", alias, registry, GRADER.rules)
+                    grader = graders[alias]
                 by = Solver(question_type, solver, prompts, grader, grading if grader and is_model(grader) else "")
-                before = said.get((talk.trial_id, talk.content_hash, question_type), [])
+                before = stored.get((talk.trial_id, talk.content_hash, question_type), [])
                 final = [answer for answer in before if _is_final(answer, by)]
                 responses = {answer.messages: answer for answer in before if answer.response is not None}
                 responses |= {answer.messages: answer for answer in final}
@@ -138,15 +141,15 @@ class Solving(AskJob[Piece]):
     def load(self, store: Store, todo: Sequence[Piece]) -> Iterator[Piece]:
         with store.read() as cursor:
             cases = cases_of(cursor, [(piece.talk.case_key, piece.talk.content_hash) for piece in todo])
-            said = dialogues(cursor, [piece.talk.trial_id for piece in todo])
+            by_trial = dialogues(cursor, [piece.talk.trial_id for piece in todo])
         for piece in todo:
             case = cases[piece.talk.case_key, piece.talk.content_hash]
-            yield piece._replace(case=case, dialogue=said[piece.talk.trial_id])
+            yield piece._replace(case=case, dialogue=by_trial[piece.talk.trial_id])
 
     def seats(self, registry: Registry, plan: Plan, store: Store) -> Seats:
-        known, graders = solving_framework(), plan.models[1:]
-        casting = Casting(registry, pack_of(known, self.prompts), base_url=self.base_url, grading=default_pack())
-        seated = known.open(casting, self.names(registry), known.settings()).solver
+        framework, graders = solving_framework(), plan.models[1:]
+        casting = Casting(registry, pack_of(framework, self.prompts), base_url=self.base_url, grading=default_pack())
+        seated = framework.open(casting, self.names(registry), framework.settings()).solver
         return Seats(seated, {name: casting.grader(name or GRADER.rules[0]) for name in {*graders, ""}})
 
     async def ask(self, item: Piece, seats: Seats) -> Answer:
@@ -158,26 +161,26 @@ class Solving(AskJob[Piece]):
             part = parts[(len(parts) - 1) * share // 100]
             messages = len(shown("multi_turn", item.case, part).dialogue)
             if messages not in answers:
-                said = item.said.get(messages)
-                if said is not None and _is_final(said, item.by):
-                    answers[messages] = said._asdict()
+                stored = item.stored.get(messages)
+                if stored is not None and _is_final(stored, item.by):
+                    answers[messages] = stored._asdict()
                 else:
-                    told = await _told(item, item.case, part, said, seats)
-                    events += told
-                    answers[messages] = _answer_of(told)
-            of = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
-            rows.append({**answers[messages], **of, "share": share, "messages": messages})
+                    new_events = await _solve(item, item.case, part, stored, seats)
+                    events += new_events
+                    answers[messages] = _answer_of(new_events)
+            key = {"trial_id": item.talk.trial_id, "content_hash": item.talk.content_hash, **item.by._asdict()}
+            rows.append({**answers[messages], **key, "share": share, "messages": messages})
         broken = next((row["detail"] for row in answers.values() if row["verdict"] == "provider_error"), None)
         return Answer(
             [RowLine(table="prefix_answers", row=row) for row in rows],
             "" if broken is None else broken or "The provider failed.",
-            final=broken is None,  # what came to the other beginnings is not used up where a provider broke one
+            final=broken is None,  # if one prefix failed, the replies to the others stay reusable
             counts=Counter(row["verdict"] for row in rows if row["verdict"] not in (None, *COUNTED)),
             events=events,
         )
 
     def size(self, plan: Plan, store: Store) -> Size:
-        """Return calls and tokens; every beginning that may differ from another is counted as a call."""
+        """Return calls and tokens; each prefix that may differ from another counts as a call."""
         solver, graded = plan.models[0], Counter[str]()
         template = (
             tokens_of(pack_of(solving_framework(), self.prompts).prompts["solver"].source) if is_model(solver) else 0
@@ -187,10 +190,10 @@ class Solving(AskJob[Piece]):
             n = piece.talk.exchanges
             ends = {n * share // 100 for share in ASKED_AT}
             graded[piece.by.grader] += len(ends)
-            left = max(0, len(ends) - len(piece.said))
-            read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # of the dialogue, by a beginning
-            calls += left
-            prompt += left * (template + piece.talk.characters * read / _CHARACTERS_A_TOKEN)
+            missing = max(0, len(ends) - len(piece.stored))
+            read = sum((end + 1) / (n + 1) for end in ends) / len(ends)  # mean share of the dialogue in a prefix
+            calls += missing
+            prompt += missing * (template + piece.talk.characters * read / _CHARACTERS_A_TOKEN)
         sizes = {"solver": (solver, (calls, prompt, float(calls * _ANSWER_TOKENS)))}
         del graded[""]
         for name, answers in sorted(graded.items()):
@@ -209,20 +212,23 @@ class Solving(AskJob[Piece]):
 
 
 def _is_final(answer: PrefixAnswer, by: Solver) -> bool:
-    """Say whether an answer is not to be asked for again: it is graded, or there is none whoever grades it."""
+    """Return whether an answer is complete: this grader has graded it, or there is no response to grade."""
     return answer.verdict != "provider_error" and (answer.by == by or answer.response is None)
 
 
-async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | None, seats: Seats) -> list[Event]:
-    """Return the events of an answer after a beginning of the conversation, and of its verdict."""
+async def _solve(piece: Piece, case: Case, part: Dialogue, stored: PrefixAnswer | None, seats: Seats) -> list[Event]:
+    """Return the events of the answer after a prefix of the conversation, and of its verdict.
+
+    A ``stored`` response is graded and not asked for again.
+    """
     scene = scene_of(case, piece.talk.seed, with_specialty=False)
 
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))
 
     def ask(material: Material, question: Question) -> AsyncIterator[AgentOutput]:
-        if said is not None and said.response is not None:
-            return repeat(said.response, said.call_ids)
+        if stored is not None and stored.response is not None:
+            return repeat(stored.response, stored.call_ids)
         saying: AsyncIterator[AgentOutput] = seats.solver.solve(scene, material, question)
         return saying
 
@@ -232,7 +238,7 @@ async def _told(piece: Piece, case: Case, part: Dialogue, said: PrefixAnswer | N
 
 
 def _answer_of(events: Sequence[Event]) -> dict[str, Any]:
-    """Return what a row keeps of an answer: the response, its verdict, and the calls behind both."""
+    """Return the columns of an answer: the response, its verdict, and the calls of both."""
     response: str | None = None
     verdict: Verdict | None = None
     extracted, detail, call_ids = None, "", list[str]()

@@ -1,1 +1,1 @@
-"""Consultations that somebody watches: new ones and replays, held, stepped and stopped through one session."""
+"""Live consultations: a session runs, pauses, steps and stops a new or a stored conversation."""

@@ -1,7 +1,7 @@
-"""Takes up a conversation at any message and runs it on: another word, another model, another persona or prompt.
+"""Continues a conversation from any of its messages with a change: a text, a model, a persona or a prompt.
 
-A branch keeps the messages before the fork as they were and is an ordinary stored conversation, a run of its own with
-its parent noted. What it branches off may be stored, or still running.
+A branch keeps the messages before the fork unchanged. It is stored as a separate run that names its parent, which may
+be a stored or a running conversation.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from core.store.queries.trials import stored_trial
 from core.store.queries.utterances import utterances_of
 
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
-"""What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""
+"""Default questions after a branch: the answer to a vignette does not depend on the fork."""
 
 
 @dataclass(frozen=True)
 class ForkPlan:
-    """Where to leave a conversation, and what is different from there on.
+    """Where a branch leaves its parent, and what differs from there on.
 
-    ``turn`` is the message, from 0 (the greeting), that becomes ``text`` if given; the messages before it are kept, and
-    the run goes on after it. ``seed`` is the trial's own, ``None`` for the parent's.
+    ``turn`` is the number of the message, from 0 (the greeting), that is replaced by ``text`` if that is set. The
+    messages before it are kept, and the conversation continues after it. ``seed=None`` takes the parent's seed.
     """
 
     turn: int
@@ -49,14 +49,14 @@ class ForkPlan:
     settings: FrameworkSettings | None = None
     """``None`` for the framework's defaults."""
     prompts: str = ""
-    """A prompt pack; the conversation's own where it is left empty."""
+    """A prompt pack; empty for the parent's."""
     arms: tuple[Arm, ...] = FORK_ARMS
     seed: int | None = None
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a branch begins with: the parent's dialogue and case, and the run under which it was held."""
+    """The parent of a branch: its dialogue, case and run."""
 
     trial_id: str
     case: Case | None
@@ -67,42 +67,41 @@ class Origin:
 
     @property
     def framework(self) -> Framework:
-        """The framework under which it was held; branches are held under the same."""
         return framework(self.run.protocol)
 
     @property
     def names(self) -> CastNames:
-        """Who held it; the names of a release are labels and need not be models that can be called here."""
+        """The cast; the names in a release are labels and may not be models that can be called here."""
         seated = {seat: getattr(self.run, seat) for seat in STORED_SEATS}
         return names_of(self.framework, seated, dict(self.run.settings))
 
     @property
     def prompts(self) -> str:
-        """The prompt pack that a run here takes over: the conversation's own, or ours where a release held it."""
+        """The prompt pack for a branch: the run's own, or the framework's if the run is from a release."""
         return self.framework.name if self.run.source == "release" else self.run.prompt_pack
 
     def settings_with(self, **changes: Any) -> FrameworkSettings:
-        """Return the settings that a run here can take over, with changes; the framework's defaults for the others."""
+        """Return the run's settings with changes, and the framework's defaults for settings that the run lacks."""
         defaults = self.framework.settings().model_dump()
-        kept = {name: self.run.settings[name] for name in defaults if name in self.run.settings}
-        return stored_settings(self.framework, {**defaults, **kept, **changes})
+        stored = {name: self.run.settings[name] for name in defaults if name in self.run.settings}
+        return stored_settings(self.framework, {**defaults, **stored, **changes})
 
 
 def stored_origin(trial_id: str) -> Origin:
-    """Return what a branch of a stored conversation begins with; raise ``UsageError`` where there is none."""
+    """Return a stored conversation as the origin of a branch; raise ``UsageError`` if it does not exist."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        held = stored_trial(cursor, trial_id)
-        if held is None:
+        trial = stored_trial(cursor, trial_id)
+        if trial is None:
             raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
-        about = stored_case(cursor, held.case_key, held.content_hash)
-        dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
-    return Origin(trial_id, about, held.case_key, dialogue, held.seed, held.run)
+        case = stored_case(cursor, trial.case_key, trial.content_hash)
+        dialogue = tuple(Turn(message.role, message.text) for message in utterances_of(cursor, trial_id))
+    return Origin(trial_id, case, trial.case_key, dialogue, trial.seed, trial.run)
 
 
 def running_origin(session: Session) -> Origin:
-    """Return what a branch of a watched consultation begins with: what has been said so far."""
+    """Return a live consultation, up to its latest message, as the origin of a branch."""
     header = session.meta.get("header")
     started = next((event for event in session.snapshot() if isinstance(event, Started)), None)
     if not isinstance(header, RunHeader):
@@ -118,12 +117,11 @@ def check_forkable(origin: Origin) -> None:
 
 
 def start_fork(plan: ForkPlan, origin: Origin) -> Session:
-    """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
+    """Start a branch as a live consultation; raise ``UsageError`` with one sentence if it cannot run.
 
-    The session's key is the branch's trial; it is stored when it is complete. What the conversations before it were
-    told is not asked for again where the question is the same; with nothing changed, the talk goes on anew.
+    The session's key is the id of the branch's trial, which is stored when it is complete. Replies of the parent
+    conversations are reused for equal requests; without any change, the rest of the dialogue is generated again.
     """
-    # the messages that the branch begins with
     if not origin.dialogue:
         raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
     check_forkable(origin)
@@ -134,28 +132,28 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
         raise UsageError("The edited message is empty: write what is said instead, or leave the message as it was.")
     message = origin.dialogue[plan.turn]
     text = message.text if plan.text is None else plan.text.strip()
-    # a text that only lost its outer blanks was not edited
+    # a text that only lost its outer white space was not edited
     text = message.text if text == message.text.strip() else origin.framework.speech.written(message.role, text)
     dialogue = (*origin.dialogue[: plan.turn], Turn(message.role, text))
     if origin.case is None:
         raise UsageError(
-            f"The case {origin.case_key} of this conversation is not in the database, so nobody could play its "
-            "patient: import it first."
+            f"The case {origin.case_key} of this conversation is not in the database, so its patient cannot be "
+            "played: import it first."
         )
     registry = load_registry()
     campaign = _campaign(plan, origin, origin.case, registry)
     header = header_of(campaign, registry)
     first = plan.turn if dialogue[-1].text != origin.dialogue[plan.turn].text else plan.turn + 1
     parent = Parent(trial_id=origin.trial_id, turn=first, changes=tuple(_changes(plan, origin, campaign, header)))
-    said = "\n".join(f"{turn.role}: {turn.text}" for turn in dialogue)
-    # what a branch keeps is part of what it is: no other run is the same campaign
-    held = f"{header.fingerprint}\n{parent.trial_id}\n{parent.turn}\n{said}"
+    # the kept messages are part of the fingerprint, so that no other run counts as the same campaign
+    messages = "\n".join(f"{turn.role}: {turn.text}" for turn in dialogue)
+    identity = f"{header.fingerprint}\n{parent.trial_id}\n{parent.turn}\n{messages}"
     header = header.model_copy(
         update={
             "run_id": f"fork-{header.run_id}-{uuid.uuid4().hex[:4]}",
             "source": "fork",
-            "fingerprint": hashlib.sha256(held.encode()).hexdigest(),
-            "fork": Fork(run_id=origin.run.run_id, parent=parent, kept=[(said.role, said.text) for said in dialogue]),
+            "fingerprint": hashlib.sha256(identity.encode()).hexdigest(),
+            "fork": Fork(run_id=origin.run.run_id, parent=parent, kept=[(turn.role, turn.text) for turn in dialogue]),
         }
     )
     return watch(campaign, header, registry)
@@ -178,14 +176,14 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
             ) from error
     seed = origin.seed if plan.seed is None else plan.seed
     settings = plan.settings or origin.framework.settings()
-    # rules and people are sent no picture, so a branch with such a doctor goes on without
+    # only models receive pictures
     if not is_model(plan.names[tested_seat(origin.framework).role]):
         settings = settings.but(images="")
     same = {role for role, name in plan.names.items() if name == origin.names[role]}
     elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
-    addresses = " ".join(f"{role}={where}" for role, where in settings.seat_addresses.items() if role in same)
+    addresses = " ".join(f"{role}={address}" for role, address in settings.seat_addresses.items() if role in same)
     arms = plan.arms
-    if arms == FORK_ARMS:  # what nobody chose is asked as far as the framework asks it
+    if arms == FORK_ARMS:  # the default, limited to the arms of the framework
         arms = tuple(arm for arm in arms if arm in origin.framework.arms) or paper_arms(origin.framework)
     campaign = Campaign(
         names=plan.names,
@@ -201,22 +199,22 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
 
 
 def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHeader) -> Iterator[str]:
-    """Yield in words what is different from the parent's conversation; messages are numbered from 1."""
-    said = origin.dialogue[plan.turn].text.strip()
-    if plan.text is not None and plan.text.strip() != said:
+    """Yield the differences from the parent's conversation in words; messages are numbered from 1."""
+    original = origin.dialogue[plan.turn].text.strip()
+    if plan.text is not None and plan.text.strip() != original:
         yield f"message {plan.turn + 1} edited"
     for role, name in campaign.names.items():
         before = origin.names[role]
         if name != before:
             yield f"{role} {name} instead of {before}"
-    settings, held = campaign.settings, origin.settings_with()
-    if settings.images != held.images:
+    settings, parent_settings = campaign.settings, origin.settings_with()
+    if settings.images != parent_settings.images:
         yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
     for name, info in type(settings).model_fields.items():
-        values = [getattr(held, name), getattr(settings, name)]
+        values = [getattr(parent_settings, name), getattr(settings, name)]
         if name in ("images", "own_address", "addresses") or values[0] == values[1]:
             continue
-        if name == "base_url":  # what was changed is shown and taken away, so an address goes in without its password
+        if name == "base_url":  # changes are shown and exported, so the address must not contain a password
             values = [without_credentials(value) if value else value for value in values]
         was, new = (
             "none" if value is None else campaign.framework.speech.in_words(name, value) or "left to the model"

@@ -1,7 +1,7 @@
-"""One consultation under way: runs a stream of events in a thread and lets a page watch, pause, step and speak.
+"""One running consultation: a stream of events in a thread, which a page can watch, pause, step and speak into.
 
-The same session plays a live trial and a stored one; who watches sees only events. Pausing simply stops asking
-the stream for its next event, so a paused live consultation calls no model.
+A session plays live and stored trials alike, as events. While it is paused it does not ask the stream for the next
+event, so a paused live consultation calls no model.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Source = Callable[["Session"], AsyncIterator[Event]]
 """Opens the stream of events of a session."""
 
 WORDS_A_SECOND = 14.0
-"""Reading speed at which text that is there at once (rules, replays) is shown at speed 1."""
+"""Speed at which complete text (of rules and replays) is shown at speed 1."""
 _POLL_S = 0.02
 
 
 @dataclass
 class Draft:
-    """What is being said right now, and what the model thought before it or beside it."""
+    """The message that is being streamed, with the model's reasoning."""
 
     role: str
     purpose: str
@@ -41,12 +41,12 @@ class Draft:
 
 @dataclass
 class Session:
-    """A consultation that runs in its own thread; all that a page may read is safe to read at any time."""
+    """A consultation that runs in its own thread; its public attributes can be read from other threads at any time."""
 
     key: str
     title: str
     paced: bool = True
-    """Whether text that comes at once is slowed down to reading speed."""
+    """Whether complete text is slowed down to reading speed."""
     events: list[Event] = field(default_factory=list)
     draft: Draft | None = None
     waiting: Waiting | None = None
@@ -60,29 +60,28 @@ class Session:
     _steps: int = 0
     _stopped: bool = False
     unsent: str | None = None
-    """What a human wrote ahead to a question that was then not asked: nothing that was typed is lost."""
-    _said: dict[Speaker, str] = field(default_factory=dict)
+    """What a human wrote in advance for a question that was then not asked, so that no input is lost."""
+    _inputs: dict[Speaker, str] = field(default_factory=dict)
     _ahead: tuple[Speaker, str, str | None] | None = None
     _speech: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
     on_finish: Callable[[Session], None] | None = None
-    beside: Session | None = None
+    partner: Session | None = None
     """The session that this one keeps step with, message by message."""
     replies: ReplyCache | None = None
-    """Journals each call of a model as its reply comes, also of a session that is stopped or breaks off."""
+    """Journals each reply of a model when it arrives, so that an interrupted session loses none; ``None``: a replay."""
     unit: Unit | None = None
-    """The calls so far, while ``replies`` are kept."""
+    """The calls so far, if there are ``replies``."""
     listed: str | None = None
-    """Under what the calls are listed; ``None``: under ``key``."""
+    """The trial under which the calls are listed; ``None``: under ``key``."""
     spoken: list[tuple[Speaker, str]] = field(default_factory=list)
-    """What people said from their seats so far."""
+    """Messages of human seats so far."""
     repeated: list[tuple[Speaker, str]] = field(default_factory=list)
-    """What people said before this session took up another: they are not asked for it again."""
+    """Messages of human seats from before the resume, which are entered again automatically."""
     owner: str = field(default_factory=lambda: access.visitor().name)
-    """Who began it; empty for whoever is at this machine."""
+    """The visitor who started it; empty for the user of this machine."""
 
     def start(self, source: Source) -> None:
-        """Start the stream in a thread of its own."""
         self._thread = threading.Thread(
             target=access.carried(self._run), args=(source,), name=f"session {self.key}", daemon=True
         )
@@ -90,35 +89,32 @@ class Session:
 
     @property
     def running(self) -> bool:
-        """Whether events may still come."""
         return self.finished_at is None
 
     def pause(self) -> None:
-        """Hold before the next event."""
         self._require_own()
         self.paused = True
 
     def resume(self) -> None:
-        """Go on."""
         self._require_own("run")
         self.paused = False
 
     def step(self) -> None:
-        """Go on up to the next finished message, answer, rating or verdict, then hold again."""
+        """Continue up to the next finished message, answer, rating or verdict, then pause."""
         self._require_own("run")
         self._steps += 1
         self.paused = True
 
     def stop(self) -> None:
-        """End the session; what was said stays."""
+        """End the session; its events stay."""
         self._require_own()
         self._stopped = True
 
     def say(self, role: Speaker, text: str, prompt: str | None = None) -> None:
-        """Speak from a human's seat, to ``prompt`` as the human saw it (empty in the dialogue, ``None``: to anything).
+        """Speak from a human seat in reply to ``prompt`` (empty in the dialogue, ``None`` for any prompt).
 
-        What comes before it is that seat's turn is kept until it is; if then something else is asked, it is not
-        sent but kept in ``unsent``.
+        A text that comes before the seat's turn waits for it. If the seat is then asked something else, the text is
+        not sent but stored in ``unsent``.
         """
         self._require_own("run")
         with self._speech:
@@ -126,9 +122,9 @@ class Session:
             self._match()
 
     def _require_own(self, *rights: access.Right) -> None:
-        """Raise ``NotAllowedError`` if models are called here and whoever asks did not begin it or lacks a right.
+        """Raise ``NotAllowedError`` if this session calls models and the visitor is not its owner or lacks a right.
 
-        A role may have been taken away since the buttons were drawn.
+        The visitor may have lost a right since the page was drawn.
         """
         if self.replies is not None:
             access.require_own(self.owner, f"The consultation {self.title}")
@@ -136,36 +132,32 @@ class Session:
                 access.require(right)
 
     def _match(self) -> None:
-        """Bring what was written and what is waited for together. The caller holds ``_speech``."""
+        """Send the human's text if its seat is asked for it. The caller must hold the lock ``_speech``."""
         if self.waiting is None or self._ahead is None:
             return
         (role, text, prompt), self._ahead = self._ahead, None
         if role == self.waiting.role and prompt in (None, self.waiting.prompt):
-            self.waiting, self._said[role] = None, text
+            self.waiting, self._inputs[role] = None, text
         else:
             self.unsent = text
 
     async def listen(self, role: Speaker) -> str:
-        """Wait for what the human in a seat says."""
-        while role not in self._said:
+        while role not in self._inputs:
             if self._stopped:
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
-        self.spoken.append((role, self._said.pop(role)))
+        self.spoken.append((role, self._inputs.pop(role)))
         return self.spoken[-1][1]
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the session has ended."""
         if self._thread is not None:
             self._thread.join(timeout)
 
     @property
     def dialogue(self) -> tuple[Turn, ...]:
-        """The finished messages so far."""
         return tuple(Turn(e.role, e.text) for e in self.snapshot() if isinstance(e, Utterance))
 
     def snapshot(self) -> list[Event]:
-        """Return the finished events so far."""
         return list(self.events)
 
     def _run(self, source: Source) -> None:
@@ -177,7 +169,7 @@ class Session:
             self.error = None
         except AnamnesisError as error:
             self.error = str(error)
-        except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
+        except Exception as error:  # no caller awaits this thread, so the error goes to the page and to the log
             _log.exception("The session %s broke off.", self.key)
             self.error = f"The consultation broke off: {str(error) or type(error).__name__}."
         finally:
@@ -196,9 +188,8 @@ class Session:
         try:
             while not self._stopped:
                 await self._gate()
-                # wait while the session beside this one still has fewer messages to show
-                # the other one lives in a thread and on a loop of its own
-                while not self._stopped and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
+                # wait while the partner has fewer messages; it runs on another event loop, so this loop has to poll
+                while not self._stopped and self.partner and self.partner.behind(self.messages):  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_S)
                 event = await self._next(stream)
                 if event is None:
@@ -210,7 +201,7 @@ class Session:
                 await close()
 
     async def _next(self, stream: AsyncIterator[Event]) -> Event | None:
-        """Wait for the next event, looking now and then whether the session was stopped."""
+        """Wait for the next event, and check regularly whether the session was stopped."""
         pending = asyncio.ensure_future(anext(stream, None))
         while not pending.done():
             await asyncio.wait({pending}, timeout=_POLL_S)
@@ -227,11 +218,10 @@ class Session:
 
     @property
     def messages(self) -> int:
-        """How many messages the dialogue has."""
         return sum(isinstance(event, Utterance) for event in self.snapshot())
 
     def behind(self, messages: int) -> bool:
-        """Say whether this session still talks and has fewer messages than that."""
+        """Return whether the dialogue of this session still runs and has fewer messages."""
         talking = self.running and not any(isinstance(event, Ended) for event in self.snapshot())
         return talking and self.messages < messages
 
@@ -254,7 +244,7 @@ class Session:
             self._steps -= 1
 
     async def _type(self, token: Token) -> None:
-        """Add to the draft, word by word where the text came at once."""
+        """Add to the draft, word by word if the text is complete."""
         draft = self.draft
         if draft is None or token.restart or (draft.role, draft.purpose) != (token.role, token.purpose):
             draft = self.draft = Draft(token.role, token.purpose, "")
@@ -274,7 +264,7 @@ class Session:
 
 
 async def replay(events: Iterable[Event]) -> AsyncIterator[Event]:
-    """Play stored events again, with the text of each message streaming in as it did then."""
+    """Yield stored events, with the text of each message as a token before it."""
     for event in events:
         if isinstance(event, Utterance):
             yield Token(role=event.role, purpose="dialogue", text=event.text)

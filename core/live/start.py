@@ -1,4 +1,4 @@
-"""Opens a watched consultation: a new one, stored once it is complete; one that broke off; a stored one; a replay."""
+"""Starts live consultations: new ones, which are stored when complete, interrupted ones, and replays."""
 
 from __future__ import annotations
 
@@ -28,34 +28,33 @@ from core.store.queries.runs import Run, cases_without_trial, run_records
 from core.store.queries.trials import StoredTrial, stored_trial, trial_events
 
 
-def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
-    """Start the first case of a campaign as one watched trial; raise ``UsageError`` where it cannot be run.
+def start_consultation(campaign: Campaign, partner: Session | None = None) -> Session:
+    """Start the first case of a campaign as one live trial; raise ``UsageError`` if it cannot run.
 
-    Keys of single seats are the campaign's own (``Campaign.reached``); one that a page is to say before the start is
-    found by ``core.jobs.plan.missing_keys``.
-
-    ``beside`` is a session that it keeps step with, message by message: the same case with another doctor or patient.
+    The campaign holds the keys of single seats (``Campaign.reached``); ``core.jobs.plan.missing_keys`` tells a page
+    which keys are missing before the start. The session keeps step with ``partner``, message by message: the same case
+    with another doctor or patient.
     """
     registry = load_registry()
     campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
-    return watch(campaign, header, registry, beside=beside)
+    return watch(campaign, header, registry, partner=partner)
 
 
 def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
-    """Go on with a watched consultation that was stopped or broke off, or that this process knows nothing of any more.
+    """Resume an interrupted live consultation, which another process may have started.
 
-    It is held again from its beginning: what its models were paid for is given, and so is what people had ``spoken``.
-    Raises ``AnamnesisError`` where its prompts have changed since.
+    The trial is played again from its beginning, with the stored replies of its models and with what people had
+    ``spoken``. Raises ``AnamnesisError`` if its prompts have changed since.
     """
     return watch(campaign_of(header), header, load_registry(), spoken=spoken)
 
 
 def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
-    """Return a campaign in full for each of these doctors, who all meet the same patient, grader and so on.
+    """Return a campaign in full for each of these doctors, with the same patient, grader and so on.
 
-    Where nobody was named, they are the ones beside the first doctor that is a model.
+    Unset seats are filled as for the first doctor that is a model.
     """
     role = tested_seat(campaign.framework).role
     shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry)
@@ -72,10 +71,10 @@ def watch(
     header: RunHeader,
     registry: Registry,
     *,
-    beside: Session | None = None,
+    partner: Session | None = None,
     spoken: Sequence[tuple[Speaker, str]] = (),
 ) -> Session:
-    """Start the trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
+    """Start the trial of a campaign as a session, which is stored as the run ``header`` when it is complete."""
     access.require("run", header.run_id)
     access.require_own(header.owner, f"The consultation {header.run_id}")
     access.check_money()
@@ -98,7 +97,7 @@ def watch(
     def store(session: Session) -> None:
         events = session.snapshot()
         if not any(isinstance(event, Finished) for event in events):
-            if events and not path.exists():  # stopped before any model was paid: it is kept all the same
+            if events and not path.exists():  # without a paid reply there is no journal yet: make the run resumable
                 with JournalWriter(path) as journal:
                     journal.append(header)
             return
@@ -120,35 +119,34 @@ def watch(
     session.replies = ReplyCache(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
     with _beginning:
-        access.check_live(sum(one.running and one.owner == session.owner for one in _under_way.values()))
-        _under_way[id(session)] = session
-        if beside is not None:
-            session.beside, beside.beside = beside, session
+        access.check_live(sum(other.running and other.owner == session.owner for other in _sessions.values()))
+        _sessions[id(session)] = session
+        if partner is not None:
+            session.partner, partner.partner = partner, session
         session.start(source)
     return session
 
 
 _beginning = threading.Lock()
-_under_way: WeakValueDictionary[int, Session] = WeakValueDictionary()
-"""The watched consultations of this process."""
+_sessions: WeakValueDictionary[int, Session] = WeakValueDictionary()
+"""The live consultations of this process."""
 
 
 def _replies_before(header: RunHeader) -> dict[str, list[StoredReply]]:
-    """Return what the conversations that a fork comes from were told.
+    """Return the stored replies of the conversations from which a fork descends.
 
-    Where nothing was changed it is wanted to see what else may be said: then the talk goes on anew.
+    A fork without changes asks what else the models might say, so it does not reuse replies of the dialogue.
     """
-    found: dict[str, list[StoredReply]] = {}
-    anew = header.fork is not None and not header.fork.parent.changes
+    replies: dict[str, list[StoredReply]] = {}
+    unchanged = header.fork is not None and not header.fork.parent.changes
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
-        said = replies_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
-        found = {**said, **found}
+        older = replies_in(path, header.fork.parent.trial_id, lambda call: unchanged and call.purpose == "dialogue")
+        replies = {**older, **replies}
         header = read_header(path)
-    return found
+    return replies
 
 
 def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Session:
-    """Play a stored conversation again."""
     session = Session(key=f"replay-{key}-{uuid.uuid4().hex[:6]}", title=case.case_key if case else key)
     session.start(lambda _: replay(events))
     return session
@@ -160,23 +158,23 @@ def one_case(campaign: Campaign, case: Case) -> Campaign:
 
 
 def load_trial(trial_id: str) -> tuple[Case | None, list[Event], StoredTrial] | None:
-    """Return a stored trial's case as the run held it, its events, and under what it was held, or ``None``."""
+    """Return a stored trial as (case as it was then, events, record), or ``None``."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        held, events = stored_trial(cursor, trial_id), trial_events(cursor, trial_id)
-        return (case(cursor, held.case_key, held.content_hash), events, held) if held and events else None
+        trial, events = stored_trial(cursor, trial_id), trial_events(cursor, trial_id)
+        return (case(cursor, trial.case_key, trial.content_hash), events, trial) if trial and events else None
 
 
 def unfinished(trial_id: str) -> RunHeader | None:
-    """Return the run of a watched consultation that was stopped or broke off; ``None`` where there is none of it."""
+    """Return the header of an interrupted live consultation, or ``None``."""
     run_id = next((run.run_id for run, trial in all_unfinished() if trial == trial_id), None)
     path = journal_path(run_id) if run_id else None
     return read_header(path) if path is not None and path.exists() else None
 
 
 def all_unfinished() -> list[tuple[Run, str]]:
-    """Return the watched consultations that have no end, the newest first: their runs, and the ids of their trials."""
+    """Return the interrupted live consultations, newest first, as pairs of run and trial id."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:

@@ -1,9 +1,9 @@
-"""Applications in a seat: a Python function, or an endpoint with threads, as a ``ChatModel``.
+"""Applications in a seat: a Python function, or an HTTP endpoint with threads, as a ``ChatModel``.
 
-Each is given ``{"thread", "message", "messages"}`` and answers with the text of a reply, or with
-``{"reply": text}``, beside which ``usage`` (``prompt_tokens``, ``completion_tokens``), ``cost_usd`` and ``reasoning``
-may stand. ``thread`` stays the same through a conversation, ``message`` is its last message, ``messages`` are all of
-them as a model is sent them. What no application tells is estimated (tokens) or unknown (dollars).
+An application receives ``{"thread", "message", "messages"}`` and returns the text of a reply, or ``{"reply": text}``
+with the optional keys ``usage`` (``prompt_tokens``, ``completion_tokens``), ``cost_usd`` and ``reasoning``. ``thread``
+is the same through a conversation, ``message`` is the last message, ``messages`` are all messages in the form for a
+chat model. Without these keys tokens are estimated, and the cost is unknown.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _FORM = 'reply with text, or with {"reply": text}'
 
 
 class Application:
-    """What both kinds share: a reply comes whole, under the entry's limits and timeouts."""
+    """Base class of both kinds: replies without streaming, with the limits and timeouts of the entry."""
 
     retried: ClassVar[bool] = False
-    """Whether what failed may heal by itself; a function that is asked twice only fails twice."""
+    """Whether a timeout is retried; a function would only fail again."""
 
     def __init__(
         self,
@@ -61,32 +61,30 @@ class Application:
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind != "python")
-        self._dearest: float | None = None
+        self._highest_usd: float | None = None
 
     @property
     def name(self) -> str:
-        """The full name ``provider/name``."""
         return self.spec.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    async def aclose(self) -> None:
-        """Nothing stays open between two calls."""
+    async def aclose(self) -> None: ...
 
     @abstractmethod
-    async def ask(self, asked: Mapping[str, Any]) -> object:
-        """Return what the application answers; raise ``AttemptFailed`` where it does not."""
+    async def ask(self, request: Mapping[str, Any]) -> object:
+        """Return the application's answer; raise ``AttemptFailed`` if it fails."""
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield the reply and a ``Completion``; raise ``ProviderError`` when none can be had."""
+        """Yield the reply and a ``Completion``; raise ``ProviderError`` if there is no reply."""
         check_takes(self.spec, messages)
-        sent = [recorded(one) for one in fitting_messages(self.spec, messages)]
-        # a conversation is known by how it begins: what is asked beside it in the same trial begins otherwise
-        opening = next((n for n, one in enumerate(sent, 1) if one["role"] == "user"), len(sent))
-        begins = orjson.dumps([CONVERSATION.get(), self.name, sent[:opening]])
-        asked = {
-            "thread": hashlib.sha256(begins).hexdigest()[:16],
+        sent = [recorded(message) for message in fitting_messages(self.spec, messages)]
+        # the first messages identify the conversation: separate questions in the same trial begin differently
+        opening = next((n for n, message in enumerate(sent, 1) if message["role"] == "user"), len(sent))
+        beginning = orjson.dumps([CONVERSATION.get(), self.name, sent[:opening]])
+        request = {
+            "thread": hashlib.sha256(beginning).hexdigest()[:16],
             "message": sent[-1]["content"] if sent else "",
             "messages": sent,
         }
@@ -95,11 +93,11 @@ class Application:
         while True:
             retries.attempts += 1
             try:
-                async with self._limiter.request(expected_tokens(asked)) as ticket:
+                async with self._limiter.request(expected_tokens(request)) as ticket:
                     started = time.monotonic()
                     try:
                         async with asyncio.timeout(self.spec.timeouts.call_s):
-                            done = self._read(await self.ask(asked), asked)
+                            done = self._read(await self.ask(request), request)
                     except TimeoutError:
                         what = f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds"
                         raise AttemptFailed(replace(timed_out(what), retry=self.retried)) from None
@@ -108,7 +106,7 @@ class Application:
             except AttemptFailed as failed:
                 failure = failed.failure
             else:
-                self._dearest = max(self._dearest or 0.0, done.cost_usd or 0.0)
+                self._highest_usd = max(self._highest_usd or 0.0, done.cost_usd or 0.0)
                 yield Piece(done.text)
                 done = replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
                 yield done.including(lost)
@@ -122,15 +120,15 @@ class Application:
             await self._sleep(wait)
 
     def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return twice what its dearest call has cost: nobody can hold it to a limit, and the first one goes alone."""
+        """Return twice the highest cost so far, because an application has no limit; infinite for the first call."""
         if source(self.spec) is None:
             return 0.0
-        return math.inf if self._dearest is None else 2 * self._dearest
+        return math.inf if self._highest_usd is None else 2 * self._highest_usd
 
-    def _read(self, answer: object, asked: Mapping[str, Any]) -> Completion:
-        told: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"reply": answer}
-        text, counted, dollars = told.get("reply"), told.get("usage"), told.get("cost_usd")
-        usage = Usage(prompt_tokens(asked), estimated_tokens(text if isinstance(text, str) else ""), estimated=True)
+    def _read(self, answer: object, request: Mapping[str, Any]) -> Completion:
+        reply: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"reply": answer}
+        text, counted, dollars = reply.get("reply"), reply.get("usage"), reply.get("cost_usd")
+        usage = Usage(prompt_tokens(request), estimated_tokens(text if isinstance(text, str) else ""), estimated=True)
         if isinstance(counted, Mapping):
             numbers = [counted.get(name) for name in ("prompt_tokens", "completion_tokens")]
             if all(type(n) is int and n >= 0 for n in numbers):
@@ -140,7 +138,7 @@ class Application:
             raise AttemptFailed(Failure("malformed", what, _FORM, usage=usage))
         if not text.strip():
             raise AttemptFailed(replace(empty("stop"), usage=usage))
-        reasoning = told.get("reasoning")
+        reasoning = reply.get("reasoning")
         return Completion(
             text=text.strip(),
             finish_reason="stop",
@@ -148,7 +146,7 @@ class Application:
             model=self.name,
             cost_usd=float(dollars) if isinstance(dollars, int | float) else cost(self.spec, usage),
             price_source="the application" if isinstance(dollars, int | float) else source(self.spec),
-            request=dict(asked),
+            request=dict(request),
             reasoning=reasoning if isinstance(reasoning, str) and reasoning.strip() else None,
         )
 
@@ -157,9 +155,10 @@ class Application:
 
 
 class PythonApplication(Application):
-    """A function of a module, ``MODULE:FUNCTION``, called in this process with the messages so far.
+    """A function ``MODULE:FUNCTION``, called in this process with the messages so far.
 
-    It may be async, and may take ``thread`` besides. The module lies in the entry's folder, or in the working one.
+    The function may be async, and may have a parameter ``thread``. The module is in the folder of the entry, or in the
+    working directory.
     """
 
     def __init__(self, spec: ModelSpec, **more: Any) -> None:
@@ -176,7 +175,7 @@ class PythonApplication(Application):
             sys.path.append(folder)
         importlib.invalidate_caches()
         try:
-            found = getattr(importlib.import_module(module), name, None)
+            attribute = getattr(importlib.import_module(module), name, None)
         except ModuleNotFoundError as error:
             if error.name != module.partition(".")[0]:
                 raise UsageError(f"The module {module} cannot be loaded: it needs {error.name}; install it.") from error
@@ -184,15 +183,15 @@ class PythonApplication(Application):
         except (Exception, SystemExit) as error:
             why = clean(f"{type(error).__name__}: {error}")
             raise UsageError(f"The module {module} cannot be loaded ({why}): correct it first.") from error
-        if not callable(found):
+        if not callable(attribute):
             raise UsageError(f"The module {module} has no function {name}: name one that it has.")
-        function: Callable[..., object] = found
+        function: Callable[..., object] = attribute
         return function
 
-    async def ask(self, asked: Mapping[str, Any]) -> object:
-        """Call the function: one that is not async in a thread of its own."""
-        messages = [{"role": one["role"], "content": one["content"]} for one in asked["messages"]]
-        more = {"thread": asked["thread"]} if self._threaded else {}
+    async def ask(self, request: Mapping[str, Any]) -> object:
+        """Call the function; a synchronous one runs in a thread."""
+        messages = [{"role": message["role"], "content": message["content"]} for message in request["messages"]]
+        more = {"thread": request["thread"]} if self._threaded else {}
         answers: list[object] = []
         try:
             if inspect.iscoroutinefunction(self._function):
@@ -204,19 +203,21 @@ class PythonApplication(Application):
 
 
 class HttpApplication(Application):
-    """An endpoint that is sent each message as JSON; its key, where it has one, goes as a bearer token."""
+    """An endpoint that receives each message as JSON; its key, if any, is sent as a bearer token."""
 
     retried = True
 
-    async def ask(self, asked: Mapping[str, Any]) -> object:
-        """Post the message and return the JSON that comes back."""
+    async def ask(self, request: Mapping[str, Any]) -> object:
+        """Post the message and return the JSON of the response."""
         url = str(self.spec.base_url)
         key = self._key.get_secret_value() if self._key else ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
             async with (
                 aiohttp.ClientSession(trust_env=not is_loopback(url), timeout=aiohttp.ClientTimeout(None)) as session,
-                session.post(url, json=asked, headers=bounds.UNCOMPRESSED | headers, allow_redirects=False) as response,
+                session.post(
+                    url, json=request, headers=bounds.UNCOMPRESSED | headers, allow_redirects=False
+                ) as response,
             ):
                 status, text, kind = response.status, await bounds.text_of(response), response.content_type
                 sent_back = response.headers
@@ -236,4 +237,4 @@ class HttpApplication(Application):
 
 
 APPLICATIONS: dict[str, type[Application]] = {"python": PythonApplication, "http": HttpApplication}
-"""Kind of a provider → what plays it."""
+"""Kind of a provider → class of its models."""

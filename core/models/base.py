@@ -1,6 +1,6 @@
-"""What every model that can speak has in common: one streaming interface, messages, sampling and usage.
+"""The interface of all chat models: streaming, messages, sampling and usage.
 
-A ``ChatModel`` knows nothing of doctors or patients; roles live in ``core.agents``.
+A ``ChatModel`` knows nothing of doctors or patients; roles are in ``core.agents``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from core.images import Image
 
 Role = Literal["system", "user", "assistant"]
 CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
-"""What the next call belongs to, such as a trial: by that an application tells one conversation from another."""
+"""The trial or other unit of the next call, by which an application distinguishes conversations."""
 
 
 CALL: ContextVar[str] = ContextVar("call", default="")
-"""Names the next call within its job, the same whenever the job is taken up again; empty outside of one."""
+"""The name of the next call in its job, which is the same after a resume; empty outside of a job."""
 
 
 class Table(BaseModel):
-    """A table of the models file: nothing else may stand in it, and what is left out keeps its default."""
+    """A table of the models file: unknown keys are errors, missing keys have defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Message(TypedDict):
-    """One message of a chat; pictures go beside its text as content parts of their own.
+    """One message of a chat; pictures are sent as separate content parts.
 
-    One that is ``said`` belongs to a dialogue: the next call of whoever reads it begins with it and all before it.
+    ``said``: the message belongs to a dialogue, so the next request in the dialogue begins with the same messages.
     """
 
     role: Role
@@ -43,48 +43,48 @@ class Message(TypedDict):
 
 
 def message(role: Role, content: str, images: Sequence[Image] = ()) -> Message:
-    """Return a message; without pictures it has no key for them."""
+    """Return a message; it has the key ``images`` only with pictures."""
     plain = Message(role=role, content=content)
     return Message(role=role, content=content, images=tuple(images)) if images else plain
 
 
 def joined(first: Message, second: Message) -> Message:
-    """Return two neighbours as one message of the first one's role: an empty line between, their pictures together."""
+    """Join two messages into one with the first role: texts separated by an empty line, all pictures."""
     images = (*first.get("images", ()), *second.get("images", ()))
     return message(first["role"], f"{first['content']}\n\n{second['content']}", images)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the model is asked to sample. ``None`` leaves a setting to the provider and sends nothing for it."""
+    """Sampling settings of a request. ``None`` leaves a setting to the provider: it is not sent."""
 
     temperature: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
     effort: str | None = None
-    """How much the model is to think before it replies: a word of the provider's own, such as low or high."""
+    """Reasoning effort: a word that the provider defines, such as low or high."""
     limit: int | None = None
-    """Tokens that fit what is asked, where neither the call nor the model's settings say ``max_tokens``.
+    """Tokens of a usual reply, which is the limit if neither the call nor the model's settings have ``max_tokens``.
 
-    They bound what is said: a model that thinks first is given room for its thoughts besides.
+    It bounds the message only: a reasoning model gets additional tokens.
     """
     form: type[BaseModel] | None = None
-    """What the reply is to be as JSON; a server that can hold its model to a schema is sent it."""
+    """The schema of a reply in JSON, which is sent to servers that support schemas."""
 
     def over(self, default: Sampling) -> Sampling:
-        """Return it with what it leaves open filled from a model's defaults."""
-        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
-        return replace(default, **given)
+        """Return these settings, with missing ones filled from a model's defaults."""
+        settings = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return replace(default, **settings)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted.
+    """Tokens of one call. ``estimated``: the provider sent no counts, and words were counted.
 
-    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking. Of ``prompt_tokens``,
-    ``cached_tokens`` are those that the provider had read before, ``cache_write_tokens`` those that it keeps for the
-    next call. ``None`` where it is not told.
+    ``reasoning_tokens`` are part of ``completion_tokens``. ``cached_tokens`` (read from the provider's cache) and
+    ``cache_write_tokens`` (written to it) are parts of ``prompt_tokens``. ``None`` if the provider does not report
+    them.
     """
 
     prompt_tokens: int = 0
@@ -96,7 +96,6 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -116,7 +115,7 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Spent:
-    """What requests were charged with; ``cost_usd`` is ``None`` if a price is not known."""
+    """Tokens and cost of requests; ``cost_usd`` is ``None`` if a price is unknown."""
 
     usage: Usage = field(default=Usage())
     cost_usd: float | None = 0.0
@@ -128,17 +127,17 @@ class Spent:
 
 @dataclass(frozen=True)
 class Piece:
-    """The next bit of text of a reply that is streaming in."""
+    """A piece of the text of a streaming reply."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Thought:
-    """The next bit of what the model thinks, which is shown to whoever watches and is no part of its reply.
+    """A piece of the model's reasoning, which is shown to the user but is not part of the reply.
 
-    ``void`` says that the pieces so far were thought too: only now a closing tag came that no opening one had
-    announced. ``text`` is then all that was thought up to here.
+    ``void``: a closing tag without an opening one has arrived, so that all pieces so far were reasoning too. ``text``
+    is then all reasoning so far.
     """
 
     text: str
@@ -147,9 +146,9 @@ class Thought:
 
 @dataclass(frozen=True)
 class Restart:
-    """The call failed in a way that can heal and is made again: forget the pieces and thoughts so far, if any came.
+    """The request failed and is repeated: the pieces and thoughts so far are void.
 
-    ``lost`` is what the failed request was charged with.
+    ``lost`` is the charge for the failed request.
     """
 
     reason: str
@@ -159,7 +158,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Delayed:
-    """The call is not sent yet, for a reason in a few words; none once it is."""
+    """The request waits for the reason in ``words``; empty when it is sent."""
 
     words: str
 
@@ -168,11 +167,11 @@ class Delayed:
 class Completion:
     """A finished reply: always the last item of a stream.
 
-    ``text`` is what the model says, without its ``reasoning``, which is ``None`` where none was shown.
-    ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first
-    piece or thought; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known,
-    ``price_source`` whose price it is (``core.models.prices.source``). ``request`` is the body that was sent (never a
-    key or a header); ``served_by`` the model name the provider reports.
+    ``text`` is the model's message, without its ``reasoning``, which is ``None`` if the provider shows none.
+    ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first piece
+    or thought; ``attempts`` counts all requests; ``cost_usd`` is ``None`` if no price is known, ``price_source`` is the
+    source of the price (``core.models.prices.source``). ``request`` is the body that was sent (never a key or a
+    header); ``served_by`` is the model name that the provider reports.
     """
 
     text: str
@@ -188,21 +187,21 @@ class Completion:
     request: dict[str, Any] = field(default_factory=dict)
     reasoning: str | None = None
     kept: Callable[[], None] | None = None
-    """To be called once the reply is journaled, where whoever gave it has to know."""
+    """To be called when the reply is journaled; ``None`` if the model does not need to know."""
 
     def including(self, lost: Spent) -> Completion:
-        """Return the reply with what the failed requests before it were charged with added to its usage and cost."""
-        whole = Spent(self.usage, self.cost_usd) + lost
-        return replace(self, usage=whole.usage, cost_usd=whole.cost_usd)
+        """Return the reply with the charges for failed requests added to its usage and cost."""
+        total = Spent(self.usage, self.cost_usd) + lost
+        return replace(self, usage=total.usage, cost_usd=total.cost_usd)
 
 
 CUT_SHORT = ("length", "repetition")
-"""Reasons of ending that say: there was more to come."""
+"""Finish reasons of incomplete replies."""
 StreamItem = Piece | Thought | Restart | Delayed | Completion
 
 
 class NoReply(ProviderError):
-    """No request of a call gave a reply; ``spent`` is what they were charged with all the same."""
+    """All requests of a call failed; ``spent`` is what the provider charged for them."""
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int, spent: Spent) -> None:
         super().__init__(kind, message, attempts=attempts)
@@ -210,7 +209,7 @@ class NoReply(ProviderError):
 
 
 class OnlyThought(ProviderError):
-    """The model thought and said nothing; ``completion`` has its reasoning, and what that took, and no text."""
+    """The reply has reasoning but no message; ``completion`` has its reasoning and usage, and an empty text."""
 
     def __init__(self, kind: FailureKind, message: str, completion: Completion) -> None:
         super().__init__(kind, message, attempts=completion.attempts)
@@ -219,25 +218,25 @@ class OnlyThought(ProviderError):
 
 @runtime_checkable
 class Priced(Protocol):
-    """A model whose calls may cost something, and which can say how much at most."""
+    """A model that can compute the maximum cost of a call."""
 
     def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return what a call may cost at most, in US dollars; 0 where it costs nothing or nobody knows."""
+        """Return the maximum cost of a call in US dollars; 0 if it is free or the price is unknown."""
         ...
 
 
 class ChatModel(Protocol):
-    """A model that answers a list of messages, piece by piece."""
+    """A model that replies to a list of messages as a stream."""
 
     @property
     def name(self) -> str:
-        """The full name ``provider/model`` under which it is stored and shown."""
+        """The full name ``provider/model``, as stored and shown."""
         ...
 
     def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        """Yield pieces and thoughts, then one ``Completion``; raise ``ProviderError`` if there is no reply."""
         ...
 
     async def aclose(self) -> None:
-        """Give back connections and child processes. Safe to call twice."""
+        """Release connections and child processes. Safe to call twice."""
         ...

@@ -1,8 +1,8 @@
-"""Calls that can wait, sent together by OpenAI's and Azure's Batch API: half the price, done within a day.
+"""Calls through the Batch API of OpenAI and Azure: half the price, done within a day.
 
-Calls are collected until no more come, and go as one batch. What was sent is written down before a batch is made, and
-its id with it: a process that is ended, and asks the same again days later, finds the batch and pays for nothing twice.
-A failed look at a batch is no failure of the batch. What a batch did not come to is asked again in the next one.
+Calls are collected until no more arrive, and sent as one batch. The batch is recorded in a file before the provider
+creates it, so that a later process with the same calls finds it and pays for nothing twice. A failed poll of a batch
+is not a failure of the batch. Requests that a batch did not finish go into the next batch.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from core.models.failures import AttemptFailed, Failure
 from core.models.spec import ModelSpec
 
 SETTLE_S = 2.0
-"""Seconds without a further call after which those that were collected are sent."""
+"""Seconds without a new call before the collected calls are sent."""
 FIRST_LOOK_S, MOST_LOOK_S, SLOWER = 5.0, 300.0, 1.5
-"""Seconds until a batch is looked at first, between two looks at most, and by how much longer each wait is."""
+"""Seconds to the first poll of a batch, longest wait between two polls, and growth factor of the wait."""
 _MOST_LINES, _MOST_BYTES = 50_000, 150_000_000
-"""Of one batch; OpenAI and Azure take 50,000 requests and 200 MB."""
+"""Limits of one batch; OpenAI and Azure accept 50,000 requests and 200 MB."""
 _KEPT_S = 32 * 86_400.0
-"""Providers keep what came of a batch for 30 days."""
+"""Age after which a batch is forgotten: providers keep its results for 30 days."""
 _CLOCKS_DIFFER_S = 3_600.0
 _TRIES = 5
 _OVER = ("completed", "expired", "cancelled")
 _TOKEN = "anamnesis"
-"""Under which a batch bears our word for it, by which it is found where its id was never heard."""
+"""Metadata key of our token, by which a batch is found if the provider's reply with its id was lost."""
 
 log = logging.getLogger(__name__)
 
 
 def has_batches(spec: ModelSpec) -> bool:
-    """Say whether a model is known to be served by a Batch API: by its entry, or because of where it is."""
+    """Return whether a model has a Batch API, by its entry or by its address."""
     if spec.is_application or spec.served_locally:
         return False
-    known = spec.kind == "azure" or urlsplit(spec.base_url or "").hostname == "api.openai.com"
-    return known if spec.batch is None else spec.batch
+    has_api = spec.kind == "azure" or urlsplit(spec.base_url or "").hostname == "api.openai.com"
+    return has_api if spec.batch is None else spec.batch
 
 
 @dataclass
 class _Batch:
-    """One batch; ``asked`` are the ids of its requests, ``batch_id`` is ``None`` until the provider has named it."""
+    """One batch as stored in its file; ``asked`` are the ids of its requests, ``batch_id`` is the provider's id."""
 
     token: str
     address: str
@@ -68,125 +68,130 @@ class _Batch:
 
 
 @dataclass
-class _Sent:
-    """A batch as it is followed: requests that nobody has kept the replies of, and its lines once they are here."""
+class _SentBatch:
+    """A batch that is polled: ``open`` requests, whose replies are not journaled yet, and its lines when it is over."""
 
     batch: _Batch
     open: set[str]
     lines: dict[str, Mapping[str, Any]] | None = None
-    following: asyncio.Task[None] | None = None
+    polling: asyncio.Task[None] | None = None
     done: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.lines is not None
 
 
 class Batches:
-    """All that one process has in batches; ``folder`` is where they are written down, beside the journals."""
+    """All batches of one process; ``folder`` contains their files, next to the journals."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or paths.journals_folder() / "batches"
-        self._desks: dict[tuple[str, str], Desk] = {}
+        self._queues: dict[tuple[str, str], BatchQueue] = {}
 
-    def desk(self, spec: ModelSpec, client: Callable[[], AsyncOpenAI], secrets: tuple[str, ...]) -> Desk:
-        """Return where calls of a model are handed in: a batch is of one model."""
+    def queue(self, spec: ModelSpec, client: Callable[[], AsyncOpenAI], secrets: tuple[str, ...]) -> BatchQueue:
+        """Return the queue of a model: a batch contains calls of one model only."""
         key = (str(spec.base_url), spec.model_id)
-        if key not in self._desks:
-            self._desks[key] = Desk(self.folder, spec, client, secrets)
-        return self._desks[key]
+        if key not in self._queues:
+            self._queues[key] = BatchQueue(self.folder, spec, client, secrets)
+        return self._queues[key]
 
     def waiting(self) -> dict[str, Any] | None:
-        """Return since when (seconds since 1970) how many requests are in batches and how many of them are done.
+        """Return the state of the open batches; ``None`` without any.
 
-        With all of it in ``words``; ``None`` where none is under way.
+        Keys: ``since`` (seconds since 1970), ``done`` and ``of`` (requests), and a sentence in ``words``.
         """
-        sent = [one for desk in self._desks.values() for one in desk.sent if one.following and one.lines is None]
+        sent = [batch for queue in self._queues.values() for batch in queue.sent if batch.polling and not batch.is_over]
         if not sent:
             return None
-        since, of = min(one.batch.created_at for one in sent), sum(len(one.batch.asked) for one in sent)
-        done = sum(one.done for one in sent)
+        since, of = min(batch.batch.created_at for batch in sent), sum(len(batch.batch.asked) for batch in sent)
+        done = sum(batch.done for batch in sent)
         at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(since))
         what = "a batch" if len(sent) == 1 else f"{len(sent)} batches"
         words = f"waiting for {what} since {at} UTC: {done:,} of {of:,} requests done"
         return {"since": since, "done": done, "of": of, "words": words}
 
     async def aclose(self) -> None:
-        """Look no further; batches go on at the provider, and are found again."""
-        desks, self._desks = list(self._desks.values()), {}
-        for desk in desks:
-            await desk.aclose()
+        """Stop polling; the batches continue at the provider, and a later process finds them."""
+        queues, self._queues = list(self._queues.values()), {}
+        for queue in queues:
+            await queue.aclose()
 
 
-class Desk:
-    """Collects the calls of one model at one address, sends them, and hands their replies out."""
+class BatchQueue:
+    """Collects the calls of one model at one address, sends them in batches, and returns their replies."""
 
     def __init__(
         self, folder: Path, spec: ModelSpec, client: Callable[[], AsyncOpenAI], secrets: tuple[str, ...]
     ) -> None:
         self._folder, self._spec, self._client, self._secrets = folder, spec, client, secrets
         self._address = str(spec.base_url)
-        # Azure's lines leave the version out
+        # Azure expects the path without the version
         self._endpoint: Any = "/chat/completions" if spec.kind == "azure" else "/v1/chat/completions"
         self._unsent: dict[str, Mapping[str, Any]] = {}
-        self._asked: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
-        self._given = set[str]()
+        self._pending: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._delivered = set[str]()
         self._changed = 0.0
         self._settling: asyncio.Task[None] | None = None
-        self.sent = list(self._found_again())
+        self.sent = list(self._earlier_batches())
 
     async def ask(self, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Callable[[], None]]:
-        """Return the line of a call's reply, and what is to be told once it is journaled.
+        """Return the line of a call's reply, and a function to call when the reply is journaled.
 
-        Who asks the same for the same call again had no use for the line that it was given.
+        If the same call makes the same request again, the line that was delivered before was not usable: a new batch
+        asks again.
         """
-        asked = orjson.dumps([CALL.get() or uuid.uuid4().hex, body])
-        name = hashlib.sha256(asked).hexdigest()[:40]
-        if name in self._given:
-            self._given.discard(name)
+        call = orjson.dumps([CALL.get() or uuid.uuid4().hex, body])
+        name = hashlib.sha256(call).hexdigest()[:40]
+        if name in self._delivered:
+            self._delivered.discard(name)
             self._strike(name)
         future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._asked[name] = future
-        held = next((one for one in self.sent if name in one.open), None)
-        if held is None:
+        self._pending[name] = future
+        sent = next((batch for batch in self.sent if name in batch.open), None)
+        if sent is None:
             self._unsent[name] = body
             self._changed = time.monotonic()
             if self._settling is None or self._settling.done():
                 self._settling = asyncio.create_task(self._send_when_quiet())
-        elif held.lines is not None:
-            self._hand_out(held, name)
-        elif held.following is None:
-            held.following = asyncio.create_task(self._follow(held))
+        elif sent.lines is not None:
+            self._deliver(sent, name)
+        elif sent.polling is None:
+            sent.polling = asyncio.create_task(self._poll(sent))
         try:
             line = await future
         finally:
-            self._asked.pop(name, None)
+            self._pending.pop(name, None)
             self._unsent.pop(name, None)
         if (_response_of(line) or {}).get("status_code") != 200:
             self._strike(name)  # nothing was charged: the next batch asks again
             raise AttemptFailed(self._failure_of(line))
-        self._given.add(name)
+        self._delivered.add(name)
         return line, lambda: self._strike(name)
 
     async def aclose(self) -> None:
-        """End what follows batches."""
-        tasks = [task for task in (self._settling, *(one.following for one in self.sent)) if task is not None]
+        """Cancel the tasks that send and poll."""
+        tasks = [task for task in (self._settling, *(batch.polling for batch in self.sent)) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _found_again(self) -> list[_Sent]:
-        """Return the batches of earlier processes of which somebody may still want replies."""
-        found = []
+    def _earlier_batches(self) -> list[_SentBatch]:
+        """Return the batches of earlier processes whose replies are still available."""
+        batches = []
         for path in sorted(self._folder.glob("*.json")):
             try:
                 written, batch = path.stat().st_mtime, _Batch(**orjson.loads(path.read_bytes()))
-            except FileNotFoundError:  # another process is through with it
+            except FileNotFoundError:  # another process has just finished the batch
                 continue
             if time.time() - written > _KEPT_S:
                 self._forget(path.stem)
                 continue
             if (batch.address, batch.model) == (self._address, self._spec.model_id):
                 struck = path.with_suffix(".done")
-                kept = set(struck.read_text().split()) if struck.exists() else set[str]()
-                found.append(_Sent(batch, set(batch.asked) - kept))
-        return found
+                closed = set(struck.read_text().split()) if struck.exists() else set[str]()
+                batches.append(_SentBatch(batch, set(batch.asked) - closed))
+        return batches
 
     def _write(self, batch: _Batch) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -199,19 +204,19 @@ class Desk:
             (self._folder / f"{token}{suffix}").unlink(missing_ok=True)
 
     def _strike(self, name: str) -> None:
-        """Take note that a line was kept or was of no use: nobody is given it again."""
-        for one in [one for one in self.sent if name in one.open]:
-            one.open.discard(name)
-            with (self._folder / f"{one.batch.token}.done").open("a") as file:
+        """Close a request, whose line was journaled or is unusable; its line is not delivered again."""
+        for sent in [sent for sent in self.sent if name in sent.open]:
+            sent.open.discard(name)
+            with (self._folder / f"{sent.batch.token}.done").open("a") as file:
                 file.write(f"{name}\n")
-            if not one.open:
-                self.sent.remove(one)
-                self._forget(one.batch.token)
+            if not sent.open:
+                self.sent.remove(sent)
+                self._forget(sent.batch.token)
 
     async def _send_when_quiet(self) -> None:
         while self._unsent:
-            if (left := self._changed + SETTLE_S - time.monotonic()) > 0:
-                await asyncio.sleep(left)
+            if (wait := self._changed + SETTLE_S - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
                 continue
             lines, size = dict[str, bytes](), 0
             for name, body in self._unsent.items():
@@ -233,41 +238,41 @@ class Desk:
         try:
             upload = (f"{batch.token}.jsonl", data)
             file = await self._patiently(lambda: client.files.create(file=upload, purpose="batch"), "take the requests")
-            self._write(batch)  # from here on a batch may be made, and paid for, of which no answer is heard
+            self._write(batch)  # before the provider creates the batch: its reply may be lost, and the batch is paid
 
             async def make() -> str:
-                if (known := await self._named(batch)) is not None:
-                    return known
-                made = await client.batches.create(
+                if (existing := await self._find_id(batch)) is not None:
+                    return existing
+                created = await client.batches.create(
                     input_file_id=file.id,
                     endpoint=self._endpoint,
                     completion_window="24h",
                     metadata={_TOKEN: batch.token},
                 )
-                return str(made.id)
+                return str(created.id)
 
             batch.batch_id = await self._patiently(make, "make a batch")
         except ProviderError as error:
-            if error.kind in ("auth", "bad_request"):  # else there may be a batch all the same: the next go looks
+            if error.kind in ("auth", "bad_request"):  # otherwise the batch may exist: a later process looks for it
                 self._forget(batch.token)
             raise
         self._write(batch)
-        sent = _Sent(batch, set(lines))
+        sent = _SentBatch(batch, set(lines))
         self.sent.append(sent)
         log.info("%s: batch %s of %d requests", self._spec.name, batch.batch_id, len(lines))
-        sent.following = asyncio.create_task(self._follow(sent))
+        sent.polling = asyncio.create_task(self._poll(sent))
 
-    async def _named(self, batch: _Batch) -> str | None:
-        """Return the id under which a provider has a batch, among those since it was written down."""
-        async for one in self._client().batches.list(limit=100):
-            if (one.metadata or {}).get(_TOKEN) == batch.token:
-                return str(one.id)
-            if one.created_at < batch.created_at - _CLOCKS_DIFFER_S:
+    async def _find_id(self, batch: _Batch) -> str | None:
+        """Return the provider's id of a recorded batch, or ``None`` if the provider does not list it."""
+        async for listed in self._client().batches.list(limit=100):
+            if (listed.metadata or {}).get(_TOKEN) == batch.token:
+                return str(listed.id)
+            if listed.created_at < batch.created_at - _CLOCKS_DIFFER_S:
                 break
         return None
 
     async def _patiently(self, do: Callable[[], Awaitable[Any]], what: str) -> Any:
-        """Do what may fail for a moment; raise ``ProviderError`` that ends a job where it does not heal."""
+        """Run ``do`` with retries; raise a ``ProviderError`` that ends the job if it keeps failing."""
         wait = 1.0
         for number in range(1, _TRIES + 1):
             try:
@@ -286,13 +291,13 @@ class Desk:
             await asyncio.sleep(wait)
             wait *= 2
 
-    async def _follow(self, sent: _Sent) -> None:
-        """Look at a batch until it is over, and hand its lines out."""
+    async def _poll(self, sent: _SentBatch) -> None:
+        """Poll a batch until it is over, and deliver its lines."""
         batch, wait = sent.batch, FIRST_LOOK_S
         while True:
             try:
-                if batch.batch_id is None and (found := await self._named(batch)) is not None:
-                    batch.batch_id = found
+                if batch.batch_id is None and (batch_id := await self._find_id(batch)) is not None:
+                    batch.batch_id = batch_id
                     self._write(batch)
                 if batch.batch_id is None or await self._look(sent):
                     break
@@ -303,7 +308,7 @@ class Desk:
             except Exception as error:
                 failure = classify(error, self._secrets)
                 if failure is None or failure.kind == "auth":
-                    sent.following = None
+                    sent.polling = None
                     words = f"{self._spec.name}: its batch cannot be looked at: {failure and failure.what}."
                     return self._fail(sent.open, ProviderError("auth", words, attempts=0) if failure else error)
                 if failure.kind == "bad_request":
@@ -313,25 +318,25 @@ class Desk:
             await asyncio.sleep(wait)
             wait = min(wait * SLOWER, MOST_LOOK_S)
         sent.lines = sent.lines or {}
-        for name in [name for name in sent.open if name in self._asked]:
-            self._hand_out(sent, name)
+        for name in [name for name in sent.open if name in self._pending]:
+            self._deliver(sent, name)
 
-    async def _look(self, sent: _Sent) -> bool:
-        """Look at a batch once; say whether its lines are here, and raise ``ProviderError`` where it was refused."""
+    async def _look(self, sent: _SentBatch) -> bool:
+        """Poll a batch once; return whether it is over, and raise ``ProviderError`` if the provider refused it."""
         client = self._client()
-        found = await client.batches.retrieve(str(sent.batch.batch_id))
-        if found.request_counts is not None:
-            sent.done = found.request_counts.completed + found.request_counts.failed
-        if found.status == "failed":
-            told = (found.errors and found.errors.data) or []
-            faults = [clean(one.message or one.code or "", self._secrets) for one in told[:3]]
+        batch = await client.batches.retrieve(str(sent.batch.batch_id))
+        if batch.request_counts is not None:
+            sent.done = batch.request_counts.completed + batch.request_counts.failed
+        if batch.status == "failed":
+            errors = (batch.errors and batch.errors.data) or []
+            faults = [clean(error.message or error.code or "", self._secrets) for error in errors[:3]]
             why = "; ".join(dict.fromkeys(filter(None, faults))) or "without a reason"
             words = f"{self._spec.name}: its provider refused the batch ({why}). Nothing was charged."
             raise ProviderError("bad_request", words, attempts=0)
-        if found.status not in _OVER:
+        if batch.status not in _OVER:
             return False
         lines: dict[str, Mapping[str, Any]] = {}
-        for file in filter(None, (found.output_file_id, found.error_file_id)):
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
             content = await client.files.content(file)
             for raw in content.content.splitlines():
                 try:
@@ -342,32 +347,32 @@ class Desk:
         sent.lines = lines
         return True
 
-    def _hand_out(self, sent: _Sent, name: str) -> None:
+    def _deliver(self, sent: _SentBatch, name: str) -> None:
         line = (sent.lines or {}).get(name) or {"error": {"code": "batch_expired", "message": "it was not done"}}
-        future = self._asked.get(name)
+        future = self._pending.get(name)
         if future is not None and not future.done():
             future.set_result(line)
 
     def _fail(self, names: Any, error: BaseException) -> None:
         for name in list(names):
-            future = self._asked.get(name)
+            future = self._pending.get(name)
             if future is not None and not future.done():
                 future.set_exception(error)
 
     def _failure_of(self, line: Mapping[str, Any]) -> Failure:
         response = _response_of(line)
         if response is None:
-            told = line.get("error") or {}
-            what = f"the batch ended without it ({clean(str(told.get('code') or told), self._secrets)})"
+            error = line.get("error") or {}
+            what = f"the batch ended without it ({clean(str(error.get('code') or error), self._secrets)})"
             return Failure("timeout", what, "the same command asks again", retry=True)
         status, body = int(response.get("status_code") or 500), response.get("body")
-        told = body.get("error", body) if isinstance(body, Mapping) else body
+        error = body.get("error", body) if isinstance(body, Mapping) else body
         answer = httpx2.Response(status, request=httpx2.Request("POST", self._address))
-        failure = classify(openai.APIStatusError("", response=answer, body=told), self._secrets)
+        failure = classify(openai.APIStatusError("", response=answer, body=error), self._secrets)
         assert failure is not None
         return failure
 
 
 def _response_of(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found = line.get("response")
-    return found if isinstance(found, Mapping) else None
+    response = line.get("response")
+    return response if isinstance(response, Mapping) else None

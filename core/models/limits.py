@@ -1,7 +1,7 @@
-"""What a provider takes: requests and tokens in any sixty seconds as they are set, requests at once as it is learnt.
+"""Limits of a provider: set limits of requests and tokens a minute, and a learnt limit of concurrent requests.
 
-First come, first served. Places are handed out under a plain lock, so one limiter serves every event loop and thread
-of the process. Tokens are charged by estimate before a call and corrected after it.
+First come, first served. A plain lock guards the state, so that one limiter serves all event loops and threads of the
+process. Tokens are charged by estimate before a call and corrected after it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from core.models.failures import AttemptFailed
 
 WINDOW_S = 60.0
 START, LEAST, MOST = 20, 10, 512
-"""Requests at once: of a provider of which nothing is known, after rate limits at the least, and at the most."""
+"""Concurrent requests: at the start, the minimum after rate limits, and the maximum."""
 COOLDOWN_S = 1.0
-"""So long after a rate limit another one says nothing new, where the provider does not name a time itself."""
+"""Seconds after a rate limit in which further ones are ignored, unless the provider names a time."""
 _DOUBLE, _STEADY, _SLOW = 1.0, 0.05, 0.01
+"""Growth of the limit in a round: until it stops paying, normally, and after a fault of the provider."""
 _SLOW_ROUNDS = 10
 _PAYS = 1.25
-"""By so much more text has to come each second, or twice as many requests at once only wait at the provider's."""
+"""Factor by which text per second must grow after the limit was doubled; otherwise requests wait at the provider."""
 _TRIES = 3
-"""So many rounds are given to bring it: one may just have had other questions than the one before."""
+"""Rounds without that growth before the doubling ends: a single round may just have had longer prompts."""
 _FAULTS = ("server", "timeout", "connection")
 
 log = logging.getLogger(__name__)
@@ -43,33 +44,33 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class Limits(Table):
-    """What a provider allows in a minute. ``None`` means without limit."""
+    """A provider's limits in a minute; ``None`` means no limit."""
 
     requests_per_minute: int | None = Field(None, ge=1)
     tokens_per_minute: int | None = Field(None, ge=1)
 
 
 Outcome = Literal["reply", "limited", "fault", "none"]
-"""What came of a request: a reply of any kind, a rate limit, a provider at fault; or it was given up."""
+"""The outcome of a request: a reply of any kind, a rate limit, a fault of the provider, or none (given up)."""
 
 
 class Concurrency:
-    """How many requests a provider is sent at once, learnt from its answers.
+    """The adaptive limit of concurrent requests to a provider.
 
-    A round is as many replies as were allowed at once. After a clean one in which all places were taken, twice as many
-    are allowed, as long as that brings more text a second; where it does not, a round adds 1 %. The first rate limit
-    ends that too: it takes a fifth away, and a clean round adds 5 % from then on, or 1 % in the ten rounds after a
-    fault of the provider's.
+    A round is as many replies as the limit. After a round without faults in which all places were taken, the limit is
+    doubled, as long as that brings more text a second; when it no longer does, a round adds 1 %. The first rate limit
+    ends the doubling too: it reduces the limit by a fifth, and from then on a round without faults adds 5 %, or 1 % in
+    the ten rounds after a fault of the provider.
     """
 
     def __init__(self, name: str = "", *, clock: Clock = time.monotonic) -> None:
         self.name = name
-        self.held = False
-        """Whether requests of this round waited for something else than for each other: more of them bring nothing."""
+        self.throttled = False
+        """Whether requests of this round waited for another limit, so that a higher limit here would not help."""
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._in_air = 0
+        self._in_flight = 0
         self._exact, self._lowest = float(START), math.inf
         self._step, self._slow_rounds, self._speed, self._unpaid = _DOUBLE, 0.0, 0.0, 0
         self._quiet_until = -math.inf
@@ -77,13 +78,13 @@ class Concurrency:
 
     @property
     def limit(self) -> int:
-        """How many requests may be in the air now."""
+        """The present limit of requests in flight."""
         return int(self._exact)
 
     async def acquire(self) -> None:
-        """Wait for a place; whoever has one tells what came of the request (``release``)."""
+        """Wait for a place; the caller must give it back with ``release``."""
         with self._lock:
-            if self._in_air < self.limit and not self._waiting:
+            if self._in_flight < self.limit and not self._waiting:
                 return self._take()
             self._full = True
             turn = asyncio.get_running_loop().create_future()
@@ -94,13 +95,13 @@ class Concurrency:
             with self._lock, suppress(ValueError):
                 self._waiting.remove(turn)
                 raise
-            self.release("none")  # it was its turn already
+            self.release("none")  # the place was assigned before the cancellation
             raise
 
     def release(self, outcome: Outcome, *, tokens: int = 0, rest_s: float | None = None) -> None:
-        """Give a place back; ``tokens`` came as text, and ``rest_s`` seconds are what a rate limit asks to wait for."""
+        """Give a place back; ``tokens`` is the length of the reply, ``rest_s`` the pause that a rate limit asks for."""
         with self._lock:
-            self._in_air -= 1
+            self._in_flight -= 1
             now = self._clock()
             if outcome == "limited":
                 self._clean, self._step = False, _STEADY
@@ -114,27 +115,29 @@ class Concurrency:
                 self._tokens += tokens
                 if self._replies >= self.limit:
                     self._end_round(now)
-            while self._waiting and self._in_air < self.limit:
+            while self._waiting and self._in_flight < self.limit:
                 turn = self._waiting.popleft()
-                with suppress(RuntimeError):  # its event loop is gone, and with it whoever waited
+                with suppress(RuntimeError):  # the event loop of the waiting caller is closed
                     turn.get_loop().call_soon_threadsafe(_let_in, turn)
                     self._take()
 
     def _take(self) -> None:
-        self._in_air += 1
-        self._full = self._full or self._in_air >= self.limit
+        self._in_flight += 1
+        self._full = self._full or self._in_flight >= self.limit
 
     def _shrink(self, now: float, rest_s: float) -> None:
         before, self._exact = self.limit, max(LEAST, 0.8 * self._exact)
         self._quiet_until = now + rest_s
         self._begin_round(now)
-        told = logging.WARNING if self._exact < self._lowest else logging.INFO
+        level = logging.WARNING if self._exact < self._lowest else logging.INFO
         self._lowest = min(self._lowest, self._exact)
-        log.log(told, "%s refused to take more (429) of %d calls at once: %d from here.", self.name, before, self.limit)
+        log.log(
+            level, "%s refused to take more (429) of %d calls at once: %d from here.", self.name, before, self.limit
+        )
 
     def _end_round(self, now: float) -> None:
         speed = self._tokens / max(now - self._began, 1e-9)
-        if self._clean and self._full and not self.held and now >= self._quiet_until:
+        if self._clean and self._full and not self.throttled and now >= self._quiet_until:
             if self._step == _DOUBLE and speed < _PAYS * self._speed:
                 self._unpaid += 1
                 if self._unpaid == _TRIES:
@@ -146,7 +149,7 @@ class Concurrency:
 
     def _begin_round(self, now: float) -> None:
         self._began, self._replies, self._tokens = now, 0, 0
-        self._clean, self._full, self.held = True, False, False
+        self._clean, self._full, self.throttled = True, False, False
 
 
 def _let_in(turn: asyncio.Future[None]) -> None:
@@ -155,12 +158,12 @@ def _let_in(turn: asyncio.Future[None]) -> None:
 
 
 LEARNT: ContextVar[set[Concurrency] | None] = ContextVar("learnt", default=None)
-"""Within a job that leaves it to its providers how much is in the air, those that it has met; else ``None``."""
+"""In a job with adaptive concurrency the limits of the providers that it has called; otherwise ``None``."""
 
 
 @dataclass(eq=False)
 class Ticket:
-    """One call's place in the window, and the tokens it is charged with; ``written`` are those that came as text."""
+    """One call in the window of a minute, and its charged tokens; ``written`` is the length of the reply in tokens."""
 
     limiter: RateLimiter
     at: float
@@ -170,20 +173,20 @@ class Ticket:
     written: int = 0
 
     def correct(self, tokens: int, written: int = 0) -> None:
-        """Replace the estimate by what the call really took."""
+        """Replace the estimate by the actual tokens of the call."""
         self.written = written
         self.limiter._charge(self, tokens, self.requests)
 
     def cancel(self) -> None:
-        """Give the place back: the call was not made."""
+        """Remove the charge of a call that was not made."""
         self.limiter._charge(self, 0, 0)
 
 
 class RateLimiter:
-    """Lets calls through so that no sixty seconds hold more requests or tokens than the limits.
+    """Delays calls so that no window of sixty seconds exceeds the limits of requests and tokens.
 
-    A call larger than the whole token limit goes through alone, when the window is empty. ``at_once`` bounds the
-    requests in the air of jobs that leave it to the provider (``LEARNT``); without it nothing is learnt.
+    A call larger than the token limit runs alone, when the window is empty. ``at_once`` limits the requests in flight
+    of jobs with adaptive concurrency (``LEARNT``); ``None`` for no such limit.
     """
 
     def __init__(
@@ -202,16 +205,19 @@ class RateLimiter:
         self._window: deque[Ticket] = deque()
         self._tokens = 0
         self._requests = 0
-        self._held_until = 0.0
+        self._paused_until = 0.0
 
     @asynccontextmanager
     async def request(self, tokens: int) -> AsyncIterator[Ticket]:
-        """Hold the places of one request of about ``tokens`` tokens while it is made; ``AttemptFailed`` tells of it."""
-        met, at_once = LEARNT.get(), self.at_once
-        if met is None or at_once is None:
+        """Reserve the places of one request of about ``tokens`` tokens while the block runs.
+
+        The limit learns from an ``AttemptFailed`` that the block raises.
+        """
+        limits_used, at_once = LEARNT.get(), self.at_once
+        if limits_used is None or at_once is None:
             yield await self.acquire(tokens)
             return
-        met.add(at_once)
+        limits_used.add(at_once)
         await at_once.acquire()
         outcome: Outcome = "none"
         ticket, rest_s = None, None
@@ -229,26 +235,26 @@ class RateLimiter:
             at_once.release(outcome, tokens=ticket.written if ticket else 0, rest_s=rest_s)
 
     async def acquire(self, tokens: int) -> Ticket:
-        """Wait until a call of about ``tokens`` tokens may go out."""
+        """Wait until a call of about ``tokens`` tokens may be sent."""
         ticket = self._reserve(max(0, tokens))
         try:
             await self._wait_until(ticket.at)
-            while (held := self._held_until) > self._clock():
-                await self._wait_until(held)
+            while (paused_until := self._paused_until) > self._clock():
+                await self._wait_until(paused_until)
         except BaseException:
             ticket.cancel()
             raise
         return ticket
 
     def pause(self, seconds: float) -> None:
-        """Hold every further call back, because the provider asked for a rest."""
+        """Delay all further calls, because the provider asked for a pause."""
         with self._lock:
-            self._held_until = max(self._held_until, self._clock() + seconds)
+            self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     async def _wait_until(self, moment: float) -> None:
         if (delay := moment - self._clock()) > 0:
             if self.at_once is not None:
-                self.at_once.held = True
+                self.at_once.throttled = True
             await self._sleep(delay)
 
     def _reserve(self, tokens: int) -> Ticket:
@@ -257,7 +263,7 @@ class RateLimiter:
             while self._window and self._window[0].at <= at - WINDOW_S:
                 self._drop_oldest()
             while self._window and not self._fits(tokens):
-                # Later calls are never let go before this one, so what leaves the window here never returns.
+                # later calls never start before this one, so dropping the oldest calls here is final
                 at = max(at, self._drop_oldest().at + WINDOW_S)
             ticket = Ticket(self, at, tokens)
             self._window.append(ticket)
@@ -287,15 +293,15 @@ class RateLimiter:
 REMOTE_LIMITER: ContextVar[Callable[[str, Limits, SecretStr | None, bool], RateLimiter] | None] = ContextVar(
     "remote_limiter", default=None
 )
-"""Makes limiters that stand for those of another process, in a worker of a cluster (``core.jobs.cluster``)."""
+"""Makes proxies for the limiters of the driver, in a worker of a cluster (``core.jobs.cluster``)."""
 _shared: dict[tuple[str, Limits, SecretStr | None, bool], RateLimiter] = {}
 _shared_lock = threading.Lock()
 
 
 def shared_limiter(scope: str, limits: Limits, key: SecretStr | None = None, *, adaptive: bool = True) -> RateLimiter:
-    """Return this process's one limiter for ``scope`` (a provider and its address) and a key.
+    """Return this process's only limiter for ``scope`` (a provider and its address) and a key.
 
-    Not ``adaptive`` is what answers on this machine, by a program that we start: more at once makes it no faster.
+    A server that this program starts on this machine is not ``adaptive``: more requests make it no faster.
     """
     if (remote := REMOTE_LIMITER.get()) is not None:
         return remote(scope, limits, key, adaptive)

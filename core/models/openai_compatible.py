@@ -393,7 +393,7 @@ class OpenAICompatibleModel:
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         if self._batches is not None:
             secrets = (self._key.get_secret_value(),) if self._key else ()
-            line, reply.kept = await self._batches.desk(self.spec, self._open_client, secrets).ask(body)
+            line, reply.kept = await self._batches.queue(self.spec, self._open_client, secrets).ask(body)
             for text in reply.take_whole(line["response"].get("body")):
                 yield text
             return

@@ -1,6 +1,6 @@
-"""Pictures and cache marks of messages: content parts where they are sent, a few words wherever a request is kept.
+"""Pictures and cache marks of messages: content parts in a sent request, references in a stored one.
 
-Only a local file's bytes are ever sent, as a base64 data URL, and only at the moment of sending.
+Only the bytes of local files are sent, as base64 data URLs; they are read when the request is sent.
 """
 
 from __future__ import annotations
@@ -14,38 +14,34 @@ from core.models.base import Message, message
 from core.models.spec import ModelSpec
 
 TOKENS_A_PICTURE = 765
-"""What a picture is taken to cost before a provider has said: a 1024 × 1024 one in OpenAI's guide to GPT-4o's vision
-(85 tokens, and 170 for each of four tiles of 512 pixels). Other models count otherwise, from about 250 to 6,400."""
+"""Assumed tokens of a picture: 1024 × 1024 pixels in OpenAI's guide to vision with GPT-4o (85 tokens, and 170 for each
+of four tiles of 512 pixels). Other models count from about 250 to 6,400 tokens."""
 
 
 CACHE_MARK = {"type": "ephemeral"}
-"""Anthropic's, as OpenRouter takes it too: all up to the message that bears it is kept for five minutes."""
+"""Anthropic's mark, which OpenRouter accepts too: the prompt up to the marked message is cached for five minutes."""
 
 
 def recorded(sent: Message) -> dict[str, Any]:
-    """Return a message as it is kept: of each picture its hash, type, size and name, never its bytes."""
-    kept: dict[str, Any] = {"role": sent["role"], "content": sent["content"]}
+    """Return a message for storage: of each picture the hash, type, size and name, not the bytes."""
+    stored: dict[str, Any] = {"role": sent["role"], "content": sent["content"]}
     if images := sent.get("images"):
-        kept["images"] = [image.model_dump(exclude_defaults=True) for image in images]
-    return kept
+        stored["images"] = [image.model_dump(exclude_defaults=True) for image in images]
+    return stored
 
 
-def read_back(kept: Mapping[str, Any]) -> Message:
-    """Return a kept message as it can be sent again."""
-    images = tuple(Image.model_validate(image) for image in kept.get("images") or ())
-    return message(kept["role"], kept["content"], images)
+def read_back(stored: Mapping[str, Any]) -> Message:
+    """Return a stored message in the form in which it can be sent again."""
+    images = tuple(Image.model_validate(image) for image in stored.get("images") or ())
+    return message(stored["role"], stored["content"], images)
 
 
 def pictures_of(messages: Sequence[Message]) -> tuple[Image, ...]:
-    """Return the pictures of messages, each once."""
     return tuple(dict.fromkeys(image for sent in messages for image in sent.get("images", ())))
 
 
 def data_urls(messages: Sequence[Message]) -> dict[str, str]:
-    """Return hash → data URL of the pictures of messages; raise ``ProviderError`` where a file is gone or changed.
-
-    No request is made then, and what depended on the call is excluded like any other that could not be made.
-    """
+    """Return hash → data URL of the pictures of messages; raise ``ProviderError`` if a file is missing or changed."""
     try:
         return {image.sha256: data_url(image) for image in pictures_of(messages)}
     except UsageError as error:
@@ -53,22 +49,24 @@ def data_urls(messages: Sequence[Message]) -> dict[str, str]:
 
 
 def with_parts(body: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return a kept body as it is sent: a message with pictures or a mark as content parts, pictures before words."""
-    if not any("images" in kept or "cache_control" in kept for kept in body["messages"]):
+    """Return a stored body in the form in which it is sent: pictures and marks become content parts, pictures first."""
+    if not any("images" in stored or "cache_control" in stored for stored in body["messages"]):
         return body
-    return {**body, "messages": [_parts(kept, urls) for kept in body["messages"]]}
+    return {**body, "messages": [_parts(stored, urls) for stored in body["messages"]]}
 
 
-def _parts(kept: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
-    shown = [{"type": "image_url", "image_url": {"url": urls[image["sha256"]]}} for image in kept.get("images", ())]
-    mark = {name: kept[name] for name in ("cache_control",) if name in kept}
-    if not shown and not mark:
-        return kept
-    return {"role": kept["role"], "content": [*shown, {"type": "text", "text": kept["content"], **mark}]}
+def _parts(stored: Mapping[str, Any], urls: Mapping[str, str]) -> Mapping[str, Any]:
+    pictures = [
+        {"type": "image_url", "image_url": {"url": urls[image["sha256"]]}} for image in stored.get("images", ())
+    ]
+    mark = {name: stored[name] for name in ("cache_control",) if name in stored}
+    if not pictures and not mark:
+        return stored
+    return {"role": stored["role"], "content": [*pictures, {"type": "text", "text": stored["content"], **mark}]}
 
 
 def refusal(spec: ModelSpec) -> str:
-    """Return why a model cannot be sent pictures, in a sentence; empty where nothing is known against it."""
+    """Return a sentence that says why a model takes no pictures; empty if it may take them."""
     if "images" not in spec.unsupported:
         return ""
     if spec.served_locally:
@@ -81,6 +79,6 @@ def refusal(spec: ModelSpec) -> str:
 
 
 def check_takes(spec: ModelSpec, messages: Sequence[Message]) -> None:
-    """Raise ``ProviderError`` where a model that takes no pictures would be sent one."""
+    """Raise ``ProviderError`` for messages with pictures to a model that takes none."""
     if pictures_of(messages) and (why := refusal(spec)):
         raise ProviderError("bad_request", why, attempts=0)

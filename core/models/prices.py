@@ -1,7 +1,7 @@
-"""What a call costs: the models file's prices where it has some, else the list that ``genai-prices`` keeps.
+"""The cost of a call: by the prices of the models file if it has any, otherwise by the package ``genai-prices``.
 
-The list knows tiers, cached input, batches and the day on which a price began, so a call is priced as of when it was
-made. A model on this machine or in a network of one's own costs nothing.
+The package knows tiers, cached input, batches, and the first day of a price, so a call has the price of its day. A
+model on this machine or in a private network costs nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PROPRIETARY = "proprietary"
 _HALF = 0.5
 _BATCH = {"processing": "batch"}
 _IN_A_BATCH = "its price in a batch"
-_version = cache(version)  # looked up on disk, and asked for each model of a list
+_version = cache(version)  # reads the disk, and is called for each model of a list
 
 
 def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None, *, batch: bool = False) -> float | None:
-    """Return the US dollars of a call made ``at`` a moment (now), or ``None`` where the model has no known price.
+    """Return the US dollars of a call at the time ``at`` (default: now), or ``None`` if the price is unknown.
 
-    Reasoning is output; input that was cached or is kept has a price of its own where one is known and else that of all
-    input. In a ``batch`` a call costs what the list says of batches, and half where it says nothing.
+    Reasoning counts as output. Input read from or written to a cache has its own price if one is known, otherwise that
+    of all input. A call in a ``batch`` has the listed price for batches, or half the usual price without one.
     """
     cached, written = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     if (own := spec.prices) is not None:
@@ -56,21 +56,21 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None, *, batch: bo
         output_reasoning_tokens=usage.reasoning_tokens or 0,
     )
     context = _BATCH if batch and _lists_batches(model, at) else None
-    found = model.calc_price(counted, provider, genai_request_timestamp=at, price_context=context)
-    return float(found.total_price) * (_HALF if batch and context is None else 1)
+    price = model.calc_price(counted, provider, genai_request_timestamp=at, price_context=context)
+    return float(price.total_price) * (_HALF if batch and context is None else 1)
 
 
 def total(costs: Iterable[float | None]) -> float | None:
-    """Return the sum of US dollars, ``None`` where one of them is not known."""
-    found = list(costs)
-    return None if None in found else math.fsum(cost for cost in found if cost is not None)
+    """Return the sum of US dollars; ``None`` if one of the costs is unknown."""
+    all_costs = list(costs)
+    return None if None in all_costs else math.fsum(cost for cost in all_costs if cost is not None)
 
 
 def source(spec: ModelSpec, at: datetime | None = None, *, batch: bool = False) -> str | None:
-    """Say where a model's price is from, with its date or the list's version; ``None`` where no price is known.
+    """Return the source of a model's price, with its date or the list's version; ``None`` if no price is known.
 
-    Of a price that has changed, with the day from which it holds; of a batch, who says what it costs. ``LOCAL`` where
-    it costs nothing because of where it is.
+    A price that has changed is named with its first day, a price in a batch with its source. ``LOCAL`` means that the
+    model costs nothing because of its address.
     """
     half = ", halved for a batch" if batch else ""
     if spec.prices is not None:
@@ -85,30 +85,31 @@ def source(spec: ModelSpec, at: datetime | None = None, *, batch: bool = False) 
 
 def _lists_batches(model: ModelInfo, at: datetime) -> bool:
     return any(
-        one.when == _BATCH and (one.constraint is None or one.constraint.active(at))
-        for one in model.price_variants or ()
+        variant.when == _BATCH and (variant.constraint is None or variant.constraint.active(at))
+        for variant in model.price_variants or ()
     )
 
 
 def _since(model: ModelInfo, at: datetime) -> date | None:
-    """Return the day on which the price began that holds at a moment; ``None`` where the list knows no other."""
-    held = model.prices if isinstance(model.prices, list) else []
-    days = [getattr(one.constraint, "start_date", None) for one in held if one.constraint and one.constraint.active(at)]
+    """Return the first day of the price that is valid at a time; ``None`` if the list has only one price."""
+    prices = model.prices if isinstance(model.prices, list) else []
+    active = [price.constraint for price in prices if price.constraint and price.constraint.active(at)]
+    days = [getattr(constraint, "start_date", None) for constraint in active]
     return next((day for day in reversed(days) if day), None)
 
 
 def is_listed(spec: ModelSpec) -> bool:
-    """Say whether the list knows the model where it is reached."""
+    """Return whether the list has a price for the model at its address."""
     return _listed(spec) is not None
 
 
 def _is_local(spec: ModelSpec) -> bool:
-    # what an application asks others for is known to nobody here
+    # an application may call paid models, which this program does not see
     return not spec.is_application and (spec.served_locally or is_private(spec.base_url))
 
 
 def _listed(spec: ModelSpec) -> tuple[Provider, ModelInfo] | None:
-    """Return the list's entry: by the address, else by name for a model that only its maker serves (over a proxy)."""
+    """Return the list's entry: by address, or by name for a proprietary model, which may be reached over a proxy."""
     if spec.is_application or spec.served_locally or not (spec.group == _PROPRIETARY or not is_private(spec.base_url)):
         return None
     by_name = spec.provider if spec.group == _PROPRIETARY else None
@@ -117,13 +118,13 @@ def _listed(spec: ModelSpec) -> tuple[Provider, ModelInfo] | None:
 
 @lru_cache(maxsize=1024)
 def _entry(model: str, address: str | None, provider: str | None) -> tuple[Provider, ModelInfo] | None:
-    # a fifth of a second to import, which a command that prices nothing does without
+    # imported here because the import takes a fifth of a second
     from genai_prices.data_snapshot import get_snapshot
 
-    for known_as, reached_at in ((None, address), (provider, None)):
-        if known_as or reached_at:
+    for provider_id, url in ((None, address), (provider, None)):
+        if provider_id or url:
             try:
-                return get_snapshot().find_provider_model(model, None, known_as, reached_at)
+                return get_snapshot().find_provider_model(model, None, provider_id, url)
             except LookupError:
                 continue
     return None

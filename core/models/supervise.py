@@ -1,4 +1,4 @@
-"""Runs a server on behalf of an owner, and ends it when the owner is gone, however it went.
+"""Runs a server on behalf of an owner process, and ends it when the owner ends for any reason.
 
 Started as ``python -I supervise.py OWNER_PID COMMAND…`` with the owner's pipe as standard input: when the pipe closes,
 the owner has ended or wants the server to end. Standard library only, since it is run by its path.
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         while child.poll() is None and _owner_lives(owner):
             pass
     finally:
-        # end the server and whatever it started: first politely, then for good
+        # end the process group of the server, first with SIGTERM, then with SIGKILL
         if _signal_group(child.pid, signal.SIGTERM):
             deadline = time.monotonic() + _GRACE_S
             while time.monotonic() < deadline and child.poll() is None:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _owner_lives(owner: int) -> bool:
-    """Wait a moment; the process id is looked at as well, in case a fork of the owner keeps the pipe open."""
+    """Wait a moment and check the pipe; also check the process id, because a fork of the owner may hold the pipe."""
     readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
     closed = bool(readable) and not os.read(sys.stdin.fileno(), 1)
     return not closed and os.getppid() == owner
@@ -54,14 +54,14 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 
 
 def _die_with_parent() -> Callable[[], object] | None:
-    """Ask Linux to kill the server should this supervisor itself be killed."""
+    """Ask Linux to kill the server if this supervisor is killed."""
     if not sys.platform.startswith("linux"):
         return None
     prctl, supervisor = ctypes.CDLL(None, use_errno=True).prctl, os.getpid()
 
     def tie() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != supervisor:  # killed before that: nobody would tell
+        if os.getppid() != supervisor:  # the supervisor was killed before prctl took effect
             os.kill(os.getpid(), signal.SIGKILL)
 
     return tie

@@ -1,9 +1,9 @@
-"""Tells what a model says from what it thinks, while its reply streams in.
+"""Separates a model's reasoning from its message, while the reply streams in.
 
-Reasoning comes in two ways: in the text, between markers, or in fields of its own next to it (``Thinking.think``). Each
-family of models has its markers (``MARKERS``); a model's entry in the models file may add some. In the text reasoning
-may come several times and anywhere. A marker that is never closed holds all that follows, and is a fault. A closing
-marker without an opening one ends what the chat template began: all before it was thought.
+Reasoning comes in two ways: in the text, between markers, or in separate fields (``Thinking.think``). Each family of
+models has its markers (``MARKERS``); a model's entry in the models file may add some. The text may contain reasoning
+several times and anywhere. After a marker that is never closed everything is reasoning, which is a fault. A closing
+marker without an opening one ends a block that the chat template opened: all text before it was reasoning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import groupby
 from core.models.base import Piece, Thought
 
 NAMES = "think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|inner_monologue|seed:think"
-"""Tags, with or without attributes: DeepSeek-R1, Qwen, GLM, MiniMax; Reflection; Seed-OSS; prompts that ask for one."""
+"""Tags, with or without attributes: DeepSeek-R1, Qwen, GLM, MiniMax, Reflection, Seed-OSS, and custom prompts."""
 MARKERS: tuple[tuple[str, str], ...] = (
     ("[THINK]", "[/THINK]"),  # Magistral
     ("◁think▷", "◁/think▷"),  # Kimi
@@ -24,16 +24,16 @@ MARKERS: tuple[tuple[str, str], ...] = (
     ("<|begin_of_thought|>", "<|end_of_thought|>"),  # OpenThinker, Sky-T1
     ("<|channel>thought", "<channel|>"),  # Gemma
 )
-"""Opening and closing markers that are no tags."""
+"""Opening and closing markers that are not tags."""
 _TAG_NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "inner_monologue")
 _CHANNEL = "<|channel|>"
 _HARMONY = r"(?:<\|start\|>assistant)?<\|channel\|>(?:{})\b[^<]{{0,100}}<\|message\|>"
 """gpt-oss's format: a channel for the analysis, one for the final words."""
 _STRIPPED = re.compile(r"\s*analysis(?=[A-Z\"'“(])")
 _STRIPPED_END = "assistantfinal"
-"""The same from a server that removes special tokens and leaves the names of the channels."""
+"""The same format from a server that removes special tokens but leaves the names of the channels."""
 _SILENT = r"<\|(?:end|return|START_RESPONSE|END_RESPONSE|begin_of_solution|end_of_solution)\|>"
-"""Markers around what is said, which are no words."""
+"""Markers around the message, which are removed."""
 _LONGEST_MARKER = 240
 _BEGINS = re.compile(r"[<\[◁]")
 _UNMARKED = re.compile(
@@ -45,13 +45,13 @@ _UNMARKED = re.compile(
 
 
 def looks_like_thought(reply: str) -> bool:
-    """Say whether a reply begins as unmarked reasoning does. For a note to the user only: it decides nothing."""
+    """Return whether a reply begins like unmarked reasoning. Only for a warning to the user: no figure uses it."""
     return _UNMARKED.match(reply) is not None
 
 
 @functools.lru_cache(maxsize=64)
 def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozenset[str]]:
-    """Return what finds a marker, and all beginnings of markers, in small letters."""
+    """Return a pattern that finds markers, and all prefixes of markers in lower case."""
     pairs = (*own, *MARKERS)
     opening = "|".join([*(re.escape(begin) for begin, _ in pairs), _HARMONY.format("analysis|commentary")])
     closing = "|".join([*(re.escape(end) for _, end in pairs), _HARMONY.format("final")])
@@ -68,11 +68,11 @@ def _pattern(own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], frozens
 
 
 class Thinking:
-    """The text of one reply as it comes. ``opened`` says that the model's chat template begins it with a thought.
+    """The text of one streaming reply. ``opened``: the model's chat template begins the reply with reasoning.
 
-    ``markers`` are a model's own, as (opening, closing). ``closed_alone`` becomes true with a closing marker that no
-    opening one announced: the template does just that. ``unclosed`` is true at the end if a thought was begun and not
-    ended.
+    ``markers`` are additional markers of the model, as (opening, closing). ``closed_alone`` becomes true at a closing
+    marker without an opening one, which shows that the template opens the reasoning. ``unclosed`` is true at the end if
+    reasoning was begun and not ended.
     """
 
     def __init__(self, *, opened: bool = False, markers: tuple[tuple[str, str], ...] = ()) -> None:
@@ -81,22 +81,22 @@ class Thinking:
         self._pattern, self._beginnings = _pattern(markers)
         self._begins = re.compile("|".join([_BEGINS.pattern, *(re.escape(m[0]) for pair in markers for m in pair)]))
         self._parts: list[tuple[bool, str]] = []
-        """What came so far in its order, and of each part whether it was thought."""
+        """The parts so far, as (is reasoning, text)."""
         self._inside = self._implied = opened
         self._stripped = False
-        """Whether the thought ends with the name of a channel, since its server removes special tokens."""
+        """Whether the reasoning ends with the name of a channel, because the server removes special tokens."""
         self._fresh = True
-        """Whether nothing but white space has come."""
+        """Whether only white space has arrived."""
         self._tail = ""
-        """What may be the beginning of a marker."""
+        """The end of the text so far that may be the beginning of a marker."""
         self._raw: list[str] = []
-        self._thought = self._said = False
-        """Whether anything was thought, and whether more than white space was said."""
+        self._thought = self._has_message = False
+        """Whether there was any reasoning, and whether the message has more than white space."""
 
     def take(self, text: str) -> Iterator[Piece | Thought]:
-        """Take the next bit of the text and yield what of it can be told."""
+        """Take the next piece of text and yield the parts that can be classified."""
         self._raw.append(text)
-        if not (self._tail or self._fresh or self._stripped) and not self._begins.search(text):  # nearly all of them
+        if not (self._tail or self._fresh or self._stripped) and not self._begins.search(text):  # the usual case
             yield from self._add(text)
             return
         text, at = self._tail + text, 0
@@ -116,7 +116,7 @@ class Thinking:
                 yield from self._close()
             elif kind == "open":
                 if not self.reasoning:
-                    self._implied = False  # the model begins its thought itself
+                    self._implied = False  # the model itself opens its reasoning
                 self._inside = self._thought = True
         end = self._sure(text, at)
         self._tail = text[end:]
@@ -135,15 +135,15 @@ class Thinking:
     def _close(self) -> Iterator[Thought]:
         if not self._inside:
             before = "".join(text for _, text in self._parts)
-            said, self._said = self._said, False
-            self.closed_alone = self.closed_alone or (said and not self._thought)
+            had_message, self._has_message = self._has_message, False
+            self.closed_alone = self.closed_alone or (had_message and not self._thought)
             self._parts, self._thought = [(True, before)], True
-            if said:
+            if had_message:
                 yield Thought(before, void=True)
         self._inside = self._implied = self._stripped = False
 
     def _sure(self, text: str, at: int) -> int:
-        """Return up to where no marker can have begun that is not whole yet."""
+        """Return the end of the text before a possible, still incomplete marker."""
         for begin in self._begins.finditer(text, max(at, len(text) - _LONGEST_MARKER)):
             if self._may_begin(text[begin.start() :].lower()):
                 return begin.start()
@@ -160,23 +160,23 @@ class Thinking:
             return False
         if re.fullmatch(rf"</?(?:{NAMES})\s[^<>]*", tail):
             return True
-        before, channel, named = tail.partition(_CHANNEL)
+        before, channel, name = tail.partition(_CHANNEL)
         if not channel or before not in ("", "<|start|>assistant"):
             return False
-        cut = named.find("<")
-        return len(named) <= 120 if cut < 0 else "<|message|>".startswith(named[cut:])
+        cut = name.find("<")
+        return len(name) <= 120 if cut < 0 else "<|message|>".startswith(name[cut:])
 
     def think(self, text: str) -> Iterator[Thought]:
-        """Take the next bit of reasoning that came in a field of its own: the text beside it is then free of it."""
+        """Take the next piece of reasoning from a separate field; the text then does not begin with reasoning."""
         self._fresh = False
         if self._implied:
             self._inside = self._implied = False
         yield from self._note(text)
 
     def end(self, *, cut_off: bool) -> Iterator[Piece | Thought]:
-        """Yield what was held back. ``cut_off`` says that the model ran out of tokens.
+        """Yield the remaining text. ``cut_off``: the model ran out of tokens.
 
-        A thought that only the template would have begun and that never ended was none, unless it was cut off.
+        Text that was taken for reasoning only because of the template, and never ended, is a message unless cut off.
         """
         if self._implied and not cut_off:
             raw = "".join(self._raw)
@@ -188,13 +188,13 @@ class Thinking:
 
     @property
     def text(self) -> str:
-        """What was said so far; without the white space around it where something was thought besides."""
-        said = "".join(text for thought, text in self._parts if not thought)
-        return said.strip() if self._thought else said
+        """The message so far; stripped of outer white space if there was reasoning."""
+        message = "".join(text for thought, text in self._parts if not thought)
+        return message.strip() if self._thought else message
 
     @property
     def reasoning(self) -> str:
-        """What was thought so far; thoughts that words stood between are parted by an empty line."""
+        """The reasoning so far; blocks with message text between them are separated by an empty line."""
         runs = ["".join(text for _, text in run) for thought, run in groupby(self._parts, lambda p: p[0]) if thought]
         return "\n\n".join(run.strip() for run in runs if run.strip())
 
@@ -202,10 +202,10 @@ class Thinking:
         if self._inside:
             yield from self._note(text)
             return
-        if self._thought and not self._said:
+        if self._thought and not self._has_message:
             text = text.lstrip()
         if text:
-            self._said = self._said or bool(text.strip())
+            self._has_message = self._has_message or bool(text.strip())
             self._parts.append((False, text))
             yield Piece(text)
 

@@ -1,7 +1,7 @@
-"""``python -m core.models.unpacking gguf FILE``, ``… hub NAME`` or ``… adapters FOLDER BASE``, and where it is to lie.
+"""``python -m core.models.unpacking gguf FILE TARGET``, ``… hub NAME TARGET`` or ``… adapters FOLDER BASE TARGET``.
 
-What comes of it is a folder that transformers serves.
-A process of its own: torch stays out of whoever wants the model. What goes wrong is the last line that it prints.
+It writes the target folder for transformers. It runs as a separate process, so that the caller does not load torch. An
+error is the last line of its output.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 
 def from_gguf(file: Path, folder: Path) -> None:
-    """Write the model of a GGUF file, its weights in bfloat16.
+    """Write the model of a GGUF file, with weights in bfloat16.
 
-    transformers reads such a file and will not save what it dequantised, and its server refuses the file itself: so the
-    weights go into a fresh model of the same configuration.
+    transformers can read such a file, but its server does not serve it, and it does not save a dequantised model.
+    Therefore the weights go into a new model of the same configuration.
     """
     torch, transformers = import_module("torch"), import_module("transformers")
     transformers.utils.logging.disable_progress_bar()
     tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     read = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     settings = {name: value for name, value in read.config.to_dict().items() if name != "quantization_config"}
-    with torch.device("meta"):  # no weights are made up only to be replaced
+    with torch.device("meta"):  # do not initialise weights that are replaced
         model = type(read)(type(read.config)(**settings))
     model.load_state_dict(read.state_dict(), assign=True)
     model.tie_weights()
@@ -34,19 +34,19 @@ def from_gguf(file: Path, folder: Path) -> None:
 
 
 def from_hub(name: str, folder: Path) -> None:
-    """Fetch a model's files; those that are there already are not fetched again."""
+    """Download a model's files, except those that exist already."""
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
-    import_module("huggingface_hub").snapshot_download(name, local_dir=folder, allow_patterns=wanted)
+    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    import_module("huggingface_hub").snapshot_download(name, local_dir=folder, allow_patterns=patterns)
 
 
 def from_adapters(adapters: Path, base: Path, folder: Path) -> None:
-    """Write a model with adapters merged into its weights, in bfloat16."""
+    """Write a model with adapters merged into its weights in bfloat16."""
     torch, transformers, peft = (import_module(name) for name in ("torch", "transformers", "peft"))
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     with warnings.catch_warnings():
-        # peft asks transformers by a name that is to go: nothing that a user of either could change
+        # peft uses a deprecated name of transformers, which we cannot change
         warnings.simplefilter("ignore", FutureWarning)
         merged = peft.PeftModel.from_pretrained(model, adapters).merge_and_unload()
     merged.to(torch.bfloat16).save_pretrained(folder)

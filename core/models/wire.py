@@ -1,4 +1,4 @@
-"""What goes over the wire: the body of a chat completion, and the reply put together from its chunks."""
+"""The body of a chat completion request, and the reply assembled from its chunks."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _TOKENS_PER_WORD = 4 / 3
 _ASSUMED_REPLY_TOKENS = 256
 _LONGEST_ASSUMED = 1_024
 _AROUND = 1_000
-"""Tokens that a template, a provider's own instructions or a form may add to a message."""
+"""Tokens that a template, a provider's instructions or a form may add to a message."""
 _MOST_A_PICTURE = 50_000
 _AROUND_A_MESSAGE, _LARGE_PICTURE = 16, 6_400
-"""Tokens that a template adds to a message, and of a picture as the dearest of providers count it."""
+"""Tokens that a template adds to a message, and tokens of a picture at the most expensive provider."""
 _CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
-"""Where servers say how many tokens they keep: OpenRouter, Anthropic's own word, and that of some proxies."""
+"""Fields with the tokens written to a cache: of OpenRouter, of Anthropic, and of some proxies."""
 _LONGEST_REPEATED, _LEAST_REPEATED = 400, 2_000
-"""Characters: of what is said again and again, and of all its repetitions together."""
+"""Characters: maximum of a repeated text, and minimum of all its repetitions together."""
 MOST_UNSAID = 200_000
-"""Tokens that a model may think unseen where its replies have no limit."""
+"""Assumed maximum of hidden reasoning tokens if replies have no limit."""
 
 
 class UnreadableChunk(ValueError):
-    """A chunk is valid JSON but no chat completion chunk."""
+    """A chunk is valid JSON but not a chunk of a chat completion."""
 
 
 def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-    """Build the body as it is kept, without what the model does not support.
+    """Return the body as it is stored, without settings that the model does not support.
 
-    ``core.models.pictures.with_parts`` makes it what is sent.
+    ``core.models.pictures.with_parts`` turns it into the body that is sent.
     """
     settings: dict[str, Any] = {
         "temperature": sampling.temperature,
@@ -51,22 +51,22 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     sent = {name: value for name, value in settings.items() if value is not None and name not in spec.unsupported}
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
-    taken = fitting_messages(spec, messages)
-    fitting = [recorded(one) for one in taken]
-    last = max((number for number, one in enumerate(taken) if one.get("said")), default=None)
-    if spec.cache_marks and last is not None:  # the next message of the dialogue is asked for with all up to here
-        fitting[last]["cache_control"] = dict(CACHE_MARK)
+    fitting = fitting_messages(spec, messages)
+    stored = [recorded(each) for each in fitting]
+    last = max((number for number, each in enumerate(fitting) if each.get("said")), default=None)
+    if spec.cache_marks and last is not None:  # the next request of the dialogue begins with the messages up to here
+        stored[last]["cache_control"] = dict(CACHE_MARK)
     extra = _filled(spec.extra_body, sampling.effort) or {}
-    return {"model": spec.model_id, "messages": fitting, "stream": True, **sent, **extra}
+    return {"model": spec.model_id, "messages": stored, "stream": True, **sent, **extra}
 
 
 def effort_fields(spec: ModelSpec) -> list[str]:
-    """Return the fields of ``extra_body`` in which the effort is sent; empty where it has the usual field."""
+    """Return the fields of ``extra_body`` that contain the effort; empty if the standard field is used."""
     return [name for name, value in spec.extra_body.items() if _filled(value, None) != value]
 
 
 def _filled(value: Any, effort: str | None) -> Any:
-    """Return a value with the effort where its place is held; ``None`` for what holds nothing but an unset effort."""
+    """Replace the placeholder of the effort in a value; ``None`` if the value contains only an unset effort."""
     if isinstance(value, Mapping):
         filled = {name: _filled(under, effort) for name, under in value.items()}
         return {name: under for name, under in filled.items() if under is not None} or None
@@ -76,57 +76,57 @@ def _filled(value: Any, effort: str | None) -> Any:
 
 
 def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Message]:
-    """Return ``messages`` as the model takes them.
+    """Return ``messages`` in the form that the model accepts.
 
-    A chat template that knows users and assistants in strict alternation gets a system message as the user's words.
+    For a chat template with strictly alternating users and assistants, a system message becomes part of the user's.
     """
-    first = [one["role"] for one in messages[:2]]
+    first = [each["role"] for each in messages[:2]]
     if spec.system_role == "system" or (spec.system_role == "before_user" and first == ["system", "user"]):
         return list(messages)
     fitted: list[Message] = []
-    for one in messages:
-        role: Role = "user" if one["role"] == "system" else one["role"]
+    for each in messages:
+        role: Role = "user" if each["role"] == "system" else each["role"]
         if fitted and fitted[-1]["role"] == role:
-            fitted[-1] = joined(fitted[-1], one)
+            fitted[-1] = joined(fitted[-1], each)
         else:
-            fitted.append(message(role, one["content"], one.get("images", ())))
+            fitted.append(message(role, each["content"], each.get("images", ())))
     return fitted
 
 
 def estimated_tokens(text: str) -> int:
-    """Guess the tokens of ``text`` from its words."""
+    """Estimate the tokens of ``text`` from its number of words."""
     return math.ceil(len(text.split()) * _TOKENS_PER_WORD)
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Guess the tokens of a body's messages, words and pictures."""
-    pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
-    return sum(estimated_tokens(kept["content"]) for kept in body["messages"]) + pictures * TOKENS_A_PICTURE
+    """Estimate the prompt tokens of a body, including pictures."""
+    pictures = sum(len(each.get("images", ())) for each in body["messages"])
+    return sum(estimated_tokens(each["content"]) for each in body["messages"]) + pictures * TOKENS_A_PICTURE
 
 
 def expected_tokens(body: Mapping[str, Any]) -> int:
-    """Guess what a call will be charged with: its prompt, and what it may answer; few take all of a long limit."""
+    """Estimate the tokens of a call: its prompt and its limit, capped because few replies use all of a long limit."""
     reply = body.get("max_tokens") or body.get("max_completion_tokens") or _ASSUMED_REPLY_TOKENS
     return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
 
 
 def most_tokens(body: Mapping[str, Any], longest: int) -> Usage:
-    """Return the most that a call may be charged with, which is more than it will be.
+    """Return an upper bound of the tokens of a call.
 
-    No text has more tokens than half its bytes, templates included. A reply ends at its limit; ``longest`` is taken
-    where it is less, or where there is none.
+    A text has at most half as many tokens as bytes. A reply has at most the tokens of its limit, or ``longest`` if that
+    is less or there is no limit.
     """
-    words = sum(len(kept["content"].encode()) for kept in body["messages"]) + len(str(body.get("response_format", "")))
-    pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
+    words = sum(len(each["content"].encode()) for each in body["messages"]) + len(str(body.get("response_format", "")))
+    pictures = sum(len(each.get("images", ())) for each in body["messages"])
     prompt = words // 2 + _AROUND_A_MESSAGE * (len(body["messages"]) + 1) + pictures * _LARGE_PICTURE
     limit = body.get("max_tokens") or body.get("max_completion_tokens")
     return Usage(prompt, min(int(limit), longest) if limit else longest, estimated=True)
 
 
 class ServerSentEvents:
-    """The JSON of a stream of events as its bytes come; ``done`` with the event that ends it.
+    """Parses the JSON events of a byte stream; ``done`` is true after the last event.
 
-    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, of which only ``data`` is read.
+    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html; only the field ``data`` is read.
     """
 
     def __init__(self) -> None:
@@ -137,14 +137,14 @@ class ServerSentEvents:
         self._data_length = 0
 
     def take(self, block: bytes) -> Iterator[object]:
-        """Take the next bytes and yield what is whole; raise ``ValueError`` for what is no JSON."""
+        """Take the next bytes and yield complete events; raise ``ValueError`` for invalid JSON."""
         self._pending.append(block)
         self._length += len(block)
         check_line(self._length)
-        if b"\n" not in block:  # joined once, at its end: a long line comes in thousands of blocks
+        if b"\n" not in block:  # a long line comes in thousands of blocks: join them only at its end
             return
-        *lines, rest = b"".join(self._pending).replace(b"\r\n", b"\n").split(b"\n")
-        self._pending, self._length = [rest], len(rest)
+        *lines, incomplete = b"".join(self._pending).replace(b"\r\n", b"\n").split(b"\n")
+        self._pending, self._length = [incomplete], len(incomplete)
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[5:].strip())
@@ -159,45 +159,44 @@ class ServerSentEvents:
                     yield orjson.loads(data)
                 except orjson.JSONDecodeError:
                     try:
-                        yield json.loads(data)  # half a character in an escape is no fault of the stream's
+                        yield json.loads(data)  # unlike orjson it accepts half a surrogate pair in an escape
                     except RecursionError:
                         raise UnreadableChunk("it is nested too deeply") from None
 
 
 @dataclass
 class Reply:
-    """A reply as far as it has come; ``thinking`` tells what it says from what it thinks."""
+    """A reply that is streaming in; ``thinking`` separates its reasoning from its message."""
 
     thinking: Thinking = field(default_factory=Thinking)
     shown: bool = False
-    """Whether anything of it was handed on."""
+    """Whether the caller has received any text."""
     finish_reason: str | None = None
     refused: bool = False
     served_by: str | None = None
     usage: Usage | None = None
     begun: bool = False
-    """Whether the server has begun to answer, and so charges for the request."""
+    """Whether the server has begun to answer, and therefore charges for the request."""
     sent_s: float = 0.0
     finished_s: float | None = None
     first_token_s: float | None = None
     latency_s: float = 0.0
     kept: Callable[[], None] | None = None
-    """To be called once it is journaled (``core.models.base.Completion``)."""
+    """To be called when the reply is journaled (``core.models.base.Completion``)."""
     _choice: object = None
-    """The index of the choice that is read: some servers send several, each in chunks of its own."""
+    """The index of the choice that is read: some servers send several choices in separate chunks."""
 
     @property
     def text(self) -> str:
-        """All that was said so far, without what was thought."""
+        """The message so far, without reasoning."""
         return _whole_characters(self.thinking.text)
 
     @property
     def reasoning(self) -> str:
-        """All that was thought so far."""
         return _whole_characters(self.thinking.reasoning)
 
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
-        """Add a chunk, as the JSON it came as, and yield the text it brought."""
+        """Add a parsed chunk and yield its text."""
         self.served_by = _text_in(chunk, "model") or self.served_by
         if usage := _field(chunk, "usage"):
             self._take_usage(usage)
@@ -216,16 +215,16 @@ class Reply:
                 yield from self.thinking.think(reasoning)
             for thought, text in _parts_of(_field(delta, "content") or ""):
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
-            # only now: a chunk that cannot be read does not make the reply whole
+            # set last, because an unreadable chunk must not complete the reply
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
 
     def take_whole(self, body: object) -> Iterator[Piece | Thought]:
-        """Add a reply that was not streamed, as the JSON it came as, and yield its text."""
+        """Add a parsed reply that was not streamed, and yield its text."""
         choices = _field(body, "choices")
         if not isinstance(choices, list):
             raise UnreadableChunk("no choices in the reply")
-        made = [{**one, "delta": _field(one, "message")} for one in choices if isinstance(one, dict)]
-        yield from self.take({"model": _field(body, "model"), "usage": _field(body, "usage"), "choices": made})
+        deltas = [{**each, "delta": _field(each, "message")} for each in choices if isinstance(each, dict)]
+        yield from self.take({"model": _field(body, "model"), "usage": _field(body, "usage"), "choices": deltas})
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")
@@ -233,35 +232,35 @@ class Reply:
             return
         thought = _count(_field(_field(usage, "completion_tokens_details"), "reasoning_tokens"))
         if thought and _field(usage, "total_tokens") == prompt + completion + thought:
-            completion += thought  # some servers count what was thought beside the reply
+            completion += thought  # some servers do not include reasoning in the completion tokens
         cached = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
         if cached is None:
             cached = _count(_field(usage, "prompt_cache_hit_tokens"))
         details = _field(usage, "prompt_tokens_details")
-        written = [_count(_field(of, name)) for of in (details, usage) for name in _CACHE_WRITES]
-        kept = next((count for count in written if count is not None), None)
+        counts = [_count(_field(of, name)) for of in (details, usage) for name in _CACHE_WRITES]
+        written = next((count for count in counts if count is not None), None)
         self.usage = Usage(
             prompt,
             completion,
             reasoning_tokens=thought if thought is not None and thought <= completion else None,
             cached_tokens=cached if cached is not None and cached <= prompt else None,
-            cache_write_tokens=kept if kept is not None and kept + (cached or 0) <= prompt else None,
+            cache_write_tokens=written if written is not None and written + (cached or 0) <= prompt else None,
         )
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:
-        """Return the provider's figures, or a guess from the words where it sent none or such as cannot be.
+        """Return the provider's token counts, or an estimate from the words if they are missing or impossible.
 
-        No token is shorter than a byte; thoughts that are not shown count as far as the reply's limit goes.
+        A token has at least one byte; hidden reasoning may use all of the reply's limit.
         """
-        words, held = f"{self.reasoning} {self.text}", self.usage
-        if held is not None:
-            sent = sum(len(kept["content"].encode()) for kept in body["messages"])
-            pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
-            most_sent = sent + _AROUND * (len(body["messages"]) + 1) + _MOST_A_PICTURE * pictures
+        words, reported = f"{self.reasoning} {self.text}", self.usage
+        if reported is not None:
+            sent = sum(len(each["content"].encode()) for each in body["messages"])
+            pictures = sum(len(each.get("images", ())) for each in body["messages"])
+            most_prompt = sent + _AROUND * (len(body["messages"]) + 1) + _MOST_A_PICTURE * pictures
             limit = body.get("max_tokens") or body.get("max_completion_tokens") or MOST_UNSAID
-            most_said = max(int(limit), len(words.encode())) + _AROUND
-            if 0 <= held.prompt_tokens <= most_sent and 0 <= held.completion_tokens <= most_said:
-                return held
+            most_reply = max(int(limit), len(words.encode())) + _AROUND
+            if 0 <= reported.prompt_tokens <= most_prompt and 0 <= reported.completion_tokens <= most_reply:
+                return reported
         return Usage(prompt_tokens(body), estimated_tokens(words), estimated=True)
 
 
@@ -273,7 +272,7 @@ _THOUGHTS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 
 def _reasoning_in(delta: object) -> str:
-    """Return the reasoning of a delta. Some servers send the same words in several of these fields: one is read."""
+    """Return the reasoning of a delta from one field: some servers send the same text in several."""
     for name in ("reasoning", "reasoning_content"):
         if text := _text_in(delta, name):
             return text
@@ -281,7 +280,7 @@ def _reasoning_in(delta: object) -> str:
 
 
 def _thought_of(value: object) -> str:
-    """Return the words of a thought, whichever shape it has; encrypted ones have none."""
+    """Return the text of reasoning in any of its JSON shapes; empty if it is encrypted."""
     if isinstance(value, list):
         return "".join(map(_thought_of, value))
     if isinstance(value, dict):
@@ -290,7 +289,7 @@ def _thought_of(value: object) -> str:
 
 
 def _parts_of(content: object) -> Iterator[tuple[bool, str]]:
-    """Yield the texts of a delta's content, and of each whether it is a thought; some servers send a list of parts."""
+    """Yield (is reasoning, text) of a delta's content, which is a list of parts for some servers."""
     if isinstance(content, str):
         yield False, content
         return
@@ -304,7 +303,7 @@ def _parts_of(content: object) -> Iterator[tuple[bool, str]]:
 
 
 class Endless:
-    """Watches whether a reply that comes goes on beyond the bounds of its model, and has the ``words`` to say so."""
+    """Detects a reply beyond the bounds of its model; ``words`` describe what is wrong."""
 
     def __init__(self, bounds: Bounds, limit: int) -> None:
         self._repeats, self._most = bounds.repeats, bounds.characters_a_token * limit
@@ -312,7 +311,7 @@ class Endless:
         self._tail = self.words = ""
 
     def ends(self, text: str) -> Literal["length", "repetition"] | None:
-        """Take the next piece of it and return why it is to end here, if it is."""
+        """Take the next piece of text and return why the reply must be cut, or ``None``."""
         self._length += len(text)
         self._tail = (self._tail + text)[-_LEAST_REPEATED - _LONGEST_REPEATED * (self._repeats + 1) :]
         if self._length > self._most:
@@ -330,7 +329,7 @@ class Endless:
 
 
 def _whole_characters(text: str) -> str:
-    """Return text with U+FFFD for half a character that no other half followed: nothing could store it."""
+    """Replace unpaired surrogates by U+FFFD: they cannot be stored as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -339,5 +338,5 @@ def _field(value: object, name: str) -> Any:
 
 
 def _text_in(value: object, name: str) -> str | None:
-    found = _field(value, name)
-    return found if isinstance(found, str) else None
+    text = _field(value, name)
+    return text if isinstance(text, str) else None

@@ -150,7 +150,7 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert list(accuracy["Data sets"]) == [1, 1]
     assert accuracy["theirs"].isna().all()
     app.multiselect(key="models").set_value(["openai/b"]).run()
-    assert "There is no scale" in words(app)
+    assert "Normalising needs two models" in words(app)
 
 
 def test_filters_stand_in_the_address(open_care: Open) -> None:

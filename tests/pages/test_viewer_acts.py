@@ -73,7 +73,7 @@ def stored(database: Path) -> list[Any]:
         thread.name.startswith(("job", "session")) and not thread.name.startswith("session replay")
         for thread in threading.enumerate()
     )
-    return [files, rows, dict(keys._held), working, len(psutil.Process().children())]
+    return [files, rows, dict(keys._keys), working, len(psutil.Process().children())]
 
 
 def at_rest(database: Path) -> list[Any]:

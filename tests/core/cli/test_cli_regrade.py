@@ -109,7 +109,7 @@ def test_ctrl_c_keeps_what_was_graded_and_a_second_process_is_told(
     child.send_signal(signal.SIGINT)
     ended = finish(child)
     assert (second.returncode, second.stdout) == (1, "")
-    assert second.stderr.splitlines()[-1].startswith(f"Run {graded.run_id} is already under way in another process")
+    assert second.stderr.splitlines()[-1].startswith(f"Run {graded.run_id} is already running in another process")
     assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
     assert ended.stderr.splitlines()[-1].endswith(" answers are left.")
     judges.delay_s = 0.0

@@ -42,7 +42,7 @@ def _own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.toml").write_text("")
     for variable in [name for name in os.environ if name.endswith("_API_KEY") or name == "OPENAI_BASE_URL"]:
         monkeypatch.delenv(variable)
-    monkeypatch.setattr(keys, "_held", {})
+    monkeypatch.setattr(keys, "_keys", {})
     monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
 
 

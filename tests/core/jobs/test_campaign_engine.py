@@ -247,7 +247,7 @@ def test_two_engines_never_run_one_run(provider: FakeProvider) -> None:
     header = begun(plan(2, base_url=provider.base_url))
     with running(header.run_id):
         assert is_running(header.run_id)
-        with pytest.raises(AnamnesisError, match=f"Run {header.run_id} is already under way in another process"):
+        with pytest.raises(AnamnesisError, match=f"Run {header.run_id} is already running in another process"):
             go(header)
     assert not is_running(header.run_id)
     assert provider.requests == []

@@ -169,7 +169,7 @@ async def test_workers_share_what_a_provider_allows_in_a_minute(db: Path) -> Non
     assert shared._reserve(0).at > shared._clock() + 30, "the one that was given up still has its place, a minute on"
     one.pause(60)
     await asyncio.sleep(0.05)
-    assert shared._held_until > shared._clock() + 50
+    assert shared._paused_until > shared._clock() + 50
     await driver.stop()
 
 

@@ -188,7 +188,7 @@ def test_a_line_a_minute_says_what_is_waited_for(
     with progress_bar("Run") as show:
         go(header, on_progress=show, concurrency=2)
     said = capsys.readouterr().err.splitlines()
-    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 under way at call 1 to 1")  # a busy machine may be late
+    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 running at call 1 to 1")  # a busy machine may be late
     assert any(map(waiting.search, said))
     assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
 

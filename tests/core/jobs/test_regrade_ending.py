@@ -79,7 +79,7 @@ def test_what_cannot_be_done_is_said_before_anybody_is_asked(graded: RunHeader, 
     for changes, words in CANNOT:
         with pytest.raises(UsageError, match=words):
             again(graded, provider, "openai/kind", **changes)
-    with running(graded.run_id), pytest.raises(AnamnesisError, match="is already under way"):
+    with running(graded.run_id), pytest.raises(AnamnesisError, match="is already running"):
         again(graded, provider, "openai/kind")
     path = journal_path(graded.run_id)
     path.unlink()

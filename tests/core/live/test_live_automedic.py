@@ -42,7 +42,7 @@ def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: s
         protocol="automedic",
         settings=Settings(max_turns=turns),
     )
-    session = start_consultation(one_case(campaign, case), beside)
+    session = start_consultation(one_case(campaign, case), partner=beside)
     session.speed = 1000.0
     return session
 

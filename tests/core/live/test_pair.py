@@ -34,14 +34,14 @@ class Talker:
         for turn in range(self.most):
             await asyncio.sleep(self.pace_s)
             yield Utterance(turn=turn, role="doctor" if turn % 2 == 0 else "patient", text=f"Message {turn}")
-            if session.beside is not None and session.beside.running:
-                self.lead.append(turn + 1 - session.beside.messages)
+            if session.partner is not None and session.partner.running:
+                self.lead.append(turn + 1 - session.partner.messages)
         yield Ended(reason="turn_cap", doctor_turns=self.most // 2)
 
 
 def two(quick: Talker, slow: Talker) -> tuple[Session, Session]:
     left, right = (Session(key=key, title="a case", paced=False) for key in ("left", "right"))
-    left.beside, right.beside = right, left
+    left.partner, right.partner = right, left
     left.start(quick)
     right.start(slow)
     return left, right
@@ -85,7 +85,7 @@ def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
         plain = Settings(base_url=provider.base_url)
         campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),), settings=plain), case)
         left = start_consultation(campaign)
-        right = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), beside=left)
+        right = start_consultation(replace(campaign, settings=plain.but(persona="terse,A")), partner=left)
         for session in (left, right):
             session.speed = 1000.0
         for session in (left, right):

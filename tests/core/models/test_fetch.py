@@ -86,7 +86,7 @@ def a_model(folder: Path, weights: bytes = b"weights") -> Path:
 def test_a_stopped_download_goes_on_where_it_was(offer: str, tmp_path: Path) -> None:
     told: list[int] = []
     with pytest.raises(AnamnesisError, match="What was fetched is kept"):
-        get(offer, told=lambda what, done, planned: told.append(done), stop=lambda: bool(told and told[-1] >= 2))
+        get(offer, on_progress=lambda what, done, planned: told.append(done), stop=lambda: bool(told and told[-1] >= 2))
     (half,) = (tmp_path / "models").glob(".*.half")
     begun = half.stat().st_size
     assert 2_000_000 <= begun < len(WHEEL)

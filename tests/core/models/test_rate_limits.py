@@ -191,7 +191,7 @@ async def test_it_grows_only_where_all_places_were_taken_and_nothing_else_held_i
         await rounds.learnt.acquire()
         rounds.learnt.release("reply")
     assert rounds.learnt.limit == 20
-    rounds.learnt.held = True  # limits of the models file hold its requests back
+    rounds.learnt.throttled = True  # limits of the models file hold its requests back
     assert await rounds.go() == 20
 
 
@@ -220,7 +220,7 @@ async def test_who_waits_for_a_place_is_let_in_when_one_is_free_also_from_anothe
         await asyncio.to_thread(learnt.release, "none")
         await third
     assert second.cancelled()
-    assert learnt._in_air == 20
+    assert learnt._in_flight == 20
 
 
 async def test_a_request_tells_what_came_of_it_only_within_a_job_that_learns(fake_provider: FakeProvider) -> None:
@@ -235,5 +235,5 @@ async def test_a_request_tells_what_came_of_it_only_within_a_job_that_learns(fak
     fake_provider.script = [*[rate_limited()] * 3, Reply("ok")]
     fake_provider._answered = 0
     await ask(model)
-    assert (met, learnt.limit, learnt._in_air) == ({learnt}, 16, 0)
+    assert (met, learnt.limit, learnt._in_flight) == ({learnt}, 16, 0)
     await model.aclose()

@@ -44,7 +44,7 @@ grader = "quick"
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "own.toml"
     monkeypatch.setenv("ANAMNESIS_MODELS", str(path))
-    monkeypatch.setattr(keys, "_held", {})
+    monkeypatch.setattr(keys, "_keys", {})
     return path
 
 
