@@ -34,7 +34,7 @@ from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import VERDICT, arm, arm_in_words, counted, faults_said, plain, reason_words, tokens_of, when
+from pages.kit.look import VERDICT, arm, arm_in_words, counted, plain, reason_words, show_errors, tokens_of, when
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.page import show
@@ -60,18 +60,18 @@ from pages.kit.sessions import WatchedSession, adopt, current, running_sessions,
 from pages.kit.tables import draw_table
 from pages.kit.visitor import only
 from pages.kit.watched import (
-    ask_to_present,
     cost_of,
+    count_uncovered,
     draw_controls,
     draw_differential,
+    draw_export_menu_watched,
     draw_figures,
     draw_fork_link,
+    draw_presentation_switch,
     draw_session,
     draw_stage,
-    draw_take_away_watched,
     draw_watched_chat,
-    facts_brought,
-    presenting,
+    is_presenting,
     redrawn,
 )
 
@@ -223,7 +223,7 @@ def _ask_campaigns(fw: Framework, case: Case | None, mode: str) -> tuple[list[Ca
 def _start(campaigns: Sequence[Campaign]) -> None:
     case = campaigns[0].cases[0]
     started: list[Session] = []
-    with faults_said():
+    with show_errors():
         for campaign in campaigns:
             started.append(start_consultation(one_case(campaign, case), partner=started[0] if started else None))
         adopt(started, case)
@@ -250,7 +250,7 @@ def draw_pair(first: WatchedSession, second: WatchedSession) -> None:
     if not any(session.running for session in sessions):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.subheader("Both at a glance", anchor=False)
-            draw_take_away_watched([first, second], key="pair")
+            draw_export_menu_watched([first, second], key="pair")
         st.dataframe(outcomes_table(first, second), hide_index=True)
         st.caption("One consultation each gives only an impression. Compare runs over many cases on the page Compare.")
     for case in cases:
@@ -276,7 +276,7 @@ def _draw_side(watched: WatchedSession, other: WatchedSession) -> None:
         st.error(plain(session.error))
     draw_figures(session, events, watched.framework)
     if watched.case is not None:
-        uncovered_facts, askable = facts_brought(watched)
+        uncovered_facts, askable = count_uncovered(watched)
         by_whom = "patient and staff" if watched.profiled else "the patient"
         st.progress(
             uncovered_facts / max(1, askable), text=f"{uncovered_facts} of {askable} facts that {by_whom} can tell"
@@ -300,7 +300,7 @@ def outcomes_table(first: WatchedSession, second: WatchedSession) -> pd.DataFram
 def _outcome(watched: WatchedSession) -> dict[str, str]:
     events, fw = watched.session.snapshot(), watched.framework or framework()
     calls = [event.call for event in events if isinstance(event, Called)]
-    uncovered_facts, askable = facts_brought(watched)
+    uncovered_facts, askable = count_uncovered(watched)
     rows = {
         "Questions": str(fw.speech.questions(events)),
         "Facts uncovered, by words in common": f"{uncovered_facts} of {askable}",
@@ -381,10 +381,10 @@ def draw_live() -> None:
         draw_recent()
         return
     sides = [watched, *filter(None, [second_session()])]
-    if presenting():
+    if is_presenting():
         draw_stage(sides)
         return
-    ask_to_present()
+    draw_presentation_switch()
     if len(sides) > 1:
         draw_pair(*sides)
     else:

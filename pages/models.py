@@ -15,7 +15,7 @@ from core.models.register import SERVER, Entry, Listed, add, keep, listed, own_n
 from core.models.registry import load_registry
 from pages.kit.controls import ask_secret, choose
 from pages.kit.get_model import draw_offers
-from pages.kit.look import counted, faults_said, plain
+from pages.kit.look import counted, plain, show_errors
 from pages.kit.navigation import link
 from pages.kit.page import show
 from pages.kit.seats import EFFORTS, ask_key, registry
@@ -67,7 +67,6 @@ def draw_servers() -> None:
 
 
 def _fill(address: str, model: str) -> None:
-    """Put a server's model into the form, in a callback."""
     st.session_state.update(models_provider=SERVER, models_address=address, models_id=model, models_name="")
 
 
@@ -96,7 +95,7 @@ def draw_form() -> None:
     if third.button(
         "Ask the server for its models", icon=":material/list:", width="stretch", **only("reach", disabled=not address)
     ):
-        with faults_said(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
+        with show_errors(st.warning, ":material/cloud_off:"), st.spinner("Asking the server…"):
             st.session_state["models_offered"] = offered(address, _typed_key())
     if server_models := st.session_state.get("models_offered"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -207,7 +206,7 @@ def draw_list() -> None:
             if st.button(
                 "Test", icon=":material/bolt:", key="models_test", **only("run", disabled=bool(chosen.missing_key))
             ):
-                with faults_said():
+                with show_errors():
                     with st.spinner(f"Asking {chosen.spec.name}…"):
                         st.session_state["models_tested"] = try_model(load_registry(), chosen.spec.name)
                     st.rerun()

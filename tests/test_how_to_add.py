@@ -72,7 +72,7 @@ class Triage(Framework):
     async def play(self, trial, cast, settings, branch=None) -> AsyncIterator[Event]:
         """Yield the questions with their replies, and the decision."""
         yield started(self, trial, branch)
-        scene = scene_of(trial.case, trial.seed, named=False)
+        scene = scene_of(trial.case, trial.seed, with_specialty=False)
         talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "nurse" for turn in said))
         for event in talk.repeated():
             yield event

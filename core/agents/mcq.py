@@ -37,11 +37,11 @@ def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered
 
     ``lettered`` says whether the question listed the choices with letters.
     """
-    named = named_choices(response, choices, lettered=lettered)
-    verdict: Verdict = "multiple" if named else "no_diagnosis"
-    if len(named) == 1:
-        verdict = "correct" if named[0].lower() == answer.lower() else "incorrect"
-    return Judgement("mcq_strict", ", ".join(named) if named else None, verdict, rule_version=STRICT_VERSION)
+    names = named_choices(response, choices, lettered=lettered)
+    verdict: Verdict = "multiple" if names else "no_diagnosis"
+    if len(names) == 1:
+        verdict = "correct" if names[0].lower() == answer.lower() else "incorrect"
+    return Judgement("mcq_strict", ", ".join(names) if names else None, verdict, rule_version=STRICT_VERSION)
 
 
 def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:
@@ -160,8 +160,8 @@ def _outermost(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 # ------------------------------------------------------------------------------------------------- reading a response
-# A mark is a character of the private use area. Named choices, single letters and letters in a clear form ("(B)",
-# "option B") have marks of their own kinds. Every quantifier is bounded and every search has a window, so the time is
+# A mark is a character of the private use area. Named choices, single letters, and letters in a clear form ("(B)",
+# "option B") have marks of different ranges. Every quantifier is bounded and every search has a window, so the time is
 # linear in the length of a response.
 
 _NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
@@ -174,15 +174,15 @@ _MAX_GROUPS = 200
 
 def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
-    marked, named = _mark_names(text, choices)
+    marked, mentioned = _mark_names(text, choices)
     # a quick test that may be wrongly true, never wrongly false
     lettered = bool(choices.letters) and (
         len(marked) < 60 or words.CAPITAL.search(marked) is not None or words.SMALL.search(marked) is not None
     )
-    if len(named) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
-        return named  # most responses end here
-    positions = _Reading(marked, named, choices, lettered).result() if named or lettered else []
-    return positions or (list(range(choices.count)) if not named and words.ALL.search(marked) else [])
+    if len(mentioned) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
+        return mentioned  # most responses end here
+    positions = _Reading(marked, mentioned, choices, lettered).result() if mentioned or lettered else []
+    return positions or (list(range(choices.count)) if not mentioned and words.ALL.search(marked) else [])
 
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
@@ -226,8 +226,8 @@ def _is_part(text: str, start: int, end: int) -> bool:
 class _Reading:
     """A response that needs the full search."""
 
-    def __init__(self, marked: str, named: list[int], choices: _Choices, lettered: bool) -> None:
-        self._named, self._choices = named, choices
+    def __init__(self, marked: str, mentioned: list[int], choices: _Choices, lettered: bool) -> None:
+        self._mentioned, self._choices = mentioned, choices
         self._at_odds: set[str] = set()
         if lettered:
             marked = _mark_letters(marked, choices)
@@ -272,7 +272,7 @@ class _Reading:
     def _position(self, mark: str) -> int:
         code = ord(mark)
         if code < _LONE:
-            return self._named[code - _NAME]
+            return self._mentioned[code - _NAME]
         return self._choices.letters[chr(ord("A") + (code - _LONE) % (_FORMED - _LONE))]
 
     def _label(self, match: re.Match[str]) -> str:
@@ -376,8 +376,8 @@ class _Reading:
         if words.NONE_FITS.search(self._text):
             return []
         marks = [mark for group in self._groups for mark in group.marks]
-        if self._named:
-            doubtful = len(self._named) > 1 or any(words.HEDGES.search(group.before) for group in self._groups)
+        if self._mentioned:
+            doubtful = len(self._mentioned) > 1 or any(words.HEDGES.search(group.before) for group in self._groups)
             if doubtful and words.STATES_ANOTHER.search(self._text):
                 return []
             return [mark for mark in marks if ord(mark) < _LONE or mark in self._at_odds]

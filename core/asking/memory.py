@@ -163,7 +163,7 @@ class ReplyCache:
         shared: Whether ``JournaledReplies.others`` holds in the whole job, such as a grader's reading of an answer.
         on_call: Called with the record of each call.
         over: Whether the job makes no more calls (``JobOver``).
-        left: US dollars of the budget that are left, ``None`` without a budget. A call is sent if its highest possible
+        budget_left: US dollars left, ``None`` without a budget. A call is sent if its highest possible
             cost and those of the calls in flight fit into the rest, or if no other call is in flight: a budget is
             overrun by one call at most. The default is what a visitor may still spend today; if that is nothing, no
             call is sent.
@@ -180,12 +180,18 @@ class ReplyCache:
         shared: bool = False,
         on_call: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
-        left: Callable[[], float | None] = access.left_today,
+        budget_left: Callable[[], float | None] = access.left_today,
         at_once: int | None = None,
         watched: bool = True,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or JournaledReplies()
-        self.on_call, self.over, self.left, self.shared, self.watched = on_call, over, left, shared, watched
+        self.on_call, self.over, self.budget_left, self.shared, self.watched = (
+            on_call,
+            over,
+            budget_left,
+            shared,
+            watched,
+        )
         self._reserved: dict[PendingCall, float] = {}
         """Highest possible cost in US dollars of each call that is in flight or not journaled yet, with a budget."""
         self._reserved_usd = 0.0
@@ -221,7 +227,7 @@ class ReplyCache:
     def _admit(self) -> None:
         while self._queue:
             call, most, turn = self._queue[0]
-            fits = not self._reserved or most + self._reserved_usd <= (self.left() or 0.0)
+            fits = not self._reserved or most + self._reserved_usd <= (self.budget_left() or 0.0)
             if not (fits or turn.done() or self.over()):
                 return
             self._queue.popleft()
@@ -332,8 +338,8 @@ class PendingCall:
         """
         replies = self.unit.replies
         async with replies.slots or nullcontext():
-            if replies.left() is not None and (most := most_usd()):
-                if replies.left is access.left_today:  # a job with a budget of its own reports the end itself
+            if replies.budget_left() is not None and (most := most_usd()):
+                if replies.budget_left is access.left_today:  # a job with a budget reports the end itself
                     access.check_money()
                 await replies.afford(self, most)
             if replies.over():  # the job ended during the wait
@@ -364,12 +370,16 @@ class PendingCall:
     def overruns(self, lost_usd: float) -> bool:
         """Set the cost of failed attempts; say whether that of all calls in flight uses up what is left."""
         self.lost_usd = lost_usd
-        left = self.unit.replies.left()
-        return left is not None and lost_usd > 0 and sum(call.lost_usd for call in self.unit.replies.in_flight) >= left
+        remaining = self.unit.replies.budget_left()
+        return (
+            remaining is not None
+            and lost_usd > 0
+            and sum(call.lost_usd for call in self.unit.replies.in_flight) >= remaining
+        )
 
     def stop(self) -> NoReturn:
         """Stop because the money is used up: raise an error for the person who watches, or ``JobOver`` in a job."""
-        if self.unit.replies.left is access.left_today:
+        if self.unit.replies.budget_left is access.left_today:
             access.check_money()
         raise JobOver
 

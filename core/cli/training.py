@@ -23,7 +23,7 @@ from core.text.case_items import ORDERS, ItemSet, items_from_json
 from core.words import duration
 
 if TYPE_CHECKING:
-    from core.training.finetune import Told
+    from core.training.finetune import OnProgress
 
 _SHOWN_CLUSTERS = 10
 
@@ -138,7 +138,7 @@ def train(
 
 
 @contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[OnProgress]:
     """Yield a function that shows the training on stderr: a bar on a terminal, else a line for each tenth."""
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -129,12 +129,14 @@ def started(framework: Framework, trial: Trial, branch: Branch | None = None) ->
     )
 
 
-def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = True, pictures: bool = False) -> Scene:
+def scene_of(
+    case: Case, seed: int, persona: Persona = PLAIN, *, with_specialty: bool = True, pictures: bool = False
+) -> Scene:
     """Return the scene of a trial; a persona can replace the speaker of the case.
 
-    ``named`` tells the doctor the case's specialty (except Other); ``pictures`` includes the pictures that were
-    imported with the case.
+    ``with_specialty`` tells the doctor the case's specialty (except Other); ``pictures`` includes the case's imported
+    pictures.
     """
-    specialty = case.specialty if named and case.specialty != "Other" else ""
+    specialty = case.specialty if with_specialty and case.specialty != "Other" else ""
     caregiver = (persona.speaker or case.speaker) == "caregiver"
     return Scene(specialty, seed, caregiver, persona, local_images(case.images) if pictures else ())

@@ -150,7 +150,7 @@ class _RemoteReplyCache(ReplyCache):
             cast(Journal, self),  # ``append`` is all of a journal that is used
             shared=True,
             over=lambda: self.job_is_over,
-            left=lambda: self.left_usd,
+            budget_left=lambda: self.left_usd,
             watched=False,
         )
         self._send = send
@@ -348,7 +348,9 @@ class Driver:
         self._units[unit.unit_id] = unit
         unit.requested.clear()
         try:
-            played: Played | None = await worker.actor.play.remote(trial_id, unit.stored, graded, unit.replies.left())
+            played: Played | None = await worker.actor.play.remote(
+                trial_id, unit.stored, graded, unit.replies.budget_left()
+            )
         except self._ray.exceptions.RayActorError:
             played = None
         except self._ray.exceptions.RayTaskError as error:

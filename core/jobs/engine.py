@@ -142,7 +142,7 @@ class Engine(Generic[U]):
                 shared=self.shared,
                 on_call=self._hear,
                 over=lambda: bool(self.stop.reason),
-                left=self._left,
+                budget_left=self._left,
                 at_once=self.options.calls_at_once,
                 watched=False,
             )

@@ -221,7 +221,7 @@ async def _solve(piece: Piece, case: Case, part: Dialogue, stored: PrefixAnswer 
 
     A ``stored`` response is graded and not asked for again.
     """
-    scene = scene_of(case, piece.talk.seed, named=False)
+    scene = scene_of(case, piece.talk.seed, with_specialty=False)
 
     async def repeat(response: str, call_ids: Sequence[str]) -> AsyncIterator[AgentOutput]:
         yield FinalMessage(response, next(iter(call_ids), None))

@@ -1,7 +1,7 @@
-"""How much is read of what a server sends, in one place for every HTTP client of the project.
+"""Limits on the size of responses, shared by all HTTP clients of the project.
 
-A reply of a chat model is far below a megabyte; whatever is larger is a fault of the server or an attack, and must
-not fill the memory. Compressed bodies are neither asked for nor accepted: 60 KB can unpack to 60 MB.
+A reply of a chat model is far below a megabyte; anything larger is a fault of the server or an attack, and must not
+fill the memory. Compressed bodies are neither requested nor accepted: 60 KB can unpack to 60 MB.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import aiohttp
 import httpx2
 
 MOST_BYTES = 64_000_000
-"""Of the body of a reply, streamed or whole."""
+"""Maximum of a reply's body, streamed or not."""
 MOST_ERROR_BYTES = 200_000
-"""Of the body of an error, of which one line is shown; the rest is not read."""
+"""Bytes that are read of an error's body, of which one line is shown."""
 MOST_LINE_BYTES = 8_000_000
-"""Of one line of a stream of events."""
+"""Maximum of one line in a stream of events."""
 MOST_REDIRECTS = 5
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 
 
 class NotTakenError(ValueError):
-    """A server sent what is not taken from any; its words say what."""
+    """A server sent a response that is not accepted; the message says why."""
 
 
 class TooLargeError(NotTakenError):
-    """A server sent more than is read, or packed what it sent."""
+    """A response is too large or compressed."""
 
 
 class ElsewhereError(NotTakenError):
-    """A server redirects to where nothing may be sent."""
+    """A server redirects to a forbidden address."""
 
 
 def check_line(length: int) -> None:
-    """Raise ``TooLargeError`` for a line of a stream of events that is longer than is read."""
+    """Raise ``TooLargeError`` for a too long line in a stream of events."""
     if length > MOST_LINE_BYTES:
         raise TooLargeError(f"a line of the stream is longer than {MOST_LINE_BYTES:,} bytes")
 
@@ -76,7 +76,7 @@ class _Bounded(httpx2.AsyncByteStream, httpx2.SyncByteStream):
 
 
 def _check_redirect(response: httpx2.Response) -> None:
-    """Raise ``ElsewhereError`` for a redirect to another server: it would be sent the request, and some keys."""
+    """Raise ``ElsewhereError`` for a redirect to another server, which would receive the request and some keys."""
     if not response.has_redirect_location:
         return
     try:
@@ -108,12 +108,12 @@ def _check_encoding(headers: Mapping[str, str]) -> None:
 
 
 def hooks(*, asynchronous: bool) -> dict[str, list[Any]]:
-    """Return the ``event_hooks`` of an httpx2 client that bound what it reads."""
+    """Return the ``event_hooks`` of an httpx2 client that apply these limits."""
     return {"response": [_bound_later if asynchronous else _bound]}
 
 
 async def text_of(response: aiohttp.ClientResponse) -> str:
-    """Read the body of a reply to aiohttp as text, within the same bounds."""
+    """Read the body of an aiohttp response as text, with the same limits."""
     _check_encoding(response.headers)
     is_error = response.status >= 400
     most = MOST_ERROR_BYTES if is_error else MOST_BYTES

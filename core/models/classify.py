@@ -1,6 +1,6 @@
-"""Turns whatever a client library raises into one ``Failure``.
+"""Turns an exception of a client library into a ``Failure``.
 
-Its words hold neither a key nor a picture: details from the provider are shortened, put on one line and scrubbed.
+Its text contains no key and no picture: details from the provider are shortened to one line and scrubbed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _FILTER_CODES = frozenset(
 )
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|key|hf|api)[-_](?=[\w.-]*[\d*])[\w*.-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:[\w/+.-]+;base64,[\w+/=-]*|[A-Za-z0-9+/]{80,}=*")
-"""A picture as it was sent, or a stretch of one: some servers quote the request."""
+"""A picture as it was sent, or a part of it: some servers quote the request."""
 _ABOUT_PICTURES = re.compile(r"\b(?:images?|image_url|vision|multi-?modal|pictures?)\b", re.IGNORECASE)
 _DETAIL_LENGTH = 240
 _READ = 20_000
-"""Characters of a provider's words that are looked at."""
+"""Characters of a provider's message that are read."""
 _SHORTEST_SECRET = 12
-"""Characters of a key from which on parts of it are looked for, too: shorter ones would be found everywhere."""
+"""Minimum length of a key for a search for its parts: parts of shorter keys would be found everywhere."""
 _ECHOED = 8
 _SEPARATORS = str.maketrans("", "", " \t\r\n-_+/=\u200b\u00ad")
 _NOT_SHOWN = "its words are not shown, since they hold the key"
@@ -43,7 +43,7 @@ _RETRIED_STATUS = frozenset({408, 409, 425})
 
 
 def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
-    """Say what ``error`` means, or ``None`` where it is no failure of a provider."""
+    """Return the failure that ``error`` means, or ``None`` if it is not a failure of a provider."""
     kind: FailureKind
     if isinstance(error, openai.APIStatusError):
         secrets = tuple(secrets)
@@ -79,9 +79,9 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
 
 
 def answered(status: int, detail: str, headers: Mapping[str, str], advice: str) -> Failure:
-    """Describe a status that is no success; ``advice`` is for a request that the server does not take."""
+    """Return the failure of an HTTP error status; ``advice`` is for a request that the server rejects."""
     if status in (401, 403):
-        # The provider's own words are left out here: they may quote the key.
+        # the provider's message is left out because it may quote the key
         advice = "check the key, what it may do, and which variable it is read from"
         return Failure("auth", f"the provider did not accept the key (HTTP {status})", advice)
     what = f"the provider answered HTTP {status} ({detail})" if detail else f"the provider answered HTTP {status}"
@@ -96,12 +96,13 @@ def answered(status: int, detail: str, headers: Mapping[str, str], advice: str) 
 
 
 def disconnected(error: BaseException) -> Failure:
-    """Describe a connection that could not be made or that broke."""
+    """Return the failure of a connection that could not be opened or was interrupted."""
     causes = list(_causes(error))
-    known = openai.APIConnectionError | httpx2.RequestError
-    request = next((cause.request for cause in causes if isinstance(cause, known)), None)
+    with_request = openai.APIConnectionError | httpx2.RequestError
+    request = next((cause.request for cause in causes if isinstance(cause, with_request)), None)
     at = f"{request.url.host}:{request.url.port or (443 if request.url.scheme == 'https' else 80)}" if request else ""
-    at = at or next((f"{one.host}:{one.port}" for one in causes if isinstance(one, aiohttp.ClientConnectorError)), "it")
+    connector = next((cause for cause in causes if isinstance(cause, aiohttp.ClientConnectorError)), None)
+    at = at or (f"{connector.host}:{connector.port}" if connector else "it")
     advice = "check that the server runs, its address, and the network"
     what = type(causes[-1]).__name__
     if any(isinstance(cause, socket.gaierror | aiohttp.ClientConnectorDNSError) for cause in causes):
@@ -116,9 +117,9 @@ def disconnected(error: BaseException) -> Failure:
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
-    """Put ``text`` on one short line without anything that looks like a key or is a picture's bytes.
+    """Shorten ``text`` to one line without anything that looks like a key or the bytes of a picture.
 
-    A text that holds a key in any form that a provider may echo is not shown at all: what else stands there is unsure.
+    A text with one of the ``secrets`` in any encoding is not shown at all, because it may contain more of the key.
     """
     if any(_echoes(secret, text) for secret in secrets):
         return _NOT_SHOWN
@@ -127,10 +128,10 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _echoes(secret: str, text: str) -> bool:
-    """Say whether eight characters of a key in a row stand in a text as they are, or encoded, backwards or in capitals.
+    """Return whether a text contains eight consecutive characters of a key: plain, encoded, reversed or capitalised.
 
-    Base64 depends on where in a group of three bytes the key begins: of each of the three forms the middle is looked
-    for. Escapes of URLs, JSON and HTML are undone first.
+    Base64 depends on the key's position in a group of three bytes, so the middle of each of the three forms is
+    searched. Escapes of URLs, JSON and HTML are decoded first.
     """
     if len(secret) < _SHORTEST_SECRET:
         return bool(secret) and secret in text
@@ -150,10 +151,10 @@ def _echoes(secret: str, text: str) -> bool:
 
 
 def without_secret(text: str, secret: str) -> str:
-    """Return a reply's text without the key with which it was asked for: what is stored may be shared.
+    """Return a reply's text without the key of its request, because stored replies may be shared.
 
-    The whole key counts, as it is, backwards, and in base64, percent, hexadecimal, JSON or HTML escapes; parts of it
-    are left, for words of a reply may look like one.
+    The complete key is removed: plain, reversed, and in base64, percent, hexadecimal, JSON or HTML escapes. Parts of
+    the key stay, because words of a reply may look like them.
     """
     if len(secret) < _SHORTEST_SECRET:
         return text
@@ -161,15 +162,15 @@ def without_secret(text: str, secret: str) -> str:
     forms = [secret, secret[::-1], quote(secret, safe=""), raw.hex(), raw.hex().upper()]
     for escape in ("%{:02x}", "%{:02X}", "\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};"):
         forms.append("".join(map(escape.format, raw)))
-    for before in range(3):  # base64 depends on where in a group of three bytes the key begins
+    for before in range(3):  # base64 depends on the key's position in a group of three bytes
         encoded = base64.b64encode(b" " * before + raw).decode()[4 if before else 0 : -4]
         forms += [encoded, encoded.replace("+", "-").replace("/", "_")]
     if not any(form in text for form in forms):
         return text
-    shown = re.compile(rf"[\w+/=-]{{0,4}}(?:{'|'.join(map(re.escape, forms[-6:]))})[\w+/=-]{{0,4}}").sub("…", text)
+    scrubbed = re.compile(rf"[\w+/=-]{{0,4}}(?:{'|'.join(map(re.escape, forms[-6:]))})[\w+/=-]{{0,4}}").sub("…", text)
     for form in forms[:-6]:
-        shown = shown.replace(form, "…")
-    return shown
+        scrubbed = scrubbed.replace(form, "…")
+    return scrubbed
 
 
 def _request_advice(error: openai.APIStatusError) -> str:
@@ -183,7 +184,7 @@ def _request_advice(error: openai.APIStatusError) -> str:
 
 
 def _codes(body: object) -> Iterator[str]:
-    """Yield every code and type of an error body, from the outside in."""
+    """Yield the codes and types of an error body, outermost first."""
     while isinstance(body, Mapping):
         yield from (str(body[key]) for key in ("code", "type") if body.get(key))
         body = body.get("error") or body.get("innererror") or body.get("inner_error")
@@ -200,7 +201,7 @@ def _message(error: openai.APIError) -> str:
 
 
 def _is_disconnect(error: BaseException) -> bool:
-    """Tell a dropped connection from a timeout: the aiohttp transport reports both as timeouts."""
+    """Distinguish a dropped connection from a timeout: the aiohttp transport reports both as timeouts."""
     return any(
         isinstance(cause, aiohttp.ClientConnectionError) and not isinstance(cause, aiohttp.ServerTimeoutError)
         for cause in _causes(error)

@@ -1,7 +1,6 @@
-"""Whether a model can be reached and what its server can do: one cheap look before anything is paid for.
+"""Tests whether a model can be reached and what its server supports, with a few cheap calls.
 
-What a server offers comes from its own list (``GET /models``); servers on this machine are found at the ports that
-they usually take.
+A server's models come from its list (``GET /models``); servers on this machine are found at their usual ports.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from core.models.spec import ModelSpec, Structured, Timeouts, is_loopback
 USUAL_PORTS = {11434: "Ollama", 8000: "vLLM", 8080: "llama.cpp", 1234: "LM Studio", 30000: "SGLang"}
 """Port → the program that usually serves models there."""
 _OWNERS = {"library": "Ollama", "vllm": "vLLM", "llamacpp": "llama.cpp", "sglang": "SGLang"}
-"""What a server writes into ``owned_by`` of its models → the program."""
+"""Value of ``owned_by`` in a server's list of models → program."""
 _FIND_S = 0.7
 _LIST_S = 10.0
 _NAMED = 8
 _TOKENS = 160
-"""Enough for a sentence after a short thought; a model that thinks longer has shown that it answers and thinks."""
+"""Enough for a sentence after short reasoning; longer reasoning proves as well that the model answers and thinks."""
 _HELLO: tuple[Message, ...] = (
     message("system", "You are a nurse. You reply in one short sentence."),
     message("user", "Good morning! How are you today?"),
@@ -54,11 +53,11 @@ _FORM: tuple[Message, ...] = (
 
 @dataclass(frozen=True)
 class Connection:
-    """What a test of a model found. ``None`` where it was not seen, because the call before it failed.
+    """The result of a test of a model. ``None`` means not tested, because an earlier call failed.
 
-    ``problem`` is empty where the model answers, else one sentence that says what to do. ``thinks`` says whether
-    reasoning came: ``shown`` apart from the reply, ``hidden`` where it is only counted. Seconds, tokens and US dollars
-    are of all calls but ``first_token_s`` and ``latency_s``, which are of the first.
+    ``problem`` is empty if the model answers, otherwise a sentence that says what to do. ``thinks`` says whether there
+    was reasoning: ``shown`` separately from the reply, or ``hidden`` and only counted. ``first_token_s`` and
+    ``latency_s`` are of the first call; ``calls``, ``tokens`` and ``cost_usd`` of all.
     """
 
     model: str
@@ -81,23 +80,22 @@ class Connection:
 
     @property
     def ok(self) -> bool:
-        """Whether the model answers."""
         return not self.problem
 
     @property
     def findings(self) -> dict[str, Any]:
-        """What is worth keeping with an entry (``core.models.register.keep``), as its keys and values."""
-        found: dict[str, Any] = {"structured": self.structured} if self.structured else {}
+        """The results to store in a model's entry (``core.models.register.keep``), as keys and values."""
+        settings: dict[str, Any] = {"structured": self.structured} if self.structured else {}
         if self.system_role is False:
-            found["system_role"] = "user"
-        return found | ({"opens_thinking": True} if self.opens_thinking else {})
+            settings["system_role"] = "user"
+        return settings | ({"opens_thinking": True} if self.opens_thinking else {})
 
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """Return what was found as pairs of label and words, in the order in which they are shown."""
+        """Return the results as pairs of label and text, in display order."""
         if self.problem:
             return (("Answers", "no"), ("Why", self.problem))
         seconds = [f"{s:.2f} s" for s in (self.first_token_s, self.latency_s) if s is not None]
-        shown = {
+        rows = {
             "Answers": f"yes: {self.reply}" if self.reply else "yes",
             "First token, whole reply": ", ".join(seconds),
             "Streams": _yes(self.streams),
@@ -109,7 +107,7 @@ class Connection:
             "The test took": f"{self.calls} call{'s' * (self.calls != 1)}, {self.tokens} tokens"
             + ("" if self.cost_usd is None else f", ${self.cost_usd:.4f}"),
         }
-        return tuple((label, words) for label, words in shown.items() if words)
+        return tuple((label, words) for label, words in rows.items() if words)
 
 
 _STRUCTURED = {
@@ -120,13 +118,13 @@ _STRUCTURED = {
 _THINKS = {"no": "not that it shows", "shown": "yes, apart from its reply", "hidden": "yes, and shows none of it"}
 
 
-def _yes(found: bool | None, no: str = "no") -> str:
-    return "" if found is None else "yes" if found else no
+def _yes(value: bool | None, no: str = "no") -> str:
+    return "" if value is None else "yes" if value else no
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server of models on this machine: the program (a guess by its port where it does not say) and its models."""
+    """A model server on this machine: its program (guessed by the port if the server does not say) and its models."""
 
     program: str
     address: str
@@ -136,10 +134,10 @@ class Server:
 def try_model(
     registry: Registry, name: str, *, address: str | None = None, key: SecretStr | None = None, timeout_s: float = 60.0
 ) -> Connection:
-    """Ask a model two or three short things and say what came of it; never raises for what a server does.
+    """Test a model with two or three short calls; failures of its server are part of the result.
 
-    ``address`` and ``key`` go before those of the entry. Raises ``UsageError`` where nothing can be asked: an unknown
-    name, no address, a key that is missing.
+    ``address`` and ``key`` take precedence over those of the entry. Raises ``UsageError`` if no call is possible: an
+    unknown name, no address, a missing key.
     """
     access.require("run", f"test {name}")
     access.check_money()
@@ -152,11 +150,11 @@ def try_model(
 
 
 class _Check:
-    """The calls of one test; ``found`` grows with each."""
+    """The calls of one test; each call updates ``result``."""
 
     def __init__(self, registry: Registry, spec: ModelSpec, key: SecretStr | None) -> None:
         self.registry, self.spec, self.key = registry, spec, key
-        self.found = Connection(spec.name, spec.base_url)
+        self.result = Connection(spec.name, spec.base_url)
 
     async def run(self) -> Connection:
         hello = _HELLO[1:] if self.spec.is_application else _HELLO
@@ -165,14 +163,14 @@ class _Check:
         except ProviderError as error:
             if error.kind not in ("bad_request", "server") or self.spec.is_application:
                 return self.failed(error)
-            try:  # some chat templates know no system message
+            try:  # some chat templates do not accept a system message
                 done, pieces = await self.ask(replace(self.spec, system_role="user"), hello)
             except ProviderError:
                 return self.failed(error)
             self.spec = replace(self.spec, system_role="user")
         thinks: Literal["no", "shown", "hidden"] = "hidden" if done.usage.reasoning_tokens else "no"
-        self.found = replace(
-            self.found,
+        self.result = replace(
+            self.result,
             first_token_s=done.first_token_s,
             latency_s=done.latency_s,
             thinks="shown" if done.reasoning else thinks,
@@ -181,27 +179,27 @@ class _Check:
             reply=" ".join(done.text.split())[:160],
         )
         if self.spec.is_application:
-            return self.found
-        self.found = replace(
-            self.found,
+            return self.result
+        self.result = replace(
+            self.result,
             streams=pieces > 1 if done.text else None,
             system_role=self.spec.system_role != "user",
             opens_thinking=bool(getattr(self.model, "opens_thinking", False)) and not self.spec.opens_thinking,
         )
         if self.spec.served_locally:  # its server takes no schema
-            return self.found
+            return self.result
         for way in ("json_schema", "json_object"):
-            if (held := await self._holds(way)) is not None:
-                return replace(self.found, structured=way if held else "none")
-        # a model that thinks may only have run out of room: that says nothing of its server
-        return replace(self.found, structured="none") if self.found.thinks == "no" else self.found
+            if (valid := await self._is_structured(way)) is not None:
+                return replace(self.result, structured=way if valid else "none")
+        # a reasoning model may just have run out of tokens, which says nothing about its server
+        return replace(self.result, structured="none") if self.result.thinks == "no" else self.result
 
-    async def _holds(self, way: Literal["json_schema", "json_object"]) -> bool | None:
-        """Say whether the server holds a reply to JSON in one way; ``None`` where it does not take it."""
+    async def _is_structured(self, way: Literal["json_schema", "json_object"]) -> bool | None:
+        """Return whether a reply in this format is valid JSON; ``None`` if the server refuses the format."""
         from core.models.openai_compatible import formless
 
         place = (str(self.spec.base_url), self.spec.model_id)
-        known = place in formless
+        was_formless = place in formless
         formless.discard(place)
         try:
             done, _ = await self.ask(replace(self.spec, structured=way), _FORM, form=_Vitals)
@@ -209,7 +207,7 @@ class _Check:
             return None
         finally:
             formless.discard(place)
-            if known:
+            if was_formless:
                 formless.add(place)
         if "response_format" not in done.request or not done.text:
             return None
@@ -222,7 +220,7 @@ class _Check:
     async def ask(
         self, spec: ModelSpec, messages: Sequence[Message], form: type[BaseModel] | None = None
     ) -> tuple[Completion, int]:
-        """Make one call; return its reply and in how many pieces it came."""
+        """Make one call; return its reply and the number of its pieces."""
         self.model = self.registry.make(spec, self.key, retry=RetryPolicy(attempts=1))
         pieces = 0
         try:
@@ -230,24 +228,24 @@ class _Check:
                 pieces += isinstance(item, Piece)
                 if isinstance(item, Completion):
                     done = item
-        except OnlyThought as error:  # it answers and thinks, and was cut off: what it can do is seen all the same
+        except OnlyThought as error:  # the reply was cut while the model was thinking, but it shows what the test needs
             done = error.completion
         except ProviderError:
-            self.found = replace(self.found, calls=self.found.calls + 1)
+            self.result = replace(self.result, calls=self.result.calls + 1)
             raise
         finally:
             await self.model.aclose()
         access.spend(done.cost_usd)
-        self.found = replace(
-            self.found,
-            calls=self.found.calls + done.attempts,
-            tokens=self.found.tokens + done.usage.total_tokens,
-            cost_usd=total((self.found.cost_usd, done.cost_usd)),
+        self.result = replace(
+            self.result,
+            calls=self.result.calls + done.attempts,
+            tokens=self.result.tokens + done.usage.total_tokens,
+            cost_usd=total((self.result.cost_usd, done.cost_usd)),
         )
         return done, pieces
 
     def failed(self, error: ProviderError) -> Connection:
-        """Return what is to be said of a failure; an unknown model's server is asked which ones it has."""
+        """Return the result of a failed test; for an unknown model it lists the server's models."""
         problem = str(error)
         names: tuple[str, ...] = ()
         if error.kind in ("bad_request", "malformed") and self.spec.base_url and self.spec.kind == "openai":
@@ -259,13 +257,13 @@ class _Check:
                 f"The server at {self.spec.base_url} has no model {self.spec.model_id}: choose one that it offers "
                 f"({', '.join(names[:_NAMED])}{more})."
             )
-        return replace(self.found, problem=problem, kind=error.kind)
+        return replace(self.result, problem=problem, kind=error.kind)
 
 
 def offered(address: str, key: SecretStr | None = None, *, timeout_s: float = _LIST_S) -> tuple[str, ...]:
     """Return the names of the models that a server lists, sorted.
 
-    Raises ``UsageError`` for no address, and ``ProviderError`` with one sentence where there is no list to be had.
+    Raises ``UsageError`` for an invalid address, and ``ProviderError`` with one sentence if the server has no list.
     """
     url = checked_address("the server", address)
     access.allowed_host(url)
@@ -273,7 +271,7 @@ def offered(address: str, key: SecretStr | None = None, *, timeout_s: float = _L
 
 
 def find_servers(ports: Sequence[int] = tuple(USUAL_PORTS), *, host: str = "127.0.0.1") -> tuple[Server, ...]:
-    """Return the servers of models on this machine, in the order of the ports; all are asked at once, for a moment."""
+    """Return the model servers on this machine in the order of the ports, which are all tried at once."""
     access.require("reach", "find servers")
 
     def look(port: int) -> Server | None:
@@ -287,7 +285,7 @@ def find_servers(ports: Sequence[int] = tuple(USUAL_PORTS), *, host: str = "127.
         return Server(program, address, tuple(sorted(name for name, _ in models)))
 
     with ThreadPoolExecutor(max(1, len(ports))) as side_by_side:
-        return tuple(found for found in side_by_side.map(look, ports) if found)
+        return tuple(server for server in side_by_side.map(look, ports) if server)
 
 
 def _listed(url: str, key: SecretStr | None, timeout_s: float) -> list[tuple[str, str]]:

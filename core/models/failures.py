@@ -1,4 +1,4 @@
-"""Why one request gave no reply, in words fit for a user, and when it is made again."""
+"""Failures of single requests, with messages for users, and the waits before a retry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_WAIT_S = 60.0
 
 @dataclass(frozen=True)
 class Failure:
-    """Why one request gave no reply; ``retry`` says whether asking again can help."""
+    """Why one request gave no reply; ``retry`` says whether a retry can help."""
 
     kind: FailureKind
     what: str
@@ -26,17 +26,17 @@ class Failure:
     retry_after_s: float | None = None
     detail: str = ""
     usage: Usage | None = None
-    """What the provider charges for the request though it gave no reply; ``None`` if it charges nothing."""
+    """Tokens that the provider charges although there is no reply; ``None`` if it charges nothing."""
 
     def error(self, model: str, attempts: int, lost: Spent | None = None) -> ProviderError:
-        """Word the failure of a whole call as one sentence; ``lost`` is what all its requests were charged with."""
+        """Return the error of the whole call; ``lost`` is the charge for all its requests."""
         after = f" after {attempts} requests" if attempts > 1 else ""
         words = f"The model {model} gave no reply{after}: {self.what}; {self.advice}."
         return NoReply(self.kind, words, attempts=attempts, spent=lost or Spent())
 
 
 class AttemptFailed(Exception):
-    """One request failed; carries the reason to whoever decides on the next one."""
+    """One request failed; the caller decides on a retry by its ``failure``."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.what)
@@ -44,49 +44,47 @@ class AttemptFailed(Exception):
 
 
 def refused(why: str) -> Failure:
-    """Describe a reply that the provider's content filter, or the model itself, kept back."""
+    """Describe a refusal by the provider's content filter or by the model itself."""
     return Failure("refused", why, "the item is left out of the figures; other wording may pass")
 
 
 def timed_out(what: str) -> Failure:
-    """Describe a request that took too long."""
     return Failure("timeout", what, "check the provider's load, or raise the timeouts in the models file", retry=True)
 
 
 def malformed(what: str) -> Failure:
-    """Describe a body that cannot be read."""
     advice = "try again, and check that the address serves OpenAI-compatible chat completions"
     return Failure("malformed", what, advice, retry=True)
 
 
 _NORMAL_ENDS = frozenset({"stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"})
-"""Finish reasons by which providers report that a model ended its reply by itself."""
+"""Finish reasons of replies that the model itself ended."""
 
 
 def empty(finish_reason: str) -> Failure:
-    """Describe a reply without any text: ``blank`` where the model itself ended it, else the provider's fault."""
+    """Describe a reply without text: ``blank`` if the model itself ended it, otherwise a fault of the provider."""
     if finish_reason == "length":
         return Failure("empty", "it used up its tokens before any text came", "raise max_tokens", retry=True)
     if finish_reason.lower() in _NORMAL_ENDS:
         return Failure("blank", "the reply had no text", "look at the prompt, or try another model", retry=True)
-    # its reason of ending is a text of the provider's, which may hold anything
+    # the finish reason is not quoted: it is text of the provider with any content
     what = "the reply had no text and ended for a reason that is not known"
     return Failure("empty", what, "try again, or try another model", retry=True)
 
 
 def only_thought(finish_reason: str, limit: object) -> Failure:
-    """Describe a reply that is nothing but reasoning; ``limit`` is how many tokens it was allowed, if anybody said."""
+    """Describe a reply with reasoning only; ``limit`` is its limit of tokens, if set."""
     if finish_reason == "length":
-        told = f"limit {limit}" if limit else "limit not set here"
+        limit_words = f"limit {limit}" if limit else "limit not set here"
         advice = "raise max_tokens, or ask for less reasoning effort"
-        return Failure("thinking", f"it ran out of tokens while thinking ({told})", advice)
+        return Failure("thinking", f"it ran out of tokens while thinking ({limit_words})", advice)
     if finish_reason.lower() not in _NORMAL_ENDS:
         return empty(finish_reason)
     return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)
 
 
 def unended() -> Failure:
-    """Describe a reply that began to think in its text and did not say where its thought ends."""
+    """Describe a reply whose text opens a block of reasoning and does not close it."""
     what = "it began to think and did not end, so that what it says is not known"
     return Failure("thinking", what, "look at its reasoning, or set thinking_markers in its models file", retry=True)
 
@@ -119,11 +117,11 @@ class Retries:
     empty: int = field(default=0, init=False)
 
     def longest(self, failure: Failure) -> float:
-        """Return for how many seconds at most a call waits in all for what failed so."""
+        """Return the maximum total wait of a call in seconds for this kind of failure."""
         return self.policy.max_wait_s * (self.policy.patience if failure.kind == "rate_limit" else 1)
 
     def next_wait(self, failure: Failure) -> float | None:
-        """Return the seconds to wait before the next request, or ``None`` to give up."""
+        """Return the seconds to wait before the next request; ``None`` ends the retries."""
         limited = failure.kind == "rate_limit"
         times, waited_s = self.waits.get(limited, (0, 0.0))
         if not failure.retry or times >= (self.policy.attempts - 1) * (self.policy.patience if limited else 1):
@@ -144,19 +142,19 @@ class Retries:
 
 
 def longest_wait(seconds: float) -> float:
-    """Return for how long one wait lasts that a provider asks for: after a minute it is asked again in any case."""
+    """Return the wait that a provider asks for, capped at one minute."""
     return min(seconds, MOST_WAIT_S)
 
 
 def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float | None:
-    """Read the seconds to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date), if they are there."""
+    """Read the seconds to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date); ``None`` if missing."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         seconds = _number(headers.get(name))
         if seconds is not None:
             return max(0.0, seconds * scale)
     try:
         return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now())
-    except (ValueError, OverflowError, TypeError, IndexError):  # no date, or none that a calendar has
+    except (ValueError, OverflowError, TypeError, IndexError):  # no valid date
         return None
 
 

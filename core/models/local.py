@@ -35,25 +35,24 @@ class LocalModel:
         self._pool = pool
         self._retry = retry
         self.server: LocalServer | None = None
-        """The child process, once a call has been made."""
+        """The child process; ``None`` before the first call."""
         self._client: OpenAICompatibleModel | None = None
 
     @property
     def name(self) -> str:
-        """The full name ``hf/…``."""
         return self.spec.name
 
     def __repr__(self) -> str:
         return f"<LocalModel {self.name}>"
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
-        check_takes(self.spec, messages)  # before a server is started for nothing
+        """Yield pieces, then one ``Completion``; raise ``ProviderError`` if there is no reply."""
+        check_takes(self.spec, messages)  # do not start a server for a call that must fail
         if self._client is None:
             yield Delayed("the model is being loaded")
         client, server = await self._ready()
-        if (gone := server.obituary()) is not None:
-            raise gone
+        if (error := server.exit_reason()) is not None:
+            raise error
         yield Delayed("the model answers another call first" if server.is_busy else "")
         async with server.turn():
             yield Delayed("")
@@ -68,9 +67,9 @@ class LocalModel:
                 raise _explained(error, server, mark) from None
 
     def _check_length(self, done: Completion) -> None:
-        """Raise where messages and reply did not fit: what a model says beyond its context is no answer of its own.
+        """Raise ``ProviderError`` if messages and reply exceed the context, because text beyond it is meaningless.
 
-        Its server does not refuse them, and counts the tokens only with the reply.
+        The server does not refuse such messages, and reports the tokens only with the reply.
         """
         used, most = done.usage.prompt_tokens + done.usage.completion_tokens, self.spec.context
         if most is not None and used > most:
@@ -82,7 +81,7 @@ class LocalModel:
             )
 
     async def aclose(self) -> None:
-        """Close the connections and give the server back; its last user's end stops it."""
+        """Close the connections and release the server, which stops after its last user."""
         client, self._client = self._client, None
         server, self.server = self.server, None
         if client is not None:
@@ -94,7 +93,7 @@ class LocalModel:
         server = self.server = self.server or local_server.acquire(self.spec)
         if self._client is None:
             await in_thread(server.ensure_ready)
-            # Someone else may have come first while this call was waiting.
+            # another call may have opened the client during this wait
             if self._client is None:
                 served = replace(self.spec, base_url=server.base_url)
                 limiter = shared_limiter(f"{self.name} {server.base_url}", served.limits, adaptive=False)
@@ -105,20 +104,20 @@ class LocalModel:
 
 
 def _explained(error: ProviderError, server: LocalServer, mark: int) -> ProviderError:
-    """Name the true cause where the server has died, or has printed one since ``mark``."""
-    obituary = server.obituary()
-    if obituary is not None:
-        obituary.attempts = error.attempts
-        return obituary
+    """Return the actual cause if the server has ended, or has printed an error since ``mark``."""
+    exit_reason = server.exit_reason()
+    if exit_reason is not None:
+        exit_reason.attempts = error.attempts
+        return exit_reason
     words = server.log.last_words(mark) if error.kind == "server" else ""
     if not words:
         return error
-    told = f"{str(error).rstrip('.')} (its server printed: {words})."
-    return ProviderError("server", told, attempts=error.attempts)
+    sentence = f"{str(error).rstrip('.')} (its server printed: {words})."
+    return ProviderError("server", sentence, attempts=error.attempts)
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run blocking work in a daemon thread: unlike the event loop's own, it never holds up the process's end."""
+    """Run blocking work in a daemon thread, which does not delay the end of the process as ``to_thread`` does."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -132,7 +131,7 @@ async def in_thread(work: Callable[[], None]) -> None:
             work()
         except BaseException as error:
             outcome = error
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
+        with contextlib.suppress(RuntimeError):  # the event loop of the waiting caller is closed
             loop.call_soon_threadsafe(settle, outcome)
 
     threading.Thread(target=run, daemon=True, name="model-server-start").start()
@@ -140,12 +139,12 @@ async def in_thread(work: Callable[[], None]) -> None:
 
 
 def _sampled(sampling: Sampling) -> Mapping[str, Any]:
-    """Ask for sampling in so many words: `transformers serve` takes a temperature and decodes greedily all the same."""
+    """Request sampling explicitly: `transformers serve` accepts a temperature but decodes greedily without this."""
     if not sampling.temperature:
         return {}
-    wanted = {
+    settings = {
         "do_sample": True,
         "temperature": sampling.temperature,
         "max_new_tokens": sampling.max_tokens or _DEFAULT_REPLY_TOKENS,
     }
-    return {"generation_config": json.dumps(wanted)}
+    return {"generation_config": json.dumps(settings)}

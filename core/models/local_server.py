@@ -1,6 +1,6 @@
-"""A ``transformers serve`` child on a free loopback port, one a model, shared by everyone in this process.
+"""A ``transformers serve`` child process on a free loopback port, one for each model, shared in this process.
 
-It ends with its last user, with this process, and even when this process is killed (see ``supervise``).
+It ends with its last user, with this process, and also if this process is killed (see ``supervise``).
 """
 
 from __future__ import annotations
@@ -52,16 +52,15 @@ _HINTS = (
 
 
 class ServeLog:
-    """The last lines of a stream, read in a thread of its own so that the server never waits for a reader."""
+    """The last lines of a stream, which a separate thread reads so that the server never blocks on its output."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._reader: threading.Thread | None = None
         self.mark = 0
-        """How many lines came so far."""
+        """Number of lines so far."""
 
     def follow(self, stream: IO[str]) -> None:
-        """Read a stream to its end."""
         self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True, name="model-server-log")
         self._reader.start()
 
@@ -72,27 +71,25 @@ class ServeLog:
                 self.mark += 1
 
     def finish(self) -> None:
-        """Wait for the last lines of a server that has ended."""
         if self._reader is not None:
             self._reader.join(timeout=2)
 
     def last_words(self, since: int = 0) -> str:
-        """Return the line after the mark ``since`` that says what went wrong, as far as one does."""
+        """Return the last error after the mark ``since``; empty without one."""
         new = self.mark - since
         return last_words(list(self._lines)[-new:]) if new > 0 else ""
 
 
 def last_words(lines: list[str]) -> str:
-    """Pick the last error among ``lines``, else the last line that is no routine."""
+    """Return the last error among ``lines``, otherwise the last line that is not routine output."""
     errors = [line for line in lines if _ERROR.match(line)]
-    spoken = errors or [line for line in lines if not _NOISE.match(line)]
-    text = _ERROR.sub("", spoken[-1]).strip() if spoken else ""
-    text = text or (spoken[-1] if spoken else "")
+    candidates = errors or [line for line in lines if not _NOISE.match(line)]
+    text = _ERROR.sub("", candidates[-1]).strip() if candidates else ""
+    text = text or (candidates[-1] if candidates else "")
     return text.rstrip(". ") if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
 
 
 def advice(words: str) -> str:
-    """Say what to do about ``words``."""
     for pattern, hint in _HINTS:
         if pattern.search(words):
             return hint
@@ -107,7 +104,7 @@ _SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
 class LocalServer:
-    """One model's server. Its first user starts it, its last user's ``release`` stops it."""
+    """One model's server. Its first user starts it; the last ``release`` stops it."""
 
     def __init__(self, name: str, model_id: str, serving: LocalServing) -> None:
         self.name = name
@@ -118,7 +115,7 @@ class LocalServer:
         self._batches = "--continuous-batching" in serving.args
         self._lock = threading.Lock()
         self.process: subprocess.Popen[str] | None = None
-        """The supervisor, once started."""
+        """The supervisor; ``None`` before the start."""
         self.log = ServeLog()
         self._failure: ProviderError | None = None
         self._stopped = threading.Event()
@@ -127,21 +124,21 @@ class LocalServer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call that came now would have to wait for another one."""
+        """Whether a new call would have to wait for another call."""
         return bool(self._turns) and not self._batches
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until the calls that came before are answered, whichever thread made them.
+        """Wait until all earlier calls of all threads are answered; without a wait if the server batches its calls.
 
-        The server's process has one seed for all that it samples: side by side, a seed would not give one text, and
-        nothing would be faster. Where it batches its calls, none waits.
+        The server has one random state, so concurrent calls would make seeded replies irreproducible, and they would
+        not be faster.
         """
         ticket = object()
         with self._turning:
             self._turns.append(ticket)
         try:
-            # asked again and again: callers may be in event loops of their own
+            # poll, because callers may run on different event loops
             while not self._batches and self._turns[0] is not ticket:  # noqa: ASYNC110
                 await asyncio.sleep(_TURN_S)
             yield
@@ -151,11 +148,10 @@ class LocalServer:
 
     @property
     def base_url(self) -> str:
-        """The address to send requests to."""
         return f"http://{_HOST}:{self.port}/v1"
 
     def ensure_ready(self) -> None:
-        """Start the server unless it runs, and block until it answers; a failed start is not tried again."""
+        """Start the server unless it runs, and block until it answers; a failed start is not repeated."""
         with self._lock:
             if self._failure is not None:
                 raise ProviderError(self._failure.kind, str(self._failure), attempts=0)
@@ -167,14 +163,13 @@ class LocalServer:
                     self._end()
                     raise
 
-    def obituary(self) -> ProviderError | None:
-        """Say why the server is gone, if it is."""
+    def exit_reason(self) -> ProviderError | None:
+        """Return the error of a server that has ended; ``None`` while it runs."""
         if self.process is None or self.process.poll() is None:
             return None
         return self._died("stopped")
 
     def stop(self) -> None:
-        """End the server and wait until it is gone."""
         self._stopped.set()
         with self._lock:
             self._end()
@@ -186,7 +181,7 @@ class LocalServer:
         serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
         own = () if "--dtype" in self._serving.args else precision(self._model_id)
         command = [*serve, "--host", _HOST, "--port", str(self.port), *own, *self._serving.args]
-        # An own session keeps Ctrl+C from the supervisor, which then ends the server in order.
+        # a new session keeps Ctrl+C away from the supervisor, which then can end the server in order
         self.process = subprocess.Popen(
             [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *command],
             stdin=subprocess.PIPE,
@@ -210,11 +205,11 @@ class LocalServer:
                 return
             if time.monotonic() > deadline:
                 words = self.log.last_words()
-                said = f" (its last words: {words})" if words else ""
+                last_output = f" (its last words: {words})" if words else ""
                 raise ProviderError(
                     "timeout",
                     f"The local model {self.name} was not ready within {self._serving.start_timeout_s:g} "
-                    f"seconds{said}; raise start_timeout_s in the models file if it is still loading.",
+                    f"seconds{last_output}; raise start_timeout_s in the models file if it is still loading.",
                     attempts=0,
                 )
         raise ProviderError("cancelled", f"The start of the local model {self.name} was called off.", attempts=0)
@@ -239,10 +234,10 @@ class LocalServer:
 
 
 def precision(model_id: str, *, cpu: Path = Path("/proc/cpuinfo"), devices: Path = Path("/dev")) -> Sequence[str]:
-    """Return the server's arguments for a model's folder on this machine: float32 where nothing knows bfloat16.
+    """Return the server's arguments for a model's folder on this machine: float32 on a CPU without bfloat16.
 
-    A processor without it reads a conversation at a sixth of its speed. A model that would then fill more than a
-    quarter of the memory is left as it is, and so is one beside an accelerator, or of which only the name is known.
+    Without hardware support, bfloat16 reads a conversation at a sixth of the speed. There are no arguments if the
+    model would fill more than a quarter of the memory, on a machine with an accelerator, or for a hub name.
     """
     if (
         not Path(model_id).is_dir()
@@ -263,7 +258,7 @@ _servers_lock = threading.Lock()
 
 
 def acquire(spec: ModelSpec) -> LocalServer:
-    """Return the process's one server for this model; give it back with ``release``."""
+    """Return this process's server for a model; the caller must ``release`` it."""
     with _servers_lock:
         server = _servers.get((spec.model_id, spec.serving))
         if server is None:
@@ -273,7 +268,7 @@ def acquire(spec: ModelSpec) -> LocalServer:
 
 
 def release(server: LocalServer) -> None:
-    """Give a server back; the last user's stops it."""
+    """Release a server; the last release stops it."""
     with _servers_lock:
         server.users -= 1
         last = server.users == 0
@@ -301,8 +296,8 @@ def _healthy(port: int) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Hand the environment on without other providers' keys, and keep the child from calling home."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    """Return the environment for the child: without keys of other providers, and without telemetry."""
+    inherited = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     quiet = {"HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     plain = {"NO_COLOR": "1", "TYPER_STANDARD_TRACEBACK": "1", "PYTHONUNBUFFERED": "1"}
-    return kept | quiet | plain
+    return inherited | quiet | plain

@@ -1,6 +1,6 @@
-"""A ``ChatModel`` over any OpenAI-compatible server: streams, retries what can heal, words what cannot.
+"""A ``ChatModel`` over any OpenAI-compatible server, with streaming, retries and errors for users.
 
-A key enters as ``SecretStr`` and leaves only in the request's header.
+A key is a ``SecretStr`` and leaves the program only in the request's header.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ from core.models.wire import (
 )
 
 _TIMEOUT = Timeout(None, connect=15.0)
-"""Bounds the connecting only: the caller bounds the rest."""
+"""Limits only the time to connect; ``_timed`` limits the other steps."""
 _NO_KEY = "none"
 
 
 def http_client(base_url: str) -> DefaultAioHttpClient:
-    """Make the transport; an address on this machine is never asked for through a proxy."""
+    """Return the HTTP client for an address; loopback addresses never use a proxy."""
     trusted = not is_loopback(base_url)
-    # a server that a visitor may name must not lead on to one that they may not
+    # a server from a visitor must not redirect to an address that is forbidden for the visitor
     follow = not access.visitor().limited
     return DefaultAioHttpClient(
         trust_env=trusted,
@@ -101,7 +101,7 @@ def http_client(base_url: str) -> DefaultAioHttpClient:
 
 @functools.cache
 def _certificates(trust_env: bool) -> ssl.SSLContext:
-    """Return the authorities by which servers are known: reading them takes 60 ms, and once is enough."""
+    """Return the trusted certificates; cached, because reading them takes 60 ms."""
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
@@ -110,16 +110,16 @@ log = logging.getLogger(__name__)
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
 _END_S = 0.1
+"""Seconds to wait for the end of the response after its last event, so that the connection can be reused."""
 _SHOWN_WAIT_S = 5.0
-"""Waits from this length on are shown to whoever watches."""
-"""So long the end of a response is waited for after the last event in it."""
+"""Waits of at least this length are shown to the user."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _KNOWN_AFTER = 20
-"""Replies after which it is known how long they are."""
+"""Replies after which the longest one so far is a basis for the maximum cost of a call."""
 _NO_EFFORT = ("none", "off", "minimal")
 formless: set[tuple[str, str]] = set()
-"""(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
+"""(address, model) of servers that refused ``response_format``: this process asks them for JSON in words only."""
 
 Extras = Callable[[Sampling], Mapping[str, Any]]
 
@@ -131,9 +131,9 @@ class _Shared:
 
 
 class ClientPool:
-    """Hands out one client for each address, key and event loop, and closes it with its last user.
+    """Shares one client for each address, key and event loop, and closes it after its last user.
 
-    A connection belongs to the loop that made it.
+    A connection belongs to the event loop that opened it.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class ClientPool:
         self._lock = threading.Lock()
 
     def get(self, user: object, base_url: str, key: SecretStr | None, make: Callable[[], AsyncOpenAI]) -> AsyncOpenAI:
-        """Return the client for this address, made at its first use, and note who uses it."""
+        """Return the client for this address, which is created at its first use, and register its user."""
         place = (asyncio.get_running_loop(), base_url, key.get_secret_value() if key else "")
         with self._lock:
             for closed in [p for p in self._shared if p[0].is_closed()]:
@@ -151,15 +151,15 @@ class ClientPool:
             return shared.client
 
     async def release(self, user: object) -> None:
-        """Close the clients of this event loop that only ``user`` still held."""
+        """Unregister ``user``, and close the clients of this event loop without another user."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            mine = {p: s for p, s in self._shared.items() if p[0] is loop and id(user) in s.users}
-            for place, shared in mine.items():
+            used = {p: s for p, s in self._shared.items() if p[0] is loop and id(user) in s.users}
+            for place, shared in used.items():
                 shared.users.discard(id(user))
                 if not shared.users:
                     del self._shared[place]
-        for shared in mine.values():
+        for shared in used.values():
             if not shared.users:
                 await shared.client.close()
 
@@ -167,8 +167,8 @@ class ClientPool:
 class OpenAICompatibleModel:
     """One model behind ``/chat/completions`` of ``spec.base_url``.
 
-    ``extras`` adds fields of the server's own to the body; with ``batches`` calls go by its Batch API. ``sleep`` and
-    ``jitter`` are there for tests.
+    ``extras`` adds server-specific fields to the body; with ``batches`` calls use the Batch API. ``sleep`` and
+    ``jitter`` are for tests.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class OpenAICompatibleModel:
         self._sleep = sleep
         self._jitter = jitter
         self._ask_for_usage = True
-        self._told_of_usage = False
+        self._warned_of_usage = False
         self._takes_effort = True
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
@@ -207,18 +207,17 @@ class OpenAICompatibleModel:
 
     @property
     def name(self) -> str:
-        """The full name ``provider/model``."""
         return self.spec.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self._base_url}>"
 
     async def aclose(self) -> None:
-        """Give the connections back; a later call opens new ones."""
+        """Release the connections; a later call opens new ones."""
         await self._pool.release(self)
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        """Yield pieces and thoughts, then one ``Completion``; raise ``ProviderError`` if there is no reply."""
         check_takes(self.spec, messages)
         pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
         sampling = sampling.over(self.spec.sampling)
@@ -264,15 +263,15 @@ class OpenAICompatibleModel:
                 await self._sleep(wait)
 
     def _spent_on(self, failure: Failure) -> Spent:
-        """Return what the provider charges for a request that gave no reply."""
+        """Return the provider's charge for a failed request."""
         if failure.usage is None:
             return Spent()
         return Spent(failure.usage, cost(self.spec, failure.usage, batch=self._batches is not None))
 
     def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return what a call costs whose reply is as long as it may be.
+        """Return the cost of a call with the longest possible reply.
 
-        Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
+        For a reasoning model, or without a limit, the length is twice the longest reply so far, after some replies.
         """
         body = self._body(messages, sampling.over(self.spec.sampling))
         limited = self.spec.max_tokens_field in body
@@ -290,8 +289,8 @@ class OpenAICompatibleModel:
         if sampling.max_tokens is None and sampling.limit is not None and self._takes_limit:
             sampling = replace(sampling, max_tokens=sampling.limit + self._room(sampling))
         body = request_body(self.spec, messages, sampling)
-        if sampling.form is not None and (wanted := self._response_format(sampling.form)):
-            body["response_format"] = wanted
+        if sampling.form is not None and (response_format := self._response_format(sampling.form)):
+            body["response_format"] = response_format
         if self._ask_for_usage:
             body["stream_options"] = {"include_usage": True}
         if self._batches is not None:
@@ -299,9 +298,9 @@ class OpenAICompatibleModel:
         return body | dict(self._extras(sampling) if self._extras else {})
 
     def _room(self, sampling: Sampling) -> int:
-        """Return the tokens for what the model thinks before it says anything."""
-        asked_to = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
-        if not self._thinks and not asked_to:
+        """Return the additional tokens for the model's reasoning."""
+        effort_set = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
+        if not self._thinks and not effort_set:
             return 0
         return THINKING_TOKENS if self.spec.thinking_tokens is None else self.spec.thinking_tokens
 
@@ -312,13 +311,13 @@ class OpenAICompatibleModel:
         return {"type": way} if way == "json_object" else None
 
     def _adapts(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:
-        """Say whether a server, or a model that thinks, can be asked at once in another way, which is then kept to.
+        """Adapt later requests to a rejected one; return whether the request can be repeated at once.
 
-        An effort that it knows but not by this word is no such option: who asked for it has to choose another.
+        An unknown value of the reasoning effort is not adapted: the user has to choose another one.
         """
         limited = sampling.max_tokens is None and self.spec.max_tokens_field in body
         if failure.kind == "thinking" and limited and not self._thinks:
-            self._thinks = True  # its thoughts took all that was meant for its words
+            self._thinks = True  # reasoning used up the tokens of the message, so add tokens for it
             return True
         if failure.kind != "bad_request":
             return False
@@ -337,8 +336,8 @@ class OpenAICompatibleModel:
                 self._takes_limit = False
             return True
         names = effort_fields(self.spec) or ["reasoning_effort"]
-        asked = sampling.effort and self._takes_effort and any(name in body for name in names)
-        if not asked or not any(name in failure.detail for name in names):
+        effort_sent = sampling.effort and self._takes_effort and any(name in body for name in names)
+        if not effort_sent or not any(name in failure.detail for name in names):
             return False
         if re.search(rf"\b{re.escape(sampling.effort or '')}\b", failure.detail):
             return False
@@ -349,7 +348,7 @@ class OpenAICompatibleModel:
     async def _attempt(
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
     ) -> AsyncGenerator[Piece | Thought]:
-        """Make one request; yield its texts and leave the rest in ``reply``."""
+        """Make one request; yield its texts, and collect everything else in ``reply``."""
         async with self._limiter.request(expected_tokens(body)) as ticket:
             watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
             reply.sent_s = time.monotonic()
@@ -370,19 +369,19 @@ class OpenAICompatibleModel:
                 else:
                     failure = classify(error, (self._key.get_secret_value(),) if self._key else ())
                 if failure is None:
-                    # Whatever a provider sent ends this call at most. A fault of our own would look the same, so the
-                    # log says where it arose; the error's words are left out, since they may quote the key.
+                    # No response of a provider may end more than this call. A bug here would look the same, so log
+                    # where the exception was raised, without its message, which may quote the key.
                     places = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
                     log.warning("%s: %s while its reply was read, at %s", self.name, type(error).__name__, places[-1])
                     failure = malformed(f"the reply could not be read ({type(error).__name__})")
-                # after a finish reason the reply is whole, and what broke was only how the connection was closed
+                # after a finish reason the reply is complete, and only the end of the connection has failed
                 if reply.finish_reason is None:
                     if reply.begun or reply.usage is not None:
                         failure = replace(failure, usage=reply.usage_or_estimate(body))
-                    # The cause is dropped: a provider's own words may quote the key.
+                    # without the cause, whose message may quote the key
                     raise AttemptFailed(failure) from None
-            for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
-                yield rest
+            for text in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
+                yield text
             self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
             reply.latency_s = time.monotonic() - reply.sent_s
             usage = reply.usage_or_estimate(body)
@@ -398,21 +397,21 @@ class OpenAICompatibleModel:
                 yield text
             return
         client = self._open_client()
-        # sent as it is; what comes back is read by ``ServerSentEvents``
-        asked = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
-        stream = await self._timed(reply, asked)
+        # the client sends the body unchanged; ``ServerSentEvents`` reads the response
+        response = client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+        stream = await self._timed(reply, response)
         reply.begun = True
         try:
             kind = stream.response.headers.get("content-type", "")
             if "html" in kind:
                 page = "a web page came back instead of JSON"
                 raise AttemptFailed(Failure("malformed", page, "check the address: most end with /v1"))
-            if "application/json" in kind:  # a server that streams nothing sends it whole
+            if "application/json" in kind:  # a server without streaming
                 for text in reply.take_whole(orjson.loads(await self._timed(reply, stream.response.aread()))):
                     reply.first_token_s = time.monotonic() - reply.sent_s
                     yield text
                 return
-            # the client's own stream makes several objects of each event and waits for each: half a call's CPU
+            # the client's stream class would double the CPU time of a call
             events, request = ServerSentEvents(), stream.response.request
             async with aclosing(cast(Any, stream.response.aiter_bytes())) as blocks:
                 while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
@@ -424,7 +423,7 @@ class OpenAICompatibleModel:
                             if reply.first_token_s is None:
                                 reply.first_token_s = time.monotonic() - reply.sent_s
                             yield text
-                with suppress(TimeoutError):  # read to its end, the connection serves again
+                with suppress(TimeoutError):  # a connection can be reused only if the response was read to its end
                     async with asyncio.timeout(_END_S):
                         async for _ in blocks:
                             pass
@@ -439,18 +438,18 @@ class OpenAICompatibleModel:
     async def _timed(self, reply: Reply, awaitable: Any) -> Any:
         """Await the next step of a reply under the timeout that applies to it."""
         times = self.spec.timeouts
-        left = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
-        whole = (left, f"the reply was not complete within {times.call_s:g} seconds")
+        remaining = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
+        total = (remaining, f"the reply was not complete within {times.call_s:g} seconds")
         if reply.finish_reason is not None:
-            # in all, not for each block: comments may go on for ever after the reply is whole
+            # one limit for all blocks: a server may send comments for ever after the reply
             reply.finished_s = reply.finished_s or time.monotonic()
-            limit, what = min(left, max(0.0, reply.finished_s + _AFTER_FINISH_S - time.monotonic())), whole[1]
+            limit, what = min(remaining, max(0.0, reply.finished_s + _AFTER_FINISH_S - time.monotonic())), total[1]
         elif reply.first_token_s is None:
             waited = time.monotonic() - reply.sent_s
             begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
-            limit, what = min(whole, begin)
+            limit, what = min(total, begin)
         else:
-            limit, what = min(whole, (times.stall_s, f"the reply stood still for {times.stall_s:g} seconds"))
+            limit, what = min(total, (times.stall_s, f"the reply stood still for {times.stall_s:g} seconds"))
         try:
             async with asyncio.timeout(limit):
                 return await awaitable
@@ -459,10 +458,10 @@ class OpenAICompatibleModel:
 
     def _completion(self, body: Mapping[str, Any], reply: Reply, attempts: int) -> Completion:
         usage = reply.usage_or_estimate(body)
-        if reply.usage is not None and usage.estimated and not self._told_of_usage:
-            self._told_of_usage = True
-            told = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
-            log.warning("%s counts tokens that cannot be (%s): they are estimated from the words.", self.name, told)
+        if reply.usage is not None and usage.estimated and not self._warned_of_usage:
+            self._warned_of_usage = True
+            counts = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
+            log.warning("%s counts tokens that cannot be (%s): they are estimated from the words.", self.name, counts)
         key = self._key.get_secret_value() if self._key else ""
         return Completion(
             text=without_secret(reply.text, key),
@@ -481,7 +480,7 @@ class OpenAICompatibleModel:
         )
 
     def _make_client(self) -> AsyncOpenAI:
-        """Make a client that neither retries nor reads its address from the environment."""
+        """Return a client that does not retry and does not read its address from the environment."""
         return AsyncOpenAI(
             base_url=self._base_url,
             api_key=self._key.get_secret_value() if self._key else _NO_KEY,
@@ -492,7 +491,7 @@ class OpenAICompatibleModel:
 
 
 def _fault_of(reply: Reply, limit: object) -> Failure | None:
-    """Say why a reply that came through whole cannot be used; ``limit`` is how many tokens it was allowed."""
+    """Return why a received reply cannot be used, or ``None``; ``limit`` is its limit of tokens."""
     if reply.refused:
         return refused("the model refused to answer")
     if reply.finish_reason == "content_filter":
@@ -502,7 +501,7 @@ def _fault_of(reply: Reply, limit: object) -> Failure | None:
     if reply.thinking.unclosed and reply.finish_reason not in CUT_SHORT:
         return unended()
     if reply.thinking.unclosed or not reply.text.strip():
-        # some providers keep the reasoning to themselves and only count it
+        # some providers only count the reasoning and do not show it
         thought = reply.reasoning or (reply.usage and reply.usage.reasoning_tokens)
         return only_thought(reply.finish_reason, limit) if thought else empty(reply.finish_reason)
     return None

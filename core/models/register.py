@@ -1,6 +1,6 @@
-"""The user's own models: entries of models.local.toml, added, listed, kept and removed; all else in the file stays.
+"""The user's own models: adds, lists, updates and removes entries of models.local.toml, and keeps the rest of the file.
 
-A key is never written: an entry names the variable that holds it, or it is held for this process only.
+A key is never written to the file: an entry names its environment variable, or the key stays in this process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from core.models.spec import ModelSpec
 from core.paths import local_folder
 
 SERVER = "server"
-"""The provider of a server that speaks OpenAI's protocol and is nobody's in particular."""
+"""The provider of any server with OpenAI's protocol."""
 _SAME = {"openai-compatible": SERVER, "huggingface": "hf"}
 _NAME = re.compile(r"^[\w.][\w.:@+/-]*$")
 _writing = threading.Lock()
@@ -46,11 +46,11 @@ _writing = threading.Lock()
 
 @dataclass(frozen=True)
 class Entry:
-    """A model as somebody enters it; what is left empty is its provider's.
+    """A model as a user enters it; empty fields take the provider's setting.
 
-    ``name`` is with or without the provider before it. ``model_id`` is the name under which the server knows it, for a
-    Python application ``MODULE:FUNCTION``, by default the name; ``key_env`` the variable that holds its key. Prices are
-    US dollars a million tokens. ``folder`` is where its module lies.
+    ``name`` may include the provider. ``model_id`` is the server's name of the model (default: ``name``), or
+    ``MODULE:FUNCTION`` for a Python application; ``key_env`` is the variable of its key. Prices are in US dollars per
+    million tokens. ``folder`` contains the module of a Python application.
     """
 
     name: str
@@ -71,34 +71,34 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listed:
-    """A model that can be chosen: ``own`` where the user's file has it, ``missing_key`` the variable to set first."""
+    """A selectable model: ``own`` if it is in the user's file; ``missing_key`` is the variable to set first."""
 
     spec: ModelSpec
     own: bool
     missing_key: str | None
     prices: str | None
-    """Where its prices are from; ``None`` where none are known."""
+    """The source of its prices; ``None`` if they are unknown."""
 
 
 def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, again: bool = False) -> str:
-    """Enter a model and return its full name; raise ``UsageError`` with one sentence where that cannot be.
+    """Add a model and return its full name; raise ``UsageError`` with one sentence for an invalid entry.
 
-    A ``key`` is held for this process, under ``key_env`` or a variable that is named for the model, and never written.
-    ``programs`` lets an entry load a module here: for a command line only, never for what came from a page. ``again``
-    replaces an entry of the user's, or overrides one that is shipped.
+    A ``key`` stays in this process, under ``key_env`` or a variable named after the model; it is never written.
+    ``programs`` allows an entry that loads a Python module; it is for command lines, never for pages. ``again``
+    replaces an entry of the user's file, or overrides a shipped one.
     """
     access.require("manage", f"add {entry.name}")
-    known = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
+    settings = read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
     provider = _SAME.get(entry.provider, entry.provider)
-    if provider not in known.providers:
-        raise UsageError(f"There is no provider {entry.provider}: choose one of {', '.join(known.providers)}.")
+    if provider not in settings.providers:
+        raise UsageError(f"There is no provider {entry.provider}: choose one of {', '.join(settings.providers)}.")
     short = entry.name.strip().removeprefix(f"{provider}/")
-    name, kind = f"{provider}/{short}", known.providers[provider].kind
+    name, kind = f"{provider}/{short}", settings.providers[provider].kind
     if not _NAME.match(short):
         raise UsageError("A model's name is letters, digits and . _ - : @ + /, without blanks: choose another one.")
     if kind == "python" and not programs:
         raise UsageError("A program can be entered on the command line only: use `python -m core models add` there.")
-    taken = {one.casefold() for one in (*known.models, *known.aliases)}
+    taken = {existing.casefold() for existing in (*settings.models, *settings.aliases)}
     if not again and taken & {name.casefold(), short.casefold()}:
         raise UsageError(f"There is a model called {short} already: choose another name, or remove that one first.")
     if entry.key_env and looks_like_key(entry.key_env):
@@ -154,9 +154,9 @@ def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, a
 
 
 def remove(name: str) -> str:
-    """Take a model out of the user's file, and forget a key that is held for it; return its full name.
+    """Remove a model from the user's file, and its key from this process; return its full name.
 
-    Raises ``UsageError`` where the file has no such entry. What is stored of the model stays.
+    Raises ``UsageError`` if the file has no such entry. Stored results of the model stay.
     """
     access.require("manage", f"remove {name}")
     full = _own_name(name)
@@ -168,7 +168,7 @@ def remove(name: str) -> str:
 
 
 def keep(name: str, findings: Mapping[str, Any]) -> None:
-    """Write what a test found (``Connection.findings``) into a model's entry, or begin one for a model without."""
+    """Write the findings of a test (``Connection.findings``) to a model's entry, which is created if needed."""
     access.require("manage", f"keep {name}")
     own = _own().get("models", {}).get(name, {})
     table = {**own, **findings}
@@ -178,14 +178,16 @@ def keep(name: str, findings: Mapping[str, Any]) -> None:
 
 
 def listed(registry: Registry) -> tuple[Listed, ...]:
-    """Return the models that can be chosen, the user's own first."""
+    """Return the selectable models, the user's own first."""
     own = own_names()
-    found = [Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()]
-    return tuple(sorted(found, key=lambda one: not one.own))
+    models = [
+        Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()
+    ]
+    return tuple(sorted(models, key=lambda model: not model.own))
 
 
 def own_names() -> set[str]:
-    """Return the models of the user's own file that are still served."""
+    """Return the names in the user's own file that are not retired."""
     return {name for name, table in _own().get("models", {}).items() if not table.get("retired")}
 
 
@@ -195,21 +197,20 @@ def _own() -> dict[str, Any]:
 
 
 def _own_name(name: str) -> str:
-    """Return the full name of an entry of the user's file."""
     entries = _own().get("models", {})
-    wanted = name.strip().casefold()
-    found = [one for one in entries if wanted in (one.casefold(), one.partition("/")[2].casefold())]
-    if len(found) == 1:
-        return str(found[0])
-    if found:
-        raise UsageError(f"{name} is the end of several names: write one of {' or '.join(found)}.")
+    short = name.strip().casefold()
+    matches = [full for full in entries if short in (full.casefold(), full.partition("/")[2].casefold())]
+    if len(matches) == 1:
+        return str(matches[0])
+    if matches:
+        raise UsageError(f"{name} is the end of several names: write one of {' or '.join(matches)}.")
     raise UsageError(f"Your models file {own_file()} has no model called {name}: there is nothing to remove.")
 
 
 def _change(name: str, table: Mapping[str, Any] | None) -> None:
-    """Write the file with the entry of a model as ``table``, or without it; all else in the file stays as it is.
+    """Write the file with ``table`` as the entry of a model, or without the entry; everything else stays.
 
-    Raises ``UsageError`` and leaves the file where more would change than that.
+    Raises ``UsageError`` and writes nothing if more than the entry would change.
     """
     with _writing:
         path = own_file().resolve()
@@ -218,10 +219,10 @@ def _change(name: str, table: Mapping[str, Any] | None) -> None:
         models = {other: entry for other, entry in before.get("models", {}).items() if other != name}
         if table is not None:
             models[name] = dict(table)
-        wanted = {**before, "models": models}
+        expected = {**before, "models": models}
         changed = _without(content.decode(), name) if table is None else _with(content.decode(), name, table)
         after = parse_settings(path, changed.encode())
-        if {**after, "models": after.get("models", {})} != wanted:
+        if {**after, "models": after.get("models", {})} != expected:
             raise UsageError(f"{name} stands in {path} in a form that cannot be changed from here: edit the file.")
         check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_bytes()), after))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +239,7 @@ def _change(name: str, table: Mapping[str, Any] | None) -> None:
 
 
 def _with(text: str, name: str, table: Mapping[str, Any]) -> str:
-    """Return the text of a models file with an entry as ``table``: where it stood, or at the end."""
+    """Return the text of a models file with ``table`` as an entry: in its old place, or at the end."""
     file = tomlkit.parse(text)
     models: Any = file.get("models", {})
     if isinstance(models, InlineTable):
@@ -262,7 +263,6 @@ def _with(text: str, name: str, table: Mapping[str, Any]) -> str:
 
 
 def _without(text: str, name: str) -> str:
-    """Return the text of a models file without an entry."""
     file = tomlkit.parse(text)
     models: Any = file["models"]
     comments = _take_comments_at_end(models[name])
@@ -271,7 +271,7 @@ def _without(text: str, name: str) -> str:
     if not comments:
         del models[name]
         return tomlkit.dumps(file)
-    # tomlkit counts comments above the next table to this entry: they stay where they are, and only the heading goes
+    # tomlkit attaches the comments above the next table to this entry: keep them, and remove the heading only
     models[name] = tomlkit.table()
     for comment in comments:
         models[name].add(comment)
@@ -279,7 +279,7 @@ def _without(text: str, name: str) -> str:
 
 
 def _take_comments_at_end(table: Any) -> list[Item]:
-    """Take the comments and blank lines off that follow the last value of a table and of the tables in it."""
+    """Remove and return the comments and blank lines after the last value of a table and of its subtables."""
     comments: list[Item] = []
     if isinstance(table, Table):
         body = table.value.body
@@ -291,7 +291,6 @@ def _take_comments_at_end(table: Any) -> list[Item]:
 
 
 def _item(value: Any) -> Item:
-    """Return a value as TOML on one line."""
     if isinstance(value, Mapping):
         table = tomlkit.inline_table()
         table.update(value)

@@ -1,7 +1,7 @@
-"""The names of models, and the models behind them: ``provider/model`` or an alias in, a ``ChatModel`` out.
+"""The registry of models: it opens a ``ChatModel`` by its name ``provider/model`` or by an alias.
 
-A registry owns what it opened: ``aclose`` ends every connection and child process of it. The client library, a second
-to import, is loaded with the first model that is opened.
+A registry owns the models that it opens: ``aclose`` ends their connections and child processes. The client library,
+whose import takes a second, is loaded with the first model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _AGENTS = ("reference", "human")
 _WRITTEN = {"python:": "python", "http://": "http", "https://": "http"}
-"""How an application may be written without an entry, and the provider it then is of."""
+"""Prefix of an application's name without an entry → its provider."""
 
 
 def load_registry(
@@ -42,17 +42,17 @@ def load_registry(
     programs: bool = False,
     batch: bool = False,
 ) -> Registry:
-    """Read the models files (by default the shipped one and the user's own) and return the registry of them.
+    """Read the models files (by default the shipped one and the user's own) and return their registry.
 
-    ``programs`` lets ``python:MODULE:FUNCTION`` be named without an entry: for what is typed at a command line, and
-    never for what is typed on a page. With ``batch`` every model is asked by its Batch API.
+    ``programs`` allows ``python:MODULE:FUNCTION`` without an entry; it is for names from a command line, never for
+    names from a page. With ``batch`` every call goes through the model's Batch API.
     """
     settings = read_settings(list(paths) if paths is not None else default_paths())
     return Registry(settings, retry=retry, programs=programs, batch=batch)
 
 
 class Registry:
-    """Knows every model by name and opens them."""
+    """Finds models by name and opens them."""
 
     def __init__(
         self, settings: ModelsFile, *, retry: RetryPolicy | None = None, programs: bool = False, batch: bool = False
@@ -61,19 +61,20 @@ class Registry:
         self._retry = retry
         self._programs = programs
         self._pool: ClientPool | None = None
-        """Connections that its models share, once one was opened."""
+        """Connections that the models share; ``None`` before the first model is opened."""
         self.batch = batch
         self.batches: Batches | None = None
-        """What is in batches, once a model was opened that is asked so."""
+        """The open batches; ``None`` before the first model with batches is opened."""
         self._opened: list[ChatModel] = []
         self._aliases = {alias.casefold(): name for alias, name in settings.aliases.items()}
-        short = Counter(name.partition("/")[2].casefold() for name, one in settings.models.items() if not one.retired)
+        served = [name for name, model in settings.models.items() if not model.retired]
+        short = Counter(name.partition("/")[2].casefold() for name in served)
         for name in settings.models:
             if short[alias := name.partition("/")[2].casefold()] == 1:
                 self._aliases.setdefault(alias, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process as what it knows: no key, and nothing that is open."""
+        """Pickle the settings only, without keys and open models."""
         return partial(Registry, retry=self._retry, programs=self._programs), (self._settings,)
 
     async def __aenter__(self) -> Registry:
@@ -84,32 +85,31 @@ class Registry:
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Every alias with the full name it stands for."""
+        """Alias → full name."""
         return dict(self._settings.aliases)
 
     def names(self) -> list[str]:
-        """Return the models that the files list and that are still served; others can be opened by name as well."""
+        """Return the names of the entries that are not retired; models without an entry can be opened too."""
         return [name for name, model in self._settings.models.items() if not model.retired]
 
     def specs(self) -> Iterator[ModelSpec]:
-        """Yield what is known of each of these models."""
         return map(self.spec, self.names())
 
     def spec(self, name: str, *, base_url: str | None = None) -> ModelSpec:
-        """Return what is known of a model, by full name or alias; ``base_url`` overrides its address."""
+        """Return the spec of a model by its full name or alias; ``base_url`` overrides its address."""
         full = self._full(name)
         provider, _, model_id = full.partition("/")
         if provider in _AGENTS:
             raise UsageError(f"“{name}” is not a chat model: it takes a role by itself and needs no provider.")
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
-        found = self._known(full)
-        if found.kind == "python" and not self._programs and full not in self._settings.models:
+        spec = self._resolved(full)
+        if spec.kind == "python" and not self._programs and full not in self._settings.models:
             raise UsageError(
                 f"“{name}” would run a program: name it on the command line, or enter it there first with "
                 f"`python -m core models add`."
             )
-        return with_base_url(found, base_url) if base_url else found
+        return with_base_url(spec, base_url) if base_url else spec
 
     def _full(self, name: str) -> str:
         name = name.strip()
@@ -118,23 +118,23 @@ class Registry:
                 return f"{provider}/{name if provider == 'http' else name.removeprefix(written)}"
         return self._aliases.get(name.casefold(), name)
 
-    def _known(self, full: str) -> ModelSpec:
+    def _resolved(self, full: str) -> ModelSpec:
         provider, _, model_id = full.partition("/")
         return resolve(self._settings, provider, model_id)
 
     def has_own_address(self, name: str) -> bool:
-        """Say whether it is known where a model is: by its entry, or because a provider is known to sell it.
+        """Return whether a model's address is certain: by its entry, or because its provider lists it.
 
-        Of any other name of a provider nothing is known but that somebody asked for it.
+        For any other name, the provider's address is only a guess.
         """
         spec = self.spec(name)
         own = self._settings.models.get(spec.name)
         return spec.is_application or bool(own and own.base_url) or is_listed(spec)
 
     def default(self, role: str) -> str | None:
-        """Return who the files' ``[defaults]`` put into a role that nobody named, by full name; ``None`` for nobody.
+        """Return the full name of the default model or rule of a role (``[defaults]`` of the files), or ``None``.
 
-        Raises ``UsageError`` where they name a model that is not known.
+        Raises ``UsageError`` if the default is an unknown model.
         """
         name = getattr(self._settings.defaults, role, None)
         if not name or name.partition("/")[0] in _AGENTS:
@@ -145,27 +145,29 @@ class Registry:
             raise UsageError(f"In [defaults] of the models file, {role}: {error}") from None
 
     def group(self, name: str) -> str:
-        """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
+        """Return the group of a player: the models file's group of a model, otherwise the text before the slash.
 
-        A stored name may be of a provider that the models file no longer has.
+        The provider of a stored name may no longer be in the models file.
         """
         full = self._full(name)
         provider, _, model_id = full.partition("/")
-        known = provider in self._settings.providers and bool(model_id)
-        return self._known(full).group if known else provider
+        is_model = provider in self._settings.providers and bool(model_id)
+        return self._resolved(full).group if is_model else provider
 
     def is_application(self, name: str) -> bool:
-        """Say whether a name, also of a provider that the models file no longer has, is of a user's application."""
+        """Return whether a name, whose provider may no longer exist, belongs to a user's application."""
         full = self._full(name)
         provider, _, model_id = full.partition("/")
-        return provider in self._settings.providers and bool(model_id) and self._known(full).is_application
+        return provider in self._settings.providers and bool(model_id) and self._resolved(full).is_application
 
     def is_greedy(self, name: str) -> bool:
-        """Say whether a model in a folder here takes the likeliest token wherever no temperature is asked for."""
+        """Return whether a model in a local folder decodes greedily unless a temperature is set."""
         spec = self.spec(name)
         if not spec.served_locally or spec.sampling.temperature is not None:
             return False
-        if access.limits() is not None and spec.name not in self._settings.models:  # no folder that a visitor names
+        if (
+            access.limits() is not None and spec.name not in self._settings.models
+        ):  # never read a folder that a visitor names
             return False
         try:
             generation = json.loads((Path(spec.model_id) / "generation_config.json").read_bytes())
@@ -174,7 +176,7 @@ class Registry:
         return not generation.get("do_sample")
 
     def missing_key(self, name: str, *, base_url: str | None = None) -> str | None:
-        """Name the environment variable that has to be set before the model can be opened, if one is missing."""
+        """Return the environment variable of the model's key if the key is missing, otherwise ``None``."""
         spec = self.spec(name, base_url=base_url)
         return spec.api_key_env if self._needs_key(spec) and self.key(spec) is None else None
 
@@ -189,7 +191,7 @@ class Registry:
     ) -> ChatModel:
         """Open a model; ``base_url`` overrides its address, ``sampling`` its defaults, and ``key`` its key.
 
-        Without ``find_key`` no other key is looked for: what is set for a provider is not sent where somebody says.
+        Without ``find_key`` only ``key`` is used, so that a provider's key is not sent to an address from a user.
         """
         spec = self.spec(name, base_url=base_url)
         if sampling is not None:
@@ -199,7 +201,7 @@ class Registry:
         return model
 
     async def aclose(self) -> None:
-        """Close every model that was opened here. Safe to call twice."""
+        """Close all models that ``open`` returned. Safe to call twice."""
         if self.batches is not None:
             await self.batches.aclose()
         opened, self._opened = self._opened, []
@@ -207,9 +209,9 @@ class Registry:
             await model.aclose()
 
     def make(self, spec: ModelSpec, key: SecretStr | None = None, *, retry: RetryPolicy | None = None) -> ChatModel:
-        """Return the model that a spec describes, with a key of its own or the one that is found for it.
+        """Return the model of a spec, with this key or the key that is found for it.
 
-        It is closed by whoever asked. Raises ``UsageError`` where its address or its key is not known.
+        The caller must close the model. Raises ``UsageError`` if its address or its key is unknown.
         """
         retry = retry or self._retry
         self._check_allowed(spec)
@@ -249,21 +251,22 @@ class Registry:
         return kind(spec, key=key, pool=self._pool, retry=retry, batches=self.batches)
 
     def _check_allowed(self, spec: ModelSpec) -> None:
-        """Raise ``NotAllowedError`` where a visitor named an address or folder that they may not, or no price is known.
+        """Raise ``NotAllowedError`` if a visitor names a forbidden address or folder, or a model without a price.
 
-        What the models files say is whoever runs this server's own.
+        Entries of the models files are allowed, because they belong to the server's owner.
         """
         if access.limits() is None:
             return
         access.require("run")
-        known = spec.name in self._settings.models
-        if spec.base_url and (spec.base_url != self._known(spec.name).base_url or (spec.kind == "http" and not known)):
+        has_entry = spec.name in self._settings.models
+        moved = spec.base_url != self._resolved(spec.name).base_url
+        if spec.base_url and (moved or (spec.kind == "http" and not has_entry)):
             access.allowed_host(spec.base_url)
-        if spec.served_locally and not known:
+        if spec.served_locally and not has_entry:
             access.allowed_path(spec.model_id)
         if spec.base_url and not is_private(spec.base_url) and source(spec) is None:
             raise access.NotAllowedError(
-                f"No price is known for {spec.name}, so that nobody could say what it takes of your money of today: "
+                f"No price is known for {spec.name}, so its calls cannot be counted in your daily budget: "
                 f"ask {access.rules().contact} to enter it."
             )
 
@@ -271,11 +274,11 @@ class Registry:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
 
     def key(self, spec: ModelSpec) -> SecretStr | None:
-        """Return the key that is found; a server on this machine gets one only where the model itself names it.
+        """Return the key of a model; a server on this machine gets a key only if the model's entry names one.
 
-        Where a visitor of a shared server says that a model is elsewhere, it gets none but what they typed.
+        On a shared server, a model at an address from a visitor gets only a key that the visitor entered.
         """
-        if access.limits() is not None and spec.base_url != self._known(spec.name).base_url:
+        if access.limits() is not None and spec.base_url != self._resolved(spec.name).base_url:
             return typed_key(spec.api_key_env) if spec.api_key_env else None
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):
@@ -283,8 +286,8 @@ class Registry:
         return find_key(spec.api_key_env) if spec.api_key_env else None
 
     def _unknown(self, name: str) -> str:
-        known = [*self._settings.models, *self._settings.aliases]
-        lowered = {candidate.casefold(): candidate for candidate in known}
+        candidates = [*self._settings.models, *self._settings.aliases]
+        lowered = {candidate.casefold(): candidate for candidate in candidates}
         close = [lowered[match] for match in get_close_matches(name.casefold(), lowered, n=3, cutoff=0.6)]
         if close:
             return f"No model is called “{name}”; did you mean {' or '.join(close)}?"

@@ -1,4 +1,4 @@
-"""The models file: how it is read and checked, how the user's overrides the shipped one, and what it says of a model.
+"""The models file: reads and checks it, merges the user's file over the shipped one, and resolves a model's settings.
 
 Errors are a ``UsageError`` that names the file and the key.
 """
@@ -43,7 +43,7 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 
 
 class SamplingTable(Table):
-    """What a call leaves open is filled from here."""
+    """Defaults for the sampling settings of calls."""
 
     temperature: float | None = Field(None, ge=0)
     max_tokens: int | None = Field(None, ge=1)
@@ -56,7 +56,7 @@ Marker = Annotated[str, StringConstraints(min_length=2, max_length=100)]
 
 
 class CommonTable(Table):
-    """What a provider, a family of its models and one model can set; the narrower wins."""
+    """Settings of a provider, a family of models or a model; the more specific table takes precedence."""
 
     base_url: Url | None = None
     api_key_env: VariableName | None = None
@@ -103,7 +103,7 @@ class FamilyTable(CommonTable):
 
 
 class ProviderTable(CommonTable):
-    """One provider; ``base_url_env`` and ``api_version_env`` name variables that override their setting."""
+    """One provider; ``base_url_env`` and ``api_version_env`` name environment variables that override the settings."""
 
     kind: ProviderKind | None = None
     base_url_env: VariableName | None = None
@@ -123,7 +123,7 @@ class ModelTable(CommonTable):
 
 
 class DefaultsTable(Table):
-    """Who sits beside a model in the seats that nobody named: names or aliases of models, or ``reference/…``."""
+    """Defaults for the seats other than the tested one: names or aliases of models, or ``reference/…``."""
 
     patient: str | None = None
     grader: str | None = None
@@ -133,41 +133,41 @@ class DefaultsTable(Table):
 
 
 class ModelsFile(Table):
-    """A whole models file."""
+    """The models file."""
 
     providers: dict[str, ProviderTable] = Field(default_factory=dict)
     models: dict[str, ModelTable] = Field(default_factory=dict)
     aliases: dict[str, str] = Field(default_factory=dict)
     defaults: DefaultsTable = Field(default_factory=DefaultsTable)
     _settled: dict[str, dict[str, Any]] = PrivateAttr(default_factory=dict)
-    """Model → its settings of all layers, kept, because pages ask for all models at every look."""
+    """Model → its merged settings; a cache, because every view of a page looks up all models."""
 
 
 def own_file() -> Path:
-    """Return the file that holds the user's models, which need not exist yet."""
+    """Return the path of the user's models file, which may not exist."""
     return Path(os.environ.get(OWN_VARIABLE) or OWN).expanduser()
 
 
 def default_paths() -> list[Path]:
-    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, else data/models.local.toml where it is."""
+    """Return the shipped file and the user's own: ``ANAMNESIS_MODELS``, or data/models.local.toml if it exists."""
     return [SHIPPED, own_file()] if os.environ.get(OWN_VARIABLE) or OWN.exists() else [SHIPPED]
 
 
 def read_settings(paths: Sequence[Path]) -> ModelsFile:
-    """Read the files and merge them, key by key; a later file wins."""
-    together: dict[str, Any] = {}
+    """Read the files and merge them key by key; a later file takes precedence."""
+    merged: dict[str, Any] = {}
     for path in paths:
         try:
             raw = parse_settings(path, path.read_bytes())
         except OSError as error:
             raise UsageError(f"The models file {path} cannot be read: {error.strerror}.") from error
         check_settings(path, raw)
-        together = merge(together, raw)
-    return check_settings(paths[-1], together)
+        merged = merge(merged, raw)
+    return check_settings(paths[-1], merged)
 
 
 def parse_settings(path: Path, content: bytes) -> dict[str, Any]:
-    """Return the tables of a models file; raise ``UsageError`` where it is no TOML."""
+    """Return the tables of a models file; raise ``UsageError`` if it is not valid TOML."""
     try:
         return tomllib.loads(content.decode().replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
@@ -175,7 +175,7 @@ def parse_settings(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def check_settings(path: Path, raw: dict[str, Any]) -> ModelsFile:
-    """Return the tables of a file as they are checked; raise ``UsageError`` that names the file and the key."""
+    """Validate the tables of a file; raise a ``UsageError`` that names the file and the key."""
     try:
         return ModelsFile.model_validate(raw)
     except ValidationError as error:
@@ -191,7 +191,7 @@ def _quoted(part: str | int) -> str:
 
 
 def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """Return two files' tables as one; the upper wins, key by key."""
+    """Merge the tables of two files key by key; the upper takes precedence."""
     merged = dict(lower)
     for key, value in upper.items():
         below = merged.get(key)
@@ -200,13 +200,13 @@ def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
-    """Put together what is known of ``provider/model_id``; a model that is not listed gets its provider's settings."""
+    """Return the spec of ``provider/model_id``; a model without an entry gets its provider's settings."""
     name = f"{provider}/{model_id}"
     general = settings.providers[provider]
     own = settings.models.get(name, ModelTable())
     ids = [model_id, *([own.model_id] if own.model_id else [])]
     if name not in settings._settled:
-        families = [family for family in general.families if any(re.search(family.match, one) for one in ids)]
+        families = [family for family in general.families if any(re.search(family.match, id_) for id_ in ids)]
         settings._settled[name] = _layered(general, *families, own)
     chosen = settings._settled[name]
     if general.kind is None:
@@ -248,7 +248,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str) -> ModelSpec:
 
 
 def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
-    """Return ``spec`` served at another address, after checking that it is one."""
+    """Return ``spec`` with another address; raise ``UsageError`` if the address is invalid."""
     if spec.kind == "python":
         raise UsageError(f"{spec.name} is a function on this machine and has no address: leave the address out.")
     url = checked_address(spec.name, base_url)
@@ -256,7 +256,7 @@ def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
 
 
 def _layered(*tables: CommonTable) -> dict[str, Any]:
-    """Merge tables, the later over the earlier, each setting for itself."""
+    """Merge tables setting by setting; a later table takes precedence."""
     chosen: dict[str, Any] = {}
     for table in tables:
         for key, value in table.model_dump(exclude_unset=True, exclude_none=True).items():
@@ -266,7 +266,7 @@ def _layered(*tables: CommonTable) -> dict[str, Any]:
 
 
 def checked_address(name: str, url: str) -> str:
-    """Return an address without the slash at its end; raise ``UsageError`` where it is none, or holds a password."""
+    """Return an address without a final slash; raise ``UsageError`` if it is invalid or contains a password."""
     url = url.strip()
     try:
         parts = urlsplit(url)

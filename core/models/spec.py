@@ -1,6 +1,6 @@
-"""What is known of one model: where it is served, what it costs, what may be sent to it.
+"""The specification of one model: its address, its prices, and what may be sent to it.
 
-A ``ModelSpec`` holds names of environment variables, never a key.
+A ``ModelSpec`` contains names of environment variables, never a key.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
 Structured = Literal["json_schema", "json_object", "none"]
 EFFORT = "{effort}"
-"""Holds the place of the reasoning effort in a model's ``extra_body``."""
+"""Placeholder for the reasoning effort in a model's ``extra_body``."""
 THINKING_TOKENS = 16_384
-"""Room for the thoughts of a model that thinks, beside the limit of what it says."""
+"""Tokens for a model's reasoning, in addition to the limit of its message."""
 
 
 class Prices(Table):
-    """US dollars a million tokens, as listed in the month ``as_of``.
+    """US dollars per million tokens, as listed in the month ``as_of``.
 
-    Without ``cached`` and ``cache_write``, input that a provider had read before, or keeps, costs as all.
+    Without ``cached`` or ``cache_write``, input that is read from or written to a cache has the price ``input``.
     """
 
     input: float = Field(ge=0)
@@ -42,7 +42,7 @@ class Prices(Table):
 
 
 class Timeouts(Table):
-    """Seconds one request may take in all, until its first text, and between two pieces of text."""
+    """Maximum seconds of a request: in total, until its first text, and between two pieces of text."""
 
     call_s: float = Field(600.0, gt=0)
     first_piece_s: float = Field(300.0, gt=0)
@@ -50,10 +50,10 @@ class Timeouts(Table):
 
 
 class Bounds(Table):
-    """How far a reply may go on before it is cut: characters a token of its limit, and its end over and over again.
+    """When an endless reply is cut: its maximum of characters per token of its limit, and its repetitions.
 
-    A reply that ends in the same words (400 characters at most) more than ``repeats`` times is cut once these fill
-    2,000 characters; 0 lets it go on.
+    A reply that ends in the same text (up to 400 characters) more than ``repeats`` times is cut when the repetitions
+    fill 2,000 characters; 0 disables this.
     """
 
     characters_a_token: int = Field(16, ge=8)
@@ -72,20 +72,24 @@ class LocalServing:
 class ModelSpec:
     """One model of one provider.
 
-    ``base_url`` is ``None`` for a local model that is served by a child process, and for a provider whose address
-    is not set up yet. ``system_role`` says how a system message is sent: as such, always as the user's words, or as
-    such only where a user's message follows it. ``unsupported`` names what is never sent: sampling settings, which are
-    left out, and ``images``: a model that takes none is not asked where it would be shown one. ``limits_scope`` says
-    with whom the model shares its rate limits. ``group`` is the kind of model that figures by group put it under, such
-    as open weights. ``opens_thinking`` says that its chat template begins every reply with a thought, so that only the
-    closing tag is in its text. ``retired`` models are no longer served: they are known for what is stored of them and
-    offered nowhere. ``thinking_tokens`` is the room that its thoughts are given beside the limit of a reply; ``None``
-    for what is not known to think. ``structured`` says how it is held to a form of JSON (``response_format``); ``None``
-    where only a try can tell. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
-    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out. ``batch`` says whether
-    it can be asked by a Batch API (``core.models.batches``); ``None`` where only its address tells. ``cache_marks``
-    says that its provider keeps what is marked (``core.models.wire``), and charges less for it the next time.
-    ``folder`` is where the module of a Python application lies.
+    Attributes:
+        base_url: ``None`` for a local model that a child process serves, and for a provider without an address yet.
+        system_role: How a system message is sent: as such, always as part of the user's message, or as such only
+            before a user's message.
+        unsupported: Sampling settings that are never sent, and ``images`` for a model that takes no pictures.
+        limits_scope: Models with the same scope share their rate limits.
+        group: The kind of model in figures by group, such as open weights.
+        opens_thinking: The chat template opens a block of reasoning in every reply, so that the text contains only
+            the closing tag.
+        retired: The model is no longer served and not offered; it describes stored results.
+        thinking_tokens: Tokens for reasoning in addition to the limit of a reply; ``None`` if the model is not known
+            to reason.
+        structured: How JSON is requested (``response_format``); ``None`` if only a try can tell.
+        extra_body: Fields for the body of every request, with ``{effort}`` as placeholder for the reasoning effort;
+            a field with only an unset effort is left out.
+        batch: Whether the model has a Batch API (``core.models.batches``); ``None`` if its address decides.
+        cache_marks: The provider caches marked prompts (``core.models.wire``) and charges less for them.
+        folder: The folder with the module of a Python application.
     """
 
     name: str
@@ -111,7 +115,7 @@ class ModelSpec:
     folder: str | None = None
     opens_thinking: bool = False
     thinking_markers: tuple[tuple[str, str], ...] = ()
-    """What opens and closes its reasoning in the text, in addition to ``core.models.thinking.MARKERS``."""
+    """Markers of its reasoning as (opening, closing), in addition to ``core.models.thinking.MARKERS``."""
     retired: bool = False
     thinking_tokens: int | None = None
     structured: Structured | None = None
@@ -121,17 +125,16 @@ class ModelSpec:
 
     @property
     def is_application(self) -> bool:
-        """Whether an application of the user's answers, and no model server."""
+        """Whether the model is a user's application and not a model server."""
         return self.kind in ("python", "http")
 
     @property
     def served_locally(self) -> bool:
-        """Whether a child process of ours serves the model."""
+        """Whether a child process of this program serves the model."""
         return self.kind == "hf" and self.base_url is None
 
 
 def is_loopback(url: str | None) -> bool:
-    """Say whether ``url`` stays on this machine."""
     host = urlsplit(url or "").hostname or ""
     try:
         return host == "localhost" or host.endswith(".localhost") or target(ip_address(host)).is_loopback
@@ -140,9 +143,9 @@ def is_loopback(url: str | None) -> bool:
 
 
 def is_private(url: str | None) -> bool:
-    """Say whether ``url`` stays on this machine or in a network of one's own; names are not looked up.
+    """Return whether ``url`` is on this machine or in a private network; names are not resolved.
 
-    Of names, those without a dot and under the endings that no public name has (RFC 6762, ICANN's ``internal``).
+    Private names have no dot, or a suffix that no public name has (RFC 6762, ICANN's ``internal``).
     """
     host = urlsplit(url or "").hostname or ""
     try:

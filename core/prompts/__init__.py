@@ -1,8 +1,8 @@
-"""Prompt packs: one prompt a file, Jinja2 with a YAML header that says role, inputs and what it is for.
+"""Prompt packs: one prompt per file, Jinja2 with a YAML header that states role, inputs and purpose.
 
-A pack is known by its name and a hash of all its files, which every conversation stores. The project's own packs lie
-in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two. A pack may come from
-anybody: its templates see the values of their prompt and nothing of the program around them (``core.prompts.sandbox``).
+A pack is identified by its name and a hash of all its files, which every conversation stores. The project's packs are
+in prompts/, the user's in the folder ``prompts`` next to the database; names are unique. Anybody may have written a
+pack, so its templates see the values of their prompt and nothing else of the program (``core.prompts.sandbox``).
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from core import access, paths
 from core.errors import UsageError
 from core.prompts.sandbox import BREAKS, compiled, rendered
 
-_LONGEST_HEADER = 4_000
+_MAX_HEADER = 4_000
 LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
-"""Inputs that prompts came to have later, or have no longer, with what stands for one that is not given.
+"""Inputs that later versions added or removed, with their default values.
 
-A pack need not name them: it is not given what it does not know. ``fault`` and ``problem`` were what was wrong with a
-reply, which is now said in a message of its own.
+A pack need not name these inputs, and receives only those that it names. ``fault`` and ``problem`` described what was
+wrong with a reply; a repair is now a separate message.
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LIMITS: Mapping[str, int] = {"patient": 200, "staff": 400, "summariser": 400, "solver": 256, "profiler": 8_192}
-"""Tokens of a reply to a prompt that says no ``max_tokens``, by whom it speaks to; all others have ``LIMIT``."""
+"""Role → token limit of a reply if the prompt has no ``max_tokens``; other roles have ``LIMIT``."""
 LIMIT = 1_024
-_SHORT = 16
-"""Characters of a hash that are kept."""
+_HASH_LENGTH = 16
 _QUOTED = re.compile(r"[<＜﹤]\s*[/\\]?\s*quoted\b[^<>]*[>＞﹥]?", re.IGNORECASE)
 _ANGLES = str.maketrans("<＜﹤>＞﹥", "‹‹‹›››")
 _GRADER = ("grader_extract", "grader_judge")
@@ -43,11 +42,17 @@ _GRADER = ("grader_extract", "grader_judge")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt: ``role`` that it speaks to, names of its ``inputs``, and the template with its ``source``.
+    """One prompt file.
 
-    ``header`` is what stands above the template, ``hash`` that of the whole file. ``max_tokens`` bounds the reply.
-    ``quoted`` are the inputs in others' words, which the template puts between <quoted> and </quoted>: these marks
-    within them are no marks any more, so that nobody can end a quotation from inside.
+    Attributes:
+        role: The role that receives the prompt.
+        inputs: Names of the values that the template takes.
+        source: The template's text.
+        header: The text above the template.
+        hash: Hash of the whole file.
+        max_tokens: Limit of the reply.
+        quoted: Inputs written by others, which the template puts between <quoted> and </quoted>. These marks are
+            disabled inside the values, so that no text can end its quotation.
     """
 
     name: str
@@ -61,23 +66,23 @@ class Prompt:
     quoted: tuple[str, ...] = ()
 
     def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values as they are filled in: with those of ``LATER_INPUTS`` that the prompt names, and no others.
+        """Return the values for the template: with defaults of the ``LATER_INPUTS`` that the prompt names.
 
-        What is ``quoted`` holds no marks of a quotation.
+        ``quoted`` values have no quotation marks of their own.
         """
         later = {name: value for name, value in LATER_INPUTS.items() if name in self.inputs}
-        given = {n: v for n, v in values.items() if n in self.inputs or n not in LATER_INPUTS}
-        return {**later, **{n: _unmarked(v) if n in self.quoted else v for n, v in given.items()}}
+        current = {n: v for n, v in values.items() if n in self.inputs or n not in LATER_INPUTS}
+        return {**later, **{n: _unmarked(v) if n in self.quoted else v for n, v in current.items()}}
 
     def render(self, **values: Any) -> str:
-        """Fill in the template; a missing or surplus value is a programming error and raises ``KeyError``."""
+        """Render the template; a missing or surplus value raises ``KeyError``."""
         values = self.taken(values)
         if set(values) != set(self.inputs):
             raise KeyError(f"prompt {self.name} takes {sorted(self.inputs)}, got {sorted(values)}")
         return rendered(self.template, f"{self.name}.md", values).strip()
 
     def with_source(self, source: str) -> Prompt:
-        """Return the prompt with another template; raise ``UsageError`` where that is not valid Jinja2, or unsafe."""
+        """Return the prompt with another template; raise ``UsageError`` if it is invalid Jinja2 or unsafe."""
         try:
             return replace(self, source=source, template=compiled(source))
         except SecurityError as error:
@@ -88,7 +93,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptPack:
-    """A folder of prompts; ``hash`` changes when any of them does."""
+    """A folder of prompts; ``hash`` covers all files."""
 
     name: str
     hash: str
@@ -96,7 +101,6 @@ class PromptPack:
     folder: Path
 
     def render(self, name: str, /, **values: Any) -> str:
-        """Render the prompt of that name."""
         return self.prompts[name].render(**values)
 
     def hash_of(self, name: str) -> str:
@@ -104,14 +108,14 @@ class PromptPack:
         return _hash_of([self.folder / f"{name}.md"])
 
     def file_of(self, name: str) -> str:
-        """Return the prompt's file as people know it: ``prompts/PACK/NAME.md``, or its path for another folder."""
-        known = self.folder.parent in (paths.PROMPTS, own_packs_folder())
-        return f"prompts/{self.name}/{name}.md" if known else str(self.folder / f"{name}.md")
+        """Return ``prompts/PACK/NAME.md``, or the path of the file if the pack is in another folder."""
+        is_named = self.folder.parent in (paths.PROMPTS, own_packs_folder())
+        return f"prompts/{self.name}/{name}.md" if is_named else str(self.folder / f"{name}.md")
 
 
 @dataclass(frozen=True)
 class PackPlace:
-    """Where a pack lies; ``own`` says that it is the user's."""
+    """The folder of a pack; ``own`` says that it belongs to the user."""
 
     name: str
     folder: Path
@@ -119,14 +123,14 @@ class PackPlace:
 
 
 def own_packs_folder() -> Path:
-    """Return the folder of the user's own packs, beside the database."""
+    """Return the folder of the user's packs, next to the database."""
     return paths.local_folder() / "prompts"
 
 
 def pack_places(needed: tuple[str, ...] = ()) -> list[PackPlace]:
-    """Return the packs that have all ``needed`` prompts and are known by name, the project's own first.
+    """Return the named packs that have all ``needed`` prompts, the project's first.
 
-    A folder of the user that has the name of one of the project's packs is left out.
+    A pack of the user with the name of a project's pack is left out.
     """
     shipped = [PackPlace(path.name, path, own=False) for folder in _shipped() for path in _folders(folder)]
     taken = {place.name for place in shipped}
@@ -135,7 +139,7 @@ def pack_places(needed: tuple[str, ...] = ()) -> list[PackPlace]:
 
 
 def check_pack_name(name: str) -> None:
-    """Raise ``UsageError`` for a name that the user cannot give to a pack of their own."""
+    """Raise ``UsageError`` for a name that a pack of the user cannot have."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is no name for a prompt pack: take up to 64 letters, digits, dots, dashes and underscores, "
@@ -146,22 +150,23 @@ def check_pack_name(name: str) -> None:
 
 
 def pack_place(name_or_folder: str) -> str:
-    """Return the name of a known pack, or where the folder of another one lies, whoever looks for it."""
+    """Return the name of a named pack, or the absolute path of another folder."""
     folder = _folder_of(name_or_folder)
-    known = {place.folder for place in pack_places()}
-    return folder.name if folder in known else str(folder.expanduser().resolve())
+    folders = {place.folder for place in pack_places()}
+    return folder.name if folder in folders else str(folder.expanduser().resolve())
 
 
 def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
-    """Load a pack by name, or any folder given by path, and check that it has the ``needed`` prompts.
+    """Load a pack by name or path, and check that it has the ``needed`` prompts.
 
-    Raises ``UsageError`` where there is none, where a prompt is missing or cannot be read, and where a pack of the
-    user has the name of one of the project's.
+    Raises:
+        UsageError: There is no such pack, a prompt is missing or unreadable, or a pack of the user has the name of a
+            project's pack.
     """
     folder = _folder_of(name_or_folder)
     if not _is_folder(folder):
-        known = ", ".join(place.name for place in pack_places())
-        raise UsageError(f"There is no prompt pack {name_or_folder!r}: give one of {known}, or a folder.")
+        names = ", ".join(place.name for place in pack_places())
+        raise UsageError(f"There is no prompt pack {name_or_folder!r}: give one of {names}, or a folder.")
     files = sorted(folder.glob("*.md"))
     prompts = {path.stem: read_prompt(path) for path in files}
     missing = [name for name in needed if name not in prompts]
@@ -172,17 +177,17 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
 
 def _hash_of(files: Iterable[Path]) -> str:
     digest = hashlib.sha256(b"".join(p.name.encode() + b"\0" + p.read_bytes() + b"\0" for p in files))
-    return digest.hexdigest()[:_SHORT]
+    return digest.hexdigest()[:_HASH_LENGTH]
 
 
 def grader_hash(pack: PromptPack) -> str:
-    """Return the hash of what a pack tells a grader: packs that differ in other prompts only are one to it."""
-    told = "".join(f"{name}\0{pack.prompts[name].source}\0" for name in _GRADER)
-    return hashlib.sha256(told.encode()).hexdigest()[:_SHORT]
+    """Return the hash of the grader's prompts; packs that differ only in other prompts have the same hash."""
+    sources = "".join(f"{name}\0{pack.prompts[name].source}\0" for name in _GRADER)
+    return hashlib.sha256(sources.encode()).hexdigest()[:_HASH_LENGTH]
 
 
 def read_prompt(path: Path) -> Prompt:
-    """Read one prompt; raise ``UsageError`` where the header or the template is not as it should be."""
+    """Read one prompt; raise ``UsageError`` for an invalid header or template."""
     return _prompt(path, path.read_bytes())
 
 
@@ -195,15 +200,15 @@ def _prompt(path: Path, content: bytes) -> Prompt:
     if not text.startswith("---\n") or "\n---\n" not in text[3:]:
         raise UsageError(f"{path}: a prompt starts with a header between two lines of ---.")
     header, body = text[3:].split("\n---\n", 1)
-    if len(header) > _LONGEST_HEADER:
-        raise UsageError(f"{path}: a prompt's header has {_LONGEST_HEADER:,} characters at most.")
+    if len(header) > _MAX_HEADER:
+        raise UsageError(f"{path}: a prompt's header has {_MAX_HEADER:,} characters at most.")
     try:
         fields = yaml.safe_load(header)
         template = compiled(body)
         role = fields["role"]
-        told = fields.get("max_tokens", LIMITS.get(str(role), LIMIT))
-        if type(told) is not int or told < 1:
-            raise TypeError(f"max_tokens is {told!r}")
+        max_tokens = fields.get("max_tokens", LIMITS.get(str(role), LIMIT))
+        if type(max_tokens) is not int or max_tokens < 1:
+            raise TypeError(f"max_tokens is {max_tokens!r}")
         return Prompt(
             path.stem,
             role,
@@ -211,8 +216,8 @@ def _prompt(path: Path, content: bytes) -> Prompt:
             template,
             body,
             f"---{header}\n---\n",
-            hashlib.sha256(content).hexdigest()[:_SHORT],
-            told,
+            hashlib.sha256(content).hexdigest()[:_HASH_LENGTH],
+            max_tokens,
             tuple(fields.get("quoted") or ()),
         )
     except SecurityError as error:
@@ -225,37 +230,37 @@ def _prompt(path: Path, content: bytes) -> Prompt:
 
 
 def quoted(text: str) -> str:
-    """Return others' words between the marks of a quotation, which nothing in them can end."""
+    """Return a text by others between quotation marks that the text cannot end."""
     return f"<quoted>\n{_unmarked(text)}\n</quoted>"
 
 
 def _unmarked(value: Any) -> Any:
-    """Return what is quoted with its own marks of a quotation in angles that are none."""
+    """Return a value whose own quotation marks have harmless angle brackets."""
     if isinstance(value, list | tuple):
         return type(value)(map(_unmarked, value))
     if not isinstance(value, str):
         return value
-    return _QUOTED.sub(lambda found: found[0].translate(_ANGLES), value)
+    return _QUOTED.sub(lambda mark: mark[0].translate(_ANGLES), value)
 
 
 def _folder_of(name_or_folder: str) -> Path:
-    """Return the folder that is meant, which need not exist: the project's, the user's own, or a path."""
+    """Return the folder of a pack, which need not exist: the project's, the user's, or a path."""
     own = own_packs_folder() / name_or_folder
-    named = bool(_NAME.fullmatch(name_or_folder))
+    is_name = bool(_NAME.fullmatch(name_or_folder))
     places = [folder / name_or_folder for folder in _shipped()]
-    shipped = next((place for place in places if named and _is_folder(place)), places[0])
-    if named and _is_folder(shipped) and _is_folder(own):
+    shipped = next((place for place in places if is_name and _is_folder(place)), places[0])
+    if is_name and _is_folder(shipped) and _is_folder(own):
         raise UsageError(
             f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
             "which one is meant."
         )
-    if named and (_is_folder(shipped) or _is_folder(own)):
+    if is_name and (_is_folder(shipped) or _is_folder(own)):
         return shipped if _is_folder(shipped) else own
     return access.allowed_path(shipped if _is_folder(shipped) else name_or_folder)
 
 
 def _is_folder(path: Path) -> bool:
-    """Say whether there is a folder; what the system takes for no name at all is none."""
+    """Say whether the folder exists; a path that the system rejects does not."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -263,10 +268,10 @@ def _is_folder(path: Path) -> bool:
 
 
 def _shipped() -> list[Path]:
-    """Return where packs lie that come with the program and its extensions."""
+    """Return the folders of the packs of the program and its extensions."""
     return [paths.PROMPTS, *(folder / "prompts" for folder in paths.extensions())]
 
 
 def _folders(parent: Path) -> list[Path]:
-    found = parent.iterdir() if parent.is_dir() else ()
-    return sorted(path for path in found if path.is_dir() and _NAME.fullmatch(path.name))
+    entries = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path for path in entries if path.is_dir() and _NAME.fullmatch(path.name))

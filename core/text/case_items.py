@@ -1,14 +1,13 @@
-"""The (key, value) items of a case: what there is to uncover in a history, each under the topic by which to ask for it.
+"""The (key, value) items of a case: the information that a history can uncover, by topic.
 
-Source: Liao et al., arXiv 2309.02077, data construction. All that a patient knows is the vignette, M there; an item is
-one topic of the history ("onset of the pain") with what M says of it. The patient begins with P0, a rough complaint and
-a plea for help: as a model made it beforehand (``core.jobs.openings``), else by rule from the chief complaint's lay
-words where the profile has them, and from the vignette's own where not. A case opens the same way for every doctor.
-Details that a doctor should ask for are cut from it.
+Source: Liao et al., arXiv 2309.02077, data construction. The patient knows the vignette, there called M. An item is one
+topic of the history ("onset of the pain") with M's text on it. The patient opens with P0, a rough complaint and a plea
+for help. A model writes it beforehand (``core.jobs.openings``); otherwise a rule makes it from the profile's chief
+complaint, or from the vignette. It is the same for every doctor, and lacks details that a doctor should ask for.
 
-MediQ's files bring items too: each record's ``facts``, atomic sentences about a patient, joined by topic. A file is
-JSON or JSONL with ``context`` (sentences of the vignette) and ``facts``; records are matched to cases by the words of
-the vignette. The facts are paraphrases: their words need not all be words of M.
+MediQ's files contain items too: the ``facts`` of each record, atomic sentences about a patient, joined by topic. A file
+is JSON or JSONL with ``context`` (sentences of the vignette) and ``facts``; records are matched to cases by the words
+of the vignette. The facts are paraphrases and may contain other words than M.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ from core.text.vocabulary import verbs
 from core.words import fault_of
 
 BY_RULE = {maker: f"{maker}-{GROUPING_RULES}" for maker in ("profile", "rules")}
-"""``made_by`` of items by rule, from a profile or a vignette: it changes with the rules, so that old ones are known."""
+"""``made_by`` of items by rule, from a profile or a vignette, with the version of the rules."""
 Order = Literal["direct", "random", "reversed"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-"""In which items are asked for: that of M, one drawn by a seed, and M's backwards."""
+"""Orders of the items: that of M, a random one, and the reverse of M."""
 T = TypeVar("T")
 
 
 class Item(BaseModel):
-    """A topic phrase, what M says of it, and the part of the history it belongs to."""
+    """A topic phrase, M's text on it, and its part of the history."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -64,7 +63,7 @@ _ITEMS = TypeAdapter(tuple[Item, ...])
 
 @dataclass(frozen=True)
 class ItemSet:
-    """The items of a case and who made them: ``profile-…``, ``rules-…``, ``mediq``, or the name of a model."""
+    """The items of a case and their origin: ``profile-…``, ``rules-…``, ``mediq``, or the name of a model."""
 
     items: tuple[Item, ...]
     made_by: str
@@ -72,7 +71,7 @@ class ItemSet:
 
 @dataclass(frozen=True)
 class SpokenItem:
-    """An item as the patient knows it: its key, and what it says in lay words."""
+    """An item's key and its text in lay words."""
 
     key: str
     lay: str
@@ -80,7 +79,7 @@ class SpokenItem:
 
 @dataclass(frozen=True)
 class ItemizedCase:
-    """A case with its items: ``opening`` P0, with which the patient begins; ``made_by``, where the items come from."""
+    """A case with its items; ``opening`` is P0, ``made_by`` the origin of the items."""
 
     case: Case
     opening: str
@@ -89,7 +88,7 @@ class ItemizedCase:
 
     @property
     def spoken(self) -> tuple[SpokenItem, ...]:
-        """The items in lay words: their facts' own where a rule made them of those, else M's in the first person."""
+        """The items in lay words: of their facts if a rule made the items, otherwise M's text in the first person."""
         if self.made_by in BY_RULE.values():
             facts = [(fact.topic, _ended(fact.lay)) for fact in facts_of(self.case)]
             lays = (" ".join(lay for topic, lay in facts if topic == item.topic) for item in self.items)
@@ -100,20 +99,20 @@ class ItemizedCase:
 
 
 def itemized(case: Case, stored: ItemSet | None = None) -> ItemizedCase:
-    """Return a case with stored items if there are some, else with the case's own, else with those made by rule."""
+    """Return a case with its stored items; without any, those that the case carries; otherwise items by rule."""
     chosen = stored or own_items(case) or items_by_rule(case)
     return ItemizedCase(case, opening_of(case), chosen.items, chosen.made_by)
 
 
 def own_items(case: Case) -> ItemSet | None:
-    """Return the items that a case carries, or ``None`` if its items follow by rule."""
+    """Return the items that a case carries, or ``None`` if rules make them."""
     if case.items is None:
         return None
     return ItemSet(tuple(Item.model_validate(item.model_dump()) for item in case.items.items), case.items.made_by)
 
 
 def with_items(case: Case, stored: ItemSet | None) -> Case:
-    """Return a case that carries stored items; of any version of the rules it carries none, they are made again."""
+    """Return a case that carries stored items; items by rule are not carried but made again."""
     if stored is None or not stored.items or stored.made_by.partition("-")[0] in BY_RULE:
         return case.model_copy(update={"items": None})
     listed = tuple(ListedItem.model_validate(item.model_dump()) for item in stored.items)
@@ -121,33 +120,32 @@ def with_items(case: Case, stored: ItemSet | None) -> Case:
 
 
 def hash_of_items(cases: Iterable[Case]) -> str:
-    """Return a hash of the items that cases carry, whatever their order; empty if none carries any."""
+    """Return a hash of the items that cases carry, independent of order; empty if no case carries any."""
     lines = sorted(f"{case.case_key} {case.items.model_dump_json()}" for case in cases if case.items)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
 
 
 def items_by_rule(case: Case) -> ItemSet:
-    """Return the items that follow from a case without a model: from its profile, or from its vignette's sentences.
+    """Return items made by rule from the profile or, without one, from the vignette.
 
-    They cover all of M, one item for each topic (median 7 for MedQA's vignettes, 12 for the longer ones of the
-    library; the paper's data: about 8). Of a vignette every word of a value is a word of M.
+    They cover all of M, with one item per topic (median 7 for MedQA's vignettes, 12 for the longer ones of the library;
+    the paper's data: about 8). Items from a vignette contain only words of M.
     """
     items = tuple(Item(key=key, value=value, topic=topic) for key, value, topic in grouped_facts(case))
     return ItemSet(items, BY_RULE["rules" if case.profile is None else "profile"])
 
 
 def items_to_json(items: Sequence[Item]) -> str:
-    """Return the items as they are stored."""
+    """Return the stored form (JSON) of items."""
     return _ITEMS.dump_json(tuple(items)).decode()
 
 
 def items_from_json(text: str | bytes) -> tuple[Item, ...]:
-    """Return stored items."""
     return _ITEMS.validate_json(text)
 
 
 def ordered(things: Sequence[T], order: Order, rng: random.Random) -> Sequence[T]:
-    """Return what stands for the items of a case, in their order, as an order has it."""
+    """Return ``things``, given in M's order, in another order."""
     if order == "random":
         return rng.sample(things, len(things))
     return things if order == "direct" else things[::-1]
@@ -161,12 +159,12 @@ def _ended(text: str) -> str:
 
 PLEA = "Can you help me?"
 UNWELL = "I don't feel well"
-"""Where no complaint can be read."""
+"""The complaint of a patient whose case names none."""
 
 OPENING_RULES = "3"
 OPENINGS_BY_RULE = f"rules-{OPENING_RULES}"
-"""Who makes the openings of cases for which no model has: it changes with the rules."""
-_MOST_WORDS = 10
+"""``made_by`` of openings by rule, with the version of the rules."""
+_MAX_WORDS = 10
 _SHORTEST = len("of gas")
 _NUMBER = (
     r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|several|many|some|a few|few|about|almost|over|nearly)"
@@ -180,7 +178,7 @@ _CHART = re.compile(
     r"^of (?:[A-Z][a-z]|(?:is|are|was|has|have|had|on|in|at|into|past)\b)|(?:the past|history|-onset)$|"
     r"^(?:of )?(?:an? )?(?:further )?(?:evaluation|management|treatment)$"
 )
-"""What stands in charts and in the frame of a question, and is no complaint."""
+"""Phrases of charts and of exam questions, which are no complaint."""
 _DETAIL = re.compile(
     rf"[,;:(]|\s(?:for|since|over (?:the|an?)|after|during|within|in the (?:past|last)|ever since|lately|which|"
     rf"that (?!i\b)|who|when|because|and (?:i|it|my|has|have|is|had|he|she|then)|but|with|starting|began|beginning|"
@@ -205,40 +203,40 @@ _CLAUSE = re.compile(
     r"when|although|if|at|on|upon|for|that|during)\b",
     re.IGNORECASE,
 )
-"""How a piece begins that is part of a sentence and no name of a complaint."""
+"""The beginning of a part of a sentence that does not name a complaint."""
 
 
 def opening_of(case: Case) -> str:
-    """Return the opening request of a case: as a model made it, where one did, else by rule."""
+    """Return the opening request of a case, by a model if there is one, otherwise by rule."""
     if case.opening is not None:
         return case.opening.text
     if case.profile is not None:
         lay = next((f.lay for f in case.profile.basic if f.key == "chief complaint"), UNWELL)
-        said = _rough(sentences(lay)[0])
+        complaint = _rough(sentences(lay)[0])
     else:
-        said = _from_vignette(case) or UNWELL
-    return f"Hello doctor. {said[:1].upper()}{said[1:]}. {PLEA}"
+        complaint = _from_vignette(case) or UNWELL
+    return f"Hello doctor. {complaint[:1].upper()}{complaint[1:]}. {PLEA}"
 
 
 def is_vague(opening: str) -> bool:
-    """Say whether an opening names no complaint, because the rule found none."""
+    """Say whether an opening names no complaint."""
     return UNWELL in opening
 
 
 def openings_by(cases: Iterable[Case]) -> str:
-    """Return who made the openings of cases: models with the hash of their prompt, and the rule with its version."""
+    """Return the origins of the openings of cases: models with prompt hash, and the rule with its version."""
     return " + ".join(sorted({case.opening.made_by if case.opening else OPENINGS_BY_RULE for case in cases}))
 
 
 def _from_vignette(case: Case) -> str:
-    """Return the complaint in words of the vignette; empty if none can be read. A parent speaks for a child."""
+    """Return the complaint in words of the vignette; empty if it names none. A caregiver may be the speaker."""
     speaking = speaking_of(case)
     complaint = complaint_of(case)
     if not complaint:
         return ""
     with_article = re.search(rf"\b(?:an?|the) {re.escape(complaint)}", case.vignette)
-    said = _lower(in_lay_words(with_article[0] if with_article else complaint))
-    return f"{_who_comes(speaking)}of {said if speaking.caregiver else _lower(first_person(said, speaking.sex))}"
+    phrase = _lower(in_lay_words(with_article[0] if with_article else complaint))
+    return f"{_who_comes(speaking)}of {phrase if speaking.caregiver else _lower(first_person(phrase, speaking.sex))}"
 
 
 def _who_comes(speaking: Speaking) -> str:
@@ -247,27 +245,27 @@ def _who_comes(speaking: Speaking) -> str:
     return f"I've come with {'my child' if speaking.young else 'a relative'} because "
 
 
-def _is_complaint(said: str) -> bool:
-    """Say whether a patient could say this of themselves: no chart's or examiner's words, and no illness known before.
+def _is_complaint(phrase: str) -> bool:
+    """Say whether a patient could say this: no words of charts or examiners, and no known illness.
 
-    What names a disease counts only together with a symptom.
+    A text that names a disease counts only if it also names a symptom.
     """
-    if len(said) < _SHORTEST or not is_sayable(said) or _CHART.search(said):
+    if len(phrase) < _SHORTEST or not is_sayable(phrase) or _CHART.search(phrase):
         return False
-    kinds = {knowledge().finding[finding].kind for finding in recogniser().read(said)}
-    return "symptom" in kinds or not known_names(said, knowledge())
+    kinds = {knowledge().finding[finding].kind for finding in recogniser().read(phrase)}
+    return "symptom" in kinds or not known_names(phrase, knowledge())
 
 
 def complaint_of(case: Case) -> str:
-    """Return why somebody has come, in the vignette's words and without details; empty if none can be read."""
-    told = [fact for fact in facts_of(case) if fact.told and not denies_something(fact.text)]
-    for fact in told:
+    """Return the complaint in the vignette's words without details; empty if the vignette names none."""
+    history = [fact for fact in facts_of(case) if fact.told and not denies_something(fact.text)]
+    for fact in history:
         if fact.topic == "chief complaint":
-            # without who came where, and how long it has lasted
-            rough = " ".join(_rough(_SPAN.sub("", _LEAD.sub("", fact.text, count=1))).split()[:_MOST_WORDS])
+            # without the arrival and the duration
+            rough = " ".join(_rough(_SPAN.sub("", _LEAD.sub("", fact.text, count=1))).split()[:_MAX_WORDS])
             if not _CLAUSE.match(rough) and _is_complaint(f"of {rough}"):
                 return rough
-    nouns = (complaint_noun(fact.text) for fact in told)
+    nouns = (complaint_noun(fact.text) for fact in history)
     return next((noun for noun in nouns if noun != NO_NOUN), "")
 
 
@@ -276,17 +274,17 @@ def _lower(text: str) -> str:
 
 
 def _rough(text: str) -> str:
-    """Return the complaint without how long it has lasted and the details that follow it."""
+    """Return the complaint without its duration and the details after it."""
     text = _LASTING.sub("", text)
-    found = next((m for m in _DETAIL.finditer(text) if len(text[: m.start()].split()) >= 2 or m[0] in ",;:("), None)
-    cut = text[: found.start()] if found else text
-    plain = cut if len(cut.split()) >= 2 or not found else text
+    detail = next((m for m in _DETAIL.finditer(text) if len(text[: m.start()].split()) >= 2 or m[0] in ",;:("), None)
+    cut = text[: detail.start()] if detail else text
+    plain = cut if len(cut.split()) >= 2 or not detail else text
     return plain.strip(" .,;:!?“”\"'")
 
 
 _MEDIQ = "mediq"
-ALIKE = 95.0
-"""Vignettes are the same from this similarity on (0–100, Levenshtein on words joined by spaces)."""
+MIN_SIMILARITY = 95.0
+"""Vignettes of at least this similarity (0–100, Levenshtein on words joined by spaces) are the same."""
 _NUMBERED = re.compile(r"^\s*\d+\s*[.)]\s*")
 _SUBJECT = re.compile(
     r"^(?:the|this|an?) (?:\S+ ){0,2}?(?:patient|man|woman|boy|girl|child|infant|male|female|person|individual)\s+"
@@ -299,7 +297,7 @@ _DENIED = re.compile(r"\b(?:denie[sd]|no|not|never|without)\b", re.IGNORECASE)
 
 
 class MediqRecord(BaseModel):
-    """What is used of a record."""
+    """The fields of a record that are used."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -308,13 +306,13 @@ class MediqRecord(BaseModel):
 
     @property
     def words(self) -> str:
-        """The vignette's words, one space between them."""
+        """The vignette's words, joined by spaces."""
         return " ".join(words_of(" ".join(self.context)))
 
 
 @dataclass(frozen=True)
 class MediqReading:
-    """The records of a file; ``rejected`` has (line or position, reason) of those that cannot be used."""
+    """The records of a file; ``rejected`` has (line or position, reason) of unusable ones."""
 
     records: tuple[MediqRecord, ...]
     rejected: tuple[tuple[int, str], ...]
@@ -322,14 +320,14 @@ class MediqReading:
 
 @dataclass
 class MediqMatch:
-    """Case key → items, and how many records fit no case."""
+    """Case key → items, and the number of records that match no case."""
 
     items: dict[str, ItemSet] = field(default_factory=dict)
     unmatched: int = 0
 
 
 def read_mediq(path: Path) -> MediqReading:
-    """Read a file; raises ``UsageError`` where it is none of MediQ's kind at all."""
+    """Read a file; raise ``UsageError`` if it has no MediQ record."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -350,7 +348,7 @@ def read_mediq(path: Path) -> MediqReading:
 
 
 def match_cases(records: Sequence[MediqRecord], cases: Iterable[Case]) -> MediqMatch:
-    """Return the items of the cases whose vignette a record tells: word for word, or else nearly so."""
+    """Return the items of the cases whose vignette equals a record's, or nearly (``MIN_SIMILARITY``)."""
     by_words: dict[str, list[Case]] = {}
     for case in cases:
         by_words.setdefault(" ".join(words_of(case.vignette)), []).append(case)
@@ -358,7 +356,7 @@ def match_cases(records: Sequence[MediqRecord], cases: Iterable[Case]) -> MediqM
     for record in records:
         same = by_words.get(record.words, [])
         if not same and (
-            near := process.extractOne(record.words, by_words.keys(), scorer=fuzz.ratio, score_cutoff=ALIKE)
+            near := process.extractOne(record.words, by_words.keys(), scorer=fuzz.ratio, score_cutoff=MIN_SIMILARITY)
         ):
             same = by_words[near[0]]
         match.unmatched += not same
@@ -368,16 +366,16 @@ def match_cases(records: Sequence[MediqRecord], cases: Iterable[Case]) -> MediqM
 
 
 def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
-    """Return the facts joined by topic; numbers before them and "the patient has" are cut."""
+    """Return the facts joined by topic, without their numbers and without "the patient has"."""
     groups: dict[Topic, list[str]] = {}
     for fact in facts:
         plain = _NUMBERED.sub("", fact).strip().rstrip(".")
-        said = _SUBJECT.sub("", plain)
-        # of what could be any symptom, the first is what the patient came for
+        text = _SUBJECT.sub("", plain)
+        # a fact without a topic is a symptom; the first one is the chief complaint
         symptom: Topic = "associated symptoms" if "chief complaint" in groups else "chief complaint"
         any_symptom: Topic = "negatives" if _DENIED.search(plain) else symptom
-        topic: Topic = "demographics" if _AGE.search(plain) else topic_by_words(said) or any_symptom
-        groups.setdefault(topic, []).append(plain if topic == "demographics" else said or plain)
+        topic: Topic = "demographics" if _AGE.search(plain) else topic_by_words(text) or any_symptom
+        groups.setdefault(topic, []).append(plain if topic == "demographics" else text or plain)
     noun = complaint_noun(" ".join(groups.get("chief complaint", groups.get("associated symptoms", []))))
     return tuple(
         Item(key=PHRASES[topic].format(complaint=noun), value=join_values(texts, None), topic=topic)

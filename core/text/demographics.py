@@ -1,4 +1,4 @@
-"""The patient's age and sex: as the case states them, else as its vignette says."""
+"""The patient's age and sex, from the case or from its vignette."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from core.text.vocabulary import AGED, DAYS, NUMBERS, RelativeKind, people, rela
 
 
 def patient_demographics(case: Case) -> tuple[float | None, Sex | None]:
-    """Return age in years and sex; each ``None`` if neither the case nor its vignette says."""
+    """Return age in years and sex; each ``None`` if neither the case nor its vignette states it."""
     age, sex = read_demographics(case.vignette)
     return case.age if case.age is not None else age, case.sex or sex
 
 
 def age_and_sex(case: Case) -> str:
-    """Return age and sex as a short phrase, as far as they are known."""
+    """Return the known ones of age and sex as a short phrase."""
     age, sex = patient_demographics(case)
     words = ""
     if age is not None:
@@ -35,7 +35,7 @@ _OWN_NOUN = re.compile(
     rf"(?P<his>{_HIS}))\b|\b(?:(?P<girl>female)|(?P<boy>male)) (?:newborn|infant|neonate|baby|child|toddler)\b",
     re.IGNORECASE,
 )
-"""What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
+"""The patient's noun after the age, unless "delivered to a" makes it another person's."""
 _FEMALE = re.compile(
     rf"\b({people('female')}|(?:{relatives('parents', of='female')}) of|pregnant|\w*gravida)\b", re.IGNORECASE
 )
@@ -47,13 +47,13 @@ _OF_HERS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='female')})\b", re.IGNOREC
 _OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE)
 
 
-@lru_cache(maxsize=2048)  # a tenth of a millisecond and more, and pages ask again for the same cases
+@lru_cache(maxsize=2048)  # over 0.1 ms per call, and pages repeat it for the same cases
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
-    """Read age in years and sex from prose; each ``None`` where the text does not say."""
-    found = _AGE.search(text)
+    """Return age in years and sex in a text; each ``None`` if the text does not state it."""
+    stated = _AGE.search(text)
     age = None
-    if found:
-        number, unit = (found[1], found[2]) if found[1] else (found[3], found[4] or "year")
+    if stated:
+        number, unit = (stated[1], stated[2]) if stated[1] else (stated[3], stated[4] or "year")
         age = (NUMBERS.get(number.lower()) or float(number)) * DAYS[unit.lower().replace("yr", "year")] / DAYS["year"]
     elif _NEWBORN.search(text):
         age = 0.0
@@ -61,15 +61,15 @@ def read_demographics(text: str) -> tuple[float | None, Sex | None]:
 
 
 def _sex_in(text: str) -> Sex | None:
-    """Read the patient's sex: by their own noun, else by pronouns, where a mother or a father may be meant as well."""
-    own = _OWN_NOUN.search(text)
-    if own:
-        return "female" if own["her"] or own["girl"] else "male"
+    """Return the patient's sex by the noun after the age, otherwise by other nouns, otherwise by pronouns."""
+    noun = _OWN_NOUN.search(text)
+    if noun:
+        return "female" if noun["her"] or noun["girl"] else "male"
     female, male = _FEMALE.search(text), _MALE.search(text)
     if not (female or male):
         female, male = _SHE.search(text), _HE.search(text)
         mother, father = _OF_HERS.search(text), _OF_HIS.search(text)
-        if female and male and bool(mother) != bool(father):  # the pronoun that the relative cannot be
+        if female and male and bool(mother) != bool(father):  # the other pronoun may refer to the relative
             return "male" if mother else "female"
     if female and (not male or female.start() < male.start()):
         return "female"

@@ -1,6 +1,6 @@
-"""Diagnoses in free text: read out of an answer by rule, and when two names mean the same.
+"""Diagnoses in free text: extraction from an answer by rule, and comparison of names.
 
-A broader name than the answer counts as the answer; a narrower one does not (Johri et al., Methods, grader).
+A broader name than the answer counts as the answer; a narrower name does not (Johri et al., Methods, grader).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _MINOR = re.compile(
 _ITEM = re.compile(r"(?:^|(?<=\s))\d[.):]\s+|^[^\S\n]*[-*•]\s+", re.MULTILINE)
 _REASON = re.compile(r"\s[-–—]\s|:\s")
 _TRIM = " \t\n.*\"'`:"
-_LONGEST_NAME = 12
-"""A diagnosis name of more words than this is prose, in which known names are looked for."""
+_MAX_NAME_WORDS = 12
+"""A text of more words is prose, which is searched for known names."""
 
 
 def after_marker(response: str) -> str:
-    """Return what follows the last ``Final Diagnosis:`` or ``Final Answer:``, or all where there is neither."""
+    """Return the text after the last ``Final Diagnosis:`` or ``Final Answer:``; without either, the whole text."""
     return _MARKER.split(response)[-1].strip()
 
 
@@ -71,7 +71,7 @@ def extract_by_rule(response: str, knowledge: Knowledge) -> str:
         return "None"
     if len(_ITEM.findall(text)) > 1:
         return "Multiple"
-    # the first sentence that says something, without labels, lead-in and hedges
+    # the first non-empty sentence, without labels, lead-in and hedges
     first = _LABEL.sub("", next(part.strip() for part in text.splitlines() if part.strip(_TRIM)))
     bare = (_PATIENT_HAS if marked else _LEAD_IN).sub("", first, count=1)
     bare = sentences(bare)[0] if sentences(bare) else bare
@@ -80,34 +80,34 @@ def extract_by_rule(response: str, knowledge: Knowledge) -> str:
         return "None"
     if _UNSURE.search(line):
         return "Multiple"
-    if len(line.split()) > _LONGEST_NAME:
-        named = known_names(text, knowledge)
-        return "None" if not named else named[0] if len(named) == 1 else "Multiple"
+    if len(line.split()) > _MAX_NAME_WORDS:
+        names = known_names(text, knowledge)
+        return "None" if not names else names[0] if len(names) == 1 else "Multiple"
     return line
 
 
 def known_names(text: str, knowledge: Knowledge) -> list[str]:
-    """Return the known diseases that a text names, longest names first counted, each once.
+    """Return the known diseases that a text names, each once; longer names take precedence over their parts.
 
-    Abbreviations count in capitals only: "all" is not "ALL".
+    Abbreviations count only in capitals: "all" is not "ALL".
     """
     haystack = f" {' '.join(words_of_name(text))} "
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, as_written, disease in knowledge.plain_names:
         if f" {name} " in haystack and (
             not as_written.isupper() or bool(re.search(rf"\b{re.escape(as_written)}\b", text))
         ):
-            found.setdefault(disease, name)
+            names.setdefault(disease, name)
             haystack = haystack.replace(f" {name} ", " | ")
-    return list(found)
+    return list(names)
 
 
 NUMBERED = re.compile(r"(?:\A|\w[^\w\n]*\n)\W*+1[.)]\s*\w")
-"""Where a numbered list begins in a response; its line is entered once, however many empty ones precede it."""
+"""The beginning of a numbered list; the pattern enters its line once, so empty lines before it cost no time."""
 
 
 def listed_diagnoses(response: str) -> list[str]:
-    """Return the diagnoses of a numbered or comma-separated list, in its order, without reasons."""
+    """Return the diagnoses of a numbered or comma-separated list in order, without reasons."""
     text = _unmarked(after_marker(response))
     parts = _ITEM.split(text)[1:] if _ITEM.search(text) else re.split(r"[,;\n]", text)
     lines = [part.strip(_TRIM).splitlines()[0] for part in parts if part.strip(_TRIM)]
@@ -117,17 +117,17 @@ def listed_diagnoses(response: str) -> list[str]:
 _SPLIT = re.compile(r",|;|\band\b|\n")
 
 
-def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
-    """Say whether ``named`` is the case's answer, a synonym, or a broader name of it; any member of a comma list."""
-    members = [named, *(_SPLIT.split(named) if _SPLIT.search(named) else [])]
-    known = knowledge.disease(case.answer)
-    broader = (*known.names, *known.supertypes) if known else ()
-    accepted = {normalise_name(name) for name in (case.answer, *case.synonyms, *case.supertypes, *broader)}
-    accepted -= {"", *(normalise_name(name) for name in case.subtypes)}
+def same_diagnosis(case: Case, name: str, knowledge: Knowledge) -> bool:
+    """Say whether ``name``, or a member of a list in it, is the case's answer, a synonym, or a broader name."""
+    members = [name, *(_SPLIT.split(name) if _SPLIT.search(name) else [])]
+    disease = knowledge.disease(case.answer)
+    broader = (*disease.names, *disease.supertypes) if disease else ()
+    accepted = {normalise_name(term) for term in (case.answer, *case.synonyms, *case.supertypes, *broader)}
+    accepted -= {"", *(normalise_name(term) for term in case.subtypes)}
     return any(normalise_name(member) in accepted for member in members if member.strip())
 
 
-def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
+def names_answer(case: Case, name: str, knowledge: Knowledge) -> bool:
     """Say whether a name, or its main part ("A" of "A complicated by B"), counts as the case's answer."""
-    main = _MINOR.split(named)[0].strip(_TRIM) or named
-    return any(same_diagnosis(case, part, knowledge) for part in {named, main})
+    main = _MINOR.split(name)[0].strip(_TRIM) or name
+    return any(same_diagnosis(case, part, knowledge) for part in {name, main})

@@ -1,13 +1,13 @@
 """A case as atomic facts: one piece of information each, with a topic, and whether a patient can tell it.
 
-Where a case has a profile, its facts are the profile's. Where it has none, the vignette is cut into single findings by
-rule. A sentence is cut at semicolons, at "but" and where a new clause begins; lists become one piece a member; what is
-denied as a list is denied piece by piece ("denies fever, chills and weight loss" → "no fever", "no chills", "no weight
-loss"). Age and sex, and how long the complaint has lasted, are pieces of their own. Every piece is made of the
-vignette's own words (but for the "no" of a denied list). A list made by a model or by hand takes the place of either.
+If a case has a profile, its facts are the profile's. Otherwise rules split the vignette into single findings. They
+split a sentence at semicolons, at "but" and at the start of a clause; a list becomes one piece per member; a denied
+list becomes one denial per member ("denies fever, chills and weight loss" → "no fever", "no chills", "no weight loss").
+Age and sex, and the duration of the complaint, are separate pieces. Every piece consists of words of the vignette
+(except for the "no" of a denied list). A list by a model or by hand takes precedence over both.
 
-``grouped_facts`` joins them by topic, each under a short phrase. In a joined value only the first denial keeps its
-negating word, in the vignette's own wording ("denied fever; chills"), so that no value holds a word that it does not.
+``grouped_facts`` joins facts by topic, each under a short phrase. In a joined value only the first denial keeps its
+negating word, as the vignette writes it ("denied fever; chills"), so that a value has only words of the vignette.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ _ID_LENGTH = 40
 class AtomicFact(BaseModel):
     """One piece of information about a patient.
 
-    ``id`` is unique within its case and made of its words, so that it stays the same while they do; ``key`` is the
-    label under which it is shown; ``text`` says it in clinical words, ``lay`` as a patient would; ``told`` is false
-    where only examination or tests show it.
+    ``id`` is unique within the case and derived from the words, so equal words give the same id; ``key`` is the label;
+    ``text`` is in clinical words, ``lay`` in a patient's; ``told`` is false if only examination or tests show the fact.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,15 +50,15 @@ class AtomicFact(BaseModel):
 
 
 def facts_of(case: Case, override: Sequence[AtomicFact] | None = None) -> tuple[AtomicFact, ...]:
-    """Return the facts of a case in its order; ``override``, where there is one, is taken as it is."""
+    """Return the facts of a case in order; ``override`` replaces them."""
     return _facts_of(case) if override is None else tuple(override)
 
 
 @functools.lru_cache(maxsize=8_192)
 def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
     if case.profile is not None:
-        made = [_of_profile(fact, told=True) for fact in (*case.profile.demographics, *case.profile.basic)]
-        return with_ids(made + [_of_profile(fact, told=False) for fact in case.profile.optional])
+        history = [_of_profile(fact, told=True) for fact in (*case.profile.demographics, *case.profile.basic)]
+        return with_ids(history + [_of_profile(fact, told=False) for fact in case.profile.optional])
     sex = read_demographics(case.vignette)[1]
     return with_ids(
         AtomicFact(
@@ -75,17 +74,17 @@ def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
 
 
 SUPPORTED = 0.7
-"""Share of a fact's words that the vignette must hold, whatever their endings; denials and small words do not count."""
+"""Share of a fact's word stems that the vignette must contain; denials and function words do not count."""
 _FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
 def in_vignette(text: str, vignette: str) -> bool:
-    """Say whether a fact's words and all its numbers are in the vignette."""
-    words, known = (
-        {stem_of(word) for word in words_in(said.lower()) if is_content(word) and word not in NEGATORS}
-        for said in (text, vignette)
+    """Say whether the vignette contains enough of a fact's words (``SUPPORTED``) and all its numbers."""
+    words, vignette_words = (
+        {stem_of(word) for word in words_in(prose.lower()) if is_content(word) and word not in NEGATORS}
+        for prose in (text, vignette)
     )
-    supported = len(words & known) >= SUPPORTED * len(words)
+    supported = len(words & vignette_words) >= SUPPORTED * len(words)
     return supported and set(_FIGURE.findall(text)) <= set(_FIGURE.findall(vignette)) and bool(text.strip())
 
 
@@ -97,18 +96,18 @@ def _of_profile(fact: Fact, *, told: bool) -> AtomicFact:
 
 
 def with_ids(facts: Iterable[AtomicFact]) -> tuple[AtomicFact, ...]:
-    """Return the facts with short ids made of the words that ``id`` holds; what occurs twice is numbered."""
+    """Return the facts with short ids derived from the words in ``id``; a repeated id gets a number."""
     used: dict[str, int] = {}
-    named: list[AtomicFact] = []
+    with_id: list[AtomicFact] = []
     for fact in facts:
         slug = re.sub(r"[^a-z0-9]+", "-", fact.id.lower()).strip("-")[:_ID_LENGTH].strip("-") or "fact"
         used[slug] = used.get(slug, 0) + 1
-        named.append(fact.model_copy(update={"id": slug if used[slug] == 1 else f"{slug}-{used[slug]}"}))
-    return tuple(named)
+        with_id.append(fact.model_copy(update={"id": slug if used[slug] == 1 else f"{slug}-{used[slug]}"}))
+    return tuple(with_id)
 
 
 GROUPING_RULES = "3"
-"""Version of these rules; stored with the items they make."""
+"""Version of these rules; stored with the items."""
 
 PHRASES: dict[Topic, str] = {
     "demographics": "age and sex",
@@ -129,10 +128,10 @@ PHRASES: dict[Topic, str] = {
     "imaging": "imaging and other tests",
     "other": "other information",
 }
-"""The key of an item that joins facts of one topic."""
+"""Topic → key of the item that joins its facts."""
 
-_MOST_KEYS = 4
-"""A profile's own keys are joined up to this many; beyond, the topic's phrase is shorter."""
+_MAX_KEYS = 4
+"""Up to this many keys of a profile are joined; beyond, the topic's phrase is used."""
 _COMPLAINT = re.compile(
     r"\b((?:(?:abdominal|back|breast|chest|ear|eye|epigastric|facial|flank|hip|joint|knee|leg|neck|pelvic|shoulder|"
     r"testicular|throat) )?(?:ache|bleeding|bruising|burning|confusion|constipation|cough|cramps|diarrhea|discharge|"
@@ -144,49 +143,49 @@ _COMPLAINT = re.compile(
 
 
 NO_NOUN = "complaint"
-"""What a complaint without a usual name is called."""
+"""The name of a complaint without a usual name."""
 
 
 def grouped_facts(case: Case) -> Iterator[tuple[str, str, Topic]]:
-    """Yield (key, value, topic), one for each topic, in the order in which the topics first occur."""
+    """Yield (key, value, topic) for each topic, in order of first occurrence."""
     groups: dict[Topic, list[AtomicFact]] = {}
     for fact in facts_of(case):
         groups.setdefault(fact.topic, []).append(fact)
     complaint = complaint_noun(" ".join(f.text for f in groups.get("chief complaint", ())))
-    held = None if case.profile is not None else frozenset(words_of(case.vignette))
+    vocabulary = None if case.profile is not None else frozenset(words_of(case.vignette))
     for topic, facts in groups.items():
-        texts = [_with_key(f) for f in facts] if held is None else [f.text for f in facts]
-        value = join_values(texts, held)
+        texts = [_with_key(f) for f in facts] if vocabulary is None else [f.text for f in facts]
+        value = join_values(texts, vocabulary)
         if value:
-            yield _key(topic, facts, complaint, own=held is None), value, topic
+            yield _key(topic, facts, complaint, own=vocabulary is None), value, topic
 
 
 def complaint_noun(text: str) -> str:
-    """Return what a complaint is called ("chest pain"), or ``NO_NOUN`` where no usual name of one is found."""
-    found = _COMPLAINT.search(text)
-    return found[1].lower() if found else NO_NOUN
+    """Return the name of a complaint ("chest pain"), or ``NO_NOUN`` if the text has no usual name."""
+    noun = _COMPLAINT.search(text)
+    return noun[1].lower() if noun else NO_NOUN
 
 
-def join_values(texts: Sequence[str], held: frozenset[str] | None) -> str:
-    """Join what is said on one topic; of several denials one keeps its negating word, as M has it.
+def join_values(texts: Sequence[str], vocabulary: frozenset[str] | None) -> str:
+    """Join the texts on one topic; of several denials, the first keeps its negating word.
 
-    ``held`` are the words of M: whatever word is not among them is left out; ``None`` leaves the texts as they are.
+    ``vocabulary`` are the words of the vignette; other words are left out. ``None`` keeps all words.
     """
     parts: list[str] = []
     denied = False
     for text in texts:
         match = FIRST_DENIAL.match(text)
         if match and match.end() < len(text):
-            rest = text[match.end() :]
-            said = match[0].strip()
-            if held is not None and not held.issuperset(words_of(said)):
-                said = next((word for word in DENIAL_WORDS if word in held), "")
-            parts.append(rest if denied else f"{said} {rest}".strip())
+            remainder = text[match.end() :]
+            negator = match[0].strip()
+            if vocabulary is not None and not vocabulary.issuperset(words_of(negator)):
+                negator = next((word for word in DENIAL_WORDS if word in vocabulary), "")
+            parts.append(remainder if denied else f"{negator} {remainder}".strip())
             denied = True
         else:
             parts.append(text)
     literal = (
-        part if held is None else " ".join(word for word in part.split() if held.issuperset(words_of(word)))
+        part if vocabulary is None else " ".join(word for word in part.split() if vocabulary.issuperset(words_of(word)))
         for part in parts
     )
     return "; ".join(part for part in literal if part)
@@ -195,13 +194,13 @@ def join_values(texts: Sequence[str], held: frozenset[str] | None) -> str:
 def _key(topic: Topic, facts: Sequence[AtomicFact], complaint: str, *, own: bool) -> str:
     if own and topic not in ("demographics", "chief complaint"):
         keys = list(dict.fromkeys(f.key for f in facts))
-        if len(keys) <= _MOST_KEYS:
+        if len(keys) <= _MAX_KEYS:
             return keys[0] if len(keys) == 1 else f"{', '.join(keys[:-1])} and {keys[-1]}"
     return PHRASES[topic].format(complaint=complaint)
 
 
 def _with_key(fact: AtomicFact) -> str:
-    """Return a profile's value, after its key where it says nothing by itself ("96/min", "negative")."""
+    """Return a profile's value, with its key before it if the value alone is unclear ("96/min", "negative")."""
     plain = fact.told or set(words_of(fact.key)) & set(words_of(fact.text))
     return fact.text if plain else f"{fact.key} {fact.text}"
 
@@ -283,43 +282,45 @@ _EMPTY = re.compile(
     r"the|it)$",
     _I,
 )
-_TOO_LONG = 6
-"""A member of a list has at most this many words; a longer one is a clause and stays whole."""
+_MAX_MEMBER = 6
+"""Maximum number of words of a list member; a list with a longer one is a clause and is not split."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One finding in the vignette's words, with its topic where that is known from where it stands."""
+    """One finding in the vignette's words, with its topic."""
 
     text: str
     topic: Topic
 
 
 def pieces_of(vignette: str) -> Iterator[Piece]:
-    """Yield the findings of a vignette in its order."""
-    shown: Topic | None = None
+    """Yield the findings of a vignette in order."""
+    previous: Topic | None = None
     for number, sentence in enumerate(sentences(vignette)):
         kind = shown_topic(sentence)
-        if kind is None and shown is not None and not _REPORTED.search(sentence):
-            kind = "examination" if shown == "vital signs" else shown  # what follows an examination goes on with it
-        shown = kind
+        if kind is None and previous is not None and not _REPORTED.search(sentence):
+            kind = (
+                "examination" if previous == "vital signs" else previous
+            )  # sentences after an examination continue it
+        previous = kind
         if kind is not None:
-            yield from _shown(sentence.rstrip(" .?!"), kind)
+            yield from _result_pieces(sentence.rstrip(" .?!"), kind)
         else:
-            yield from told_pieces(sentence, first=number == 0)
+            yield from history_pieces(sentence, first=number == 0)
 
 
-def _shown(body: str, kind: Topic) -> Iterator[Piece]:
+def _result_pieces(body: str, kind: Topic) -> Iterator[Piece]:
     body = _HEADING.sub("", body)
     for clause in _CLAUSES.split(body):
         for member in _VITAL.split(clause) if kind == "vital signs" else _members(clause):
             if text := _tidy(member):
-                found = topic_by_words(text)
-                yield Piece(text, found if found in SHOWN and found is not None else kind)
+                topic = topic_by_words(text)
+                yield Piece(text, topic if topic in SHOWN and topic is not None else kind)
 
 
-def told_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
-    """Yield the findings of one sentence that tells a history; the first of a vignette says who comes and why."""
+def history_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
+    """Yield the findings of a sentence of the history; the ``first`` one of a vignette introduces the patient."""
     body = sentence.rstrip(" .?!")
     who = _WHO.match(body) if first else None
     if who:
@@ -362,15 +363,15 @@ def _positive(clause: str, otherwise: Topic) -> Iterator[Piece]:
     plain = _LEAD.sub("", _LEAD.sub("", clause.strip()))  # "he" and "has had" are two
     for member in _members(plain):
         if text := _tidy(member):
-            found = topic_by_words(text)
-            is_symptom = found is None or (otherwise == "chief complaint" and found in ("character", "onset"))
-            yield Piece(text, otherwise if is_symptom else found or otherwise)
+            topic = topic_by_words(text)
+            is_symptom = topic is None or (otherwise == "chief complaint" and topic in ("character", "onset"))
+            yield Piece(text, otherwise if is_symptom else topic or otherwise)
 
 
 def _members(clause: str) -> list[str]:
-    """Return the members of a list, or the clause itself where it is none."""
+    """Return the members of a list, or the clause itself if it is no list."""
     members = [m for m in _LIST.split(clause) if m and m.strip()]
-    short = all(len(m.split()) <= _TOO_LONG for m in members)
+    short = all(len(m.split()) <= _MAX_MEMBER for m in members)
     plain = not any(_VERBED.search(m) for m in members[1:])
     read = recogniser().read
     listed = all(len(m.split()) >= 2 or read(m) for m in members) and len(members) >= 2

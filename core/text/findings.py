@@ -1,9 +1,9 @@
-"""Findings in prose: which of the known findings a text speaks of, and whether it says that they are there.
+"""Findings in prose: which findings of the knowledge base a text mentions, as present or absent.
 
-``Recogniser`` says which findings a text says are present, and which absent. Phrases are matched on word stems with
-small gaps; what denies them is followed through a clause (``core.text.negation``); what is said of relatives counts
-only as family history. A phrase in quotation marks is matched word for word, and where an ``unless`` phrase covers a
-phrase, the phrase does not count. Vital signs and laboratory values count by their numbers (``core.text.quantities``).
+``Recogniser`` matches phrases on word stems with small gaps and follows denials through a clause
+(``core.text.negation``). Statements about relatives count only as family history. A phrase in quotation marks is
+matched word for word; a phrase inside an ``unless`` phrase does not count. Vital signs and laboratory values count by
+their numbers (``core.text.quantities``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _AFTERWARDS_REACH = 3
 class _Phrase:
     finding: str
     stems: tuple[str, ...]
-    told: bool
-    """A patient knows it: a test of it cannot be "normal"."""
+    is_history: bool
+    """A symptom or a fact of the history: words such as "normal" after it do not deny it."""
     family: bool
     literal: str | None
-    """The words as they stand: of a phrase in quotation marks, and of one that is a single word but for common ones."""
+    """The exact words of a phrase in quotation marks, or of a phrase with a single content word among others."""
     only_cancels: bool = False
 
 
 class Recogniser:
-    """Finds the findings of one ``Knowledge`` in text."""
+    """Recognises the findings of a knowledge base in text."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -51,50 +51,52 @@ class Recogniser:
     def _add(self, finding: Finding, text: str, only_cancels: bool = False) -> None:
         words = words_in(text)
         stems = tuple(stem_of(w) for w in words if is_content(w))
-        as_it_stands = text.startswith('"') or len(stems) == 1 < len(words)
-        literal = f" {' '.join(words)} " if as_it_stands else None
+        is_literal = text.startswith('"') or len(stems) == 1 < len(words)
+        literal = f" {' '.join(words)} " if is_literal else None
         if stems:
-            told, family = finding.kind in ("symptom", "history"), finding.kind == "family"
-            phrase = _Phrase(finding.id, stems, told, family, literal, only_cancels)
+            is_history, family = finding.kind in ("symptom", "history"), finding.kind == "family"
+            phrase = _Phrase(finding.id, stems, is_history, family, literal, only_cancels)
             self._by_first[stems[0]].append(phrase)
 
     def _read(self, text: str) -> dict[str, bool]:
-        """Return finding → present for all that the text speaks of; present wins over absent."""
-        found: dict[str, bool] = {}
+        """Return finding → present for all findings that the text mentions; present takes precedence."""
+        findings: dict[str, bool] = {}
         for sentence in sentences(text):
             for finding, present in self._mentions_in(sentence):
-                found[finding] = found.get(finding, False) or present
-        return found
+                findings[finding] = findings.get(finding, False) or present
+        return findings
 
     def _sentence(self, sentence: str) -> tuple[tuple[str, bool], ...]:
-        known = (mention for mention in read_measures(sentence) if mention[0] in self._knowledge.finding)
-        return (*self._spelt(words_in(sentence)), *known)
+        measured = (mention for mention in read_measures(sentence) if mention[0] in self._knowledge.finding)
+        return (*self._spelt(words_in(sentence)), *measured)
 
     def _spelt(self, words: list[str]) -> Iterator[tuple[str, bool]]:
-        """Yield (finding, present) for what phrases tell.
+        """Yield (finding, present) for the phrases in the words.
 
-        The words are looked at closely only where all words of a phrase are there.
+        The full search runs only for phrases with all words in the sentence.
         """
-        held, plain = {stem_of(word) for word in words if is_content(word)}, f" {' '.join(words)} "
-        there = {
+        present_stems, plain = {stem_of(word) for word in words if is_content(word)}, f" {' '.join(words)} "
+        candidates = {
             stem: phrases
-            for stem in self._by_first.keys() & held
+            for stem in self._by_first.keys() & present_stems
             if (
                 phrases := [
                     phrase
                     for phrase in self._by_first[stem]
-                    if phrase.stems[-1] in held and held.issuperset(phrase.stems) and (phrase.literal or "") in plain
+                    if phrase.stems[-1] in present_stems
+                    and present_stems.issuperset(phrase.stems)
+                    and (phrase.literal or "") in plain
                 ]
             )
         }
-        tokens = list(tokens_of(words)) if there else []
+        tokens = list(tokens_of(words)) if candidates else []
         matches: list[tuple[_Phrase, frozenset[int], bool]] = []
         for start, token in enumerate(tokens):
-            for phrase in there.get(token.stem, ()):
+            for phrase in candidates.get(token.stem, ()):
                 matched = _match(tokens, start, phrase.stems)
                 if matched and (phrase.family or not any(t.relative for t in matched)):
                     where = frozenset(t.position for t in matched)
-                    matches.append((phrase, where, not _is_absent(tokens, matched, phrase.told)))
+                    matches.append((phrase, where, not _is_absent(tokens, matched, phrase.is_history)))
         cancelled = [
             (phrase.finding, frozenset(range(min(where), max(where) + 1)))
             for phrase, where, _ in matches
@@ -103,13 +105,13 @@ class Recogniser:
         for phrase, where, present in matches:
             if phrase.only_cancels or any(phrase.finding == f and where <= other for f, other in cancelled):
                 continue
-            # "no bloody diarrhea" says nothing of plain diarrhea, so an absent part of a longer phrase is dropped
+            # "no bloody diarrhea" does not deny diarrhea, so an absent part of a longer phrase is dropped
             if present or not any(where < other for _, other, _ in matches):
                 yield phrase.finding, present
 
 
 def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Token] | None:
-    """Return the tokens that spell the phrase from ``start`` on, at most one other word between neighbours."""
+    """Return the tokens of the phrase from ``start`` on, with at most one other word between neighbours."""
     matched = [tokens[start]]
     index = start
     for stem in stems[1:]:
@@ -127,17 +129,17 @@ _TESTED_STEMS = frozenset(stem_of(word) for word in ("normal", "unremarkable", "
 _AFTERWARDS_STEMS = frozenset(stem_of(word) for word in AFTERWARDS_ABSENT)
 
 
-def _is_absent(tokens: list[Token], matched: list[Token], told: bool) -> bool:
-    own = {token.position for token in matched}
-    if any(t.negated_by is not None and t.negated_by not in own for t in matched):
+def _is_absent(tokens: list[Token], matched: list[Token], is_history: bool) -> bool:
+    positions = {token.position for token in matched}
+    if any(t.negated_by is not None and t.negated_by not in positions for t in matched):
         return True
     if any(t.stem in _AFTERWARDS_STEMS for t in matched):
         return False
     last = matched[-1]
     following = tokens[last.position + 1 :]
     reached = [t for t in following[:_AFTERWARDS_REACH] if t.clause == last.clause]
-    absent = _AFTERWARDS_STEMS - _TESTED_STEMS if told else _AFTERWARDS_STEMS
-    # whether the sentence ends a list with "are negative" ("Hepatitis B, hepatitis C, and HIV are negative")
+    absent = _AFTERWARDS_STEMS - _TESTED_STEMS if is_history else _AFTERWARDS_STEMS
+    # the sentence may end a list with "are negative" ("Hepatitis B, hepatitis C, and HIV are negative")
     return any(t.stem in absent and t.before not in QUALIFIED for t in reached) or (
         bool(following) and following[-1].stem in absent and following[-1].before in ("are", "were")
     )
@@ -145,5 +147,5 @@ def _is_absent(tokens: list[Token], matched: list[Token], told: bool) -> bool:
 
 @functools.cache
 def recogniser() -> Recogniser:
-    """Return the recogniser of the project's own knowledge, built once."""
+    """Return the recogniser for the project's knowledge base, built once."""
     return Recogniser(knowledge())

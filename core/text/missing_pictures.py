@@ -1,6 +1,6 @@
-"""Whether a case speaks of a picture that is missing, and puts nothing in words that could stand for it.
+"""Whether a case refers to a missing picture that no description replaces.
 
-Rules on words, meant to be precise: what clearly refers to no picture passes.
+The rules work on words and favour precision over recall.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PICTURE_WORD = re.compile(
     r"audio|here|demonstrated|presented|attached|micrograph|diagram|tracing|strip",
     _I,
 )
-"""What a sentence about a picture holds at least: looked for first, because it is quick."""
+"""Every sentence about a picture contains one of these words; this quick test comes first."""
 _IS_PICTURE = re.compile(
     r"\b(?:figures?|exhibits?|photo\w*|pictures?|images?|\w*micrographs?|illustrations?|diagrams?|tracings?)\b", _I
 )
@@ -51,32 +51,32 @@ _REPORTS = re.compile(
     _I,
 )
 _NORMAL = re.compile(r"\bno abnormalit|within normal|\bunremarkable|\bnormal\b|\bno (?!\w+ or)|\bclear\b", _I)
-_DESCRIBED = 2
-"""Different findings in words from which on a missing picture is not missed."""
+_MIN_FINDINGS = 2
+"""With this many different findings in words, a missing picture is not needed."""
 
 
 def picture_missing(case: Case) -> bool:
-    """Say whether a picture is referred to, and nothing that examination or tests showed is put in words."""
-    whole = case.vignette if case.question in case.vignette else f"{case.vignette} {case.question}"
-    pieces = sentences(whole)
+    """Say whether a case refers to a picture and does not describe results of examination or tests."""
+    text = case.vignette if case.question in case.vignette else f"{case.vignette} {case.question}"
+    pieces = sentences(text)
     pictured = [piece for piece in pieces if speaks_of_picture(piece)]
     if not pictured:
         return False
-    # how many different things are put in words that were seen, heard, felt or measured; no vital signs
-    kept = (piece for piece in pieces if shown_topic(piece) != "vital signs")
-    findings = {finding.lower() for piece in kept for finding in _FINDING.findall(piece)}
-    return len(findings) < _DESCRIBED and not any(_describes(piece, piece in pictured) for piece in pieces)
+    # number of different findings in words, without vital signs
+    without_vital_signs = (piece for piece in pieces if shown_topic(piece) != "vital signs")
+    findings = {finding.lower() for piece in without_vital_signs for finding in _FINDING.findall(piece)}
+    return len(findings) < _MIN_FINDINGS and not any(_describes(piece, piece in pictured) for piece in pieces)
 
 
 def speaks_of_picture(sentence: str) -> bool:
-    """Say whether a sentence refers to a picture that is not there."""
+    """Say whether a sentence refers to a picture."""
     if not _PICTURE_WORD.search(sentence) or not _PICTURE.search(sentence):
         return False
     return bool(_IS_PICTURE.search(sentence)) or not _NUMBERS_BELOW.search(sentence)
 
 
 def _describes(sentence: str, pictured: bool) -> bool:
-    """Say whether a sentence puts in words what examination or tests showed, vital signs aside."""
+    """Say whether a sentence describes results of examination or tests other than vital signs."""
     if pictured:
         return bool(_REPORTS.search(sentence)) and not _NORMAL.search(sentence)
     if shown_topic(sentence) not in ("examination", "laboratory", "imaging"):

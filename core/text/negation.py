@@ -1,8 +1,8 @@
-"""Negation: what a text denies, how far a denial reaches, and whether a reply says yes or no.
+"""Negation: what a text denies, and how far a denial reaches.
 
-Three questions are asked. Of the words of a sentence: what negates each, in which clause it stands and whether a
-relative is meant (``tokens_of``, which follows a denial through a clause after the idea of NegEx). Of a clause: whether
-it opens with a denial, and of what list. Of a reply: yes, no, or not known.
+``tokens_of`` returns for each word of a sentence what negates it, its clause, and whether it is about a relative; it
+follows a denial through a clause, after the idea of NegEx. The patterns at the end find a denial at the beginning of a
+clause, with the list that it denies. ``denies_something`` finds a denial anywhere in a reply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STOP = frozenset(
 )
 NEGATORS = frozenset((*DENYING, *ABSENT, DENY, DENIES, DENIED))
 _STATES = frozenset(ABSENT) - {"lacks"}
-"""Negators that end at "with" ("absent reflexes with marked weakness")."""
+"""Negators whose reach ends at "with" ("absent reflexes with marked weakness")."""
 _BREAKS = frozenset(
     "but however except although though which who because since until after before while then except only despite "
     "due yet unless than positive ; :".split()
@@ -41,7 +41,7 @@ _NO_EFFECT = frozenset("improve improved improving improvement respond responded
 """After "not improve with ibuprofen" the ibuprofen itself is not denied."""
 AFTERWARDS_ABSENT = frozenset(BESIDE) | _STATES - {"absence"}
 QUALIFIED = frozenset("a an and or with the but".split())
-"""A word for absence after one of these speaks of what follows it ("and a normal blood count")."""
+"""A word for absence after one of these refers to the words after it ("and a normal blood count")."""
 _RELATIVES = frozenset(
     relative + s for relative in relatives("parents", "siblings", "grandparents", "wider").split("|") for s in ("", "s")
 )
@@ -49,7 +49,7 @@ _ACTS = _SUBJECTS | _VERBS
 _PARTS = _BREAKS - {":"} | {",", "with"}
 _KIN = _RELATIVES | {"family"}
 _LINKS = frozenset(", and or his her my the maternal paternal older younger".split())
-_HOLDING = frozenset(
+_PREDICATES = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
     "who".split()
 )
@@ -60,7 +60,7 @@ _REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
 
 
 class Token(NamedTuple):
-    """A content word: ``negated_by`` is the position of what negates it, ``before`` the word before it."""
+    """A content word: ``negated_by`` is the position of its negator, ``before`` the word before it."""
 
     stem: str
     negated_by: int | None
@@ -72,7 +72,7 @@ class Token(NamedTuple):
 
 _stemmer = snowballstemmer.stemmer("english")
 _stemming = threading.Lock()
-"""The stemmer holds the word that it works on: consultations side by side, each in a thread, take turns."""
+"""The stemmer stores the current word, so concurrent consultations (threads) need a lock."""
 
 
 @functools.lru_cache(maxsize=50_000)
@@ -83,20 +83,20 @@ def stem_of(word: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """Return lower-case words, numbers and commas, contractions spelt out."""
+    """Return lower-case words, numbers, commas, colons and semicolons; contractions are written out."""
     plain = text.lower().replace("’", "'").replace("cannot", "can not").replace("can't", "can not")
     plain = plain.replace("won't", "will not").replace("n't", " not").replace("'s", "")
     return _WORD.findall(plain)
 
 
 def is_content(word: str) -> bool:
-    """Say whether a word of ``words_in`` counts in matching."""
+    """Say whether a word of ``words_in`` is a content word."""
     return word not in _STOP
 
 
 def tokens_of(words: list[str]) -> Iterator[Token]:
-    """Yield content words with what negates them, whether a relative is spoken of, and their clause."""
-    of_relatives = _said_of_relatives(words)
+    """Yield content words with their negators and clauses, and whether they are about a relative."""
+    of_relatives = _about_relatives(words)
     negator: int | None = None
     stating = False
     position = clause = 0
@@ -111,7 +111,7 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
         content = word not in _STOP
         if content:
             negated_by = position - 1 if hyphenated else negator
-            # whether a relative is only the one by whom the patient is brought: nothing is told of them
+            # a relative who only brings the patient has no findings
             stem = "" if (words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]) else stem_of(word)
             yield Token(stem, negated_by, of_relatives[index], position, clause, before)
             if negator is not None and word in _NO_EFFECT and position - negator <= 2:
@@ -122,50 +122,50 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
         position += content
 
 
-def _said_of_relatives(words: list[str]) -> list[bool]:
-    """Say of each word whether it is said of a relative of the patient.
+def _about_relatives(words: list[str]) -> list[bool]:
+    """Return for each word whether it is about a relative of the patient.
 
-    That is what follows "his father had", "family history" or "run in the family" up to the next subject, and what
-    stands before "in his mother". Relatives who only report or bring the patient do not count.
+    These are the words from "his father had", "family history" or "run in the family" to the next subject, and the
+    words before "in his mother". Relatives who only report or bring the patient do not count.
     """
-    said = [False] * len(words)
+    about = [False] * len(words)
     if _KIN.isdisjoint(words):
-        return said
-    holding = False
+        return about
+    active = False
     for index, word in enumerate(words):
         before = words[index - 1] if index else ""
         if word in ("but", "however", ";", "because", "although", "presents", "comes") or (
             word in _SUBJECTS - {"his", "her", "my"} and before in (",", "and", "that", "but")
         ):
-            holding = False
+            active = False
         nearby = words[index + 1 : index + 5]
         if word in _RELATIVES and not _REPORTING.intersection(nearby):
             following = [w for w in words[index + 1 : index + 9] if w not in _RELATIVES and w not in _LINKS]
-            holding = holding or bool(following and following[0] in _HOLDING) or words[index - 1 : index] == ["a"]
-            beside = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
-            if beside[-1:] == ["in"]:  # as in "colon cancer in his father"
-                holding = True
+            active = active or bool(following and following[0] in _PREDICATES) or words[index - 1 : index] == ["a"]
+            preceding = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
+            if preceding[-1:] == ["in"]:  # as in "colon cancer in his father"
+                active = True
                 for earlier in range(index - 1, -1, -1):
                     if words[earlier] in _SUBJECTS - {"his", "her", "my"} or words[earlier] in _BREAKS:
                         break
-                    said[earlier] = True
+                    about[earlier] = True
         elif word == "family" and not _REPORTING.intersection(nearby[:2]):
-            holding = True
-        said[index] = holding
-    return said
+            active = True
+        about[index] = active
+    return about
 
 
 _I = re.IGNORECASE
 _SPOKEN = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", _I)
 _OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|{DENIES}|has (?:not|never)|non-)", _I)
 DENIAL_WORDS = ("no", DENIES, DENIED, "denying", "not", "without", "never", "negative", "neither", "absent")
-"""What a joined denial may be written with, the plainest first."""
+"""Words of denial for joined values, the plainest first."""
 FIRST_DENIAL = re.compile(
     rf"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|{DENIES}|{DENIED}|neither)\b"
     r"(?: (?:have|had|having|any|an?)\b)* ?",
     _I,
 )
-"""The denial with which a fact begins, up to what is denied."""
+"""The denial at the beginning of a fact, up to the denied thing."""
 DENIAL = re.compile(
     r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|"
     rf"(?:her|his) (?:{relatives('parents')}))\s+)*({DENIES}|{DENIED}|denying|no\b|without|negative for|"
@@ -175,14 +175,14 @@ DENIAL = re.compile(
     _I,
 )
 INNER_DENIAL = re.compile(rf",?\s+(?:with no|without|and no|but no|and {DENIES})\s+(?:any )?", _I)
-"""How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
+"""The denial inside a clause; ``DENIAL`` is that at the beginning. A denied list follows."""
 
 
 def is_negated(text: str) -> bool:
-    """Say whether a fact opens with a word of denial ("no fever")."""
+    """Say whether a fact begins with a word of denial ("no fever")."""
     return bool(_OPENS.search(text))
 
 
 def denies_something(text: str) -> bool:
-    """Say whether something is denied anywhere in what a patient says."""
+    """Say whether a patient's message contains a denial."""
     return bool(_SPOKEN.search(text))

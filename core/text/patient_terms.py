@@ -1,16 +1,16 @@
-"""Words of patients and of clinicians: which is which, and what one says instead of the other.
+"""Words of patients and of clinicians, and the translation of clinical words into lay words.
 
-The stated lexicon of medical terms (data/knowledge/medical_terms.toml): a term is found by whole words, in lower case,
-British spelling like American (ae and oe are read as e), with a plural in -s or -es; a form that ends in ``*`` is a
-stem and stands for every word that begins so. All forms of an entry are one term. What is no term, because patients do
-say it, stands at the head of the file.
+The lexicon of medical terms (data/knowledge/medical_terms.toml): a term matches whole words, ignoring case, British
+spelling (ae and oe count as e) and a plural in -s or -es. A form that ends in ``*`` is a stem and matches every word
+that begins with it. All forms of an entry are one term. The head of the file lists words that are no terms because
+patients use them.
 
-``in_lay_words`` puts common words for clinical ones where one stands for the other within a sentence; it adds and drops
-no fact. ``is_sayable`` is the check behind it: a text with a term left, with a value of a device or in the words of an
-examiner or a narrator is not said.
+``in_lay_words`` replaces clinical words by common ones within a sentence; it adds and drops no fact. ``is_sayable`` is
+the check after it: a patient does not say a text with a medical term, with a value of a device, or in the words of an
+examiner or narrator.
 
-``telling`` and ``is_technical`` go by the lists of data/knowledge/everyday.toml, for the measures that count words:
-these lists are wider than the lexicon, and kept apart because stored figures count by them.
+``telling`` and ``is_technical`` use the lists of data/knowledge/everyday.toml, for measures that count words. These
+lists are wider than the lexicon and stay separate because stored figures depend on them.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _WORD = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True)
 class Term:
-    """One entry: its forms as they stand in the file (the first names it), and what a patient would say instead."""
+    """One entry: its forms in the file (the first is its name), and a patient's words for it."""
 
     forms: tuple[str, ...]
     plain: str
 
     @property
     def name(self) -> str:
-        """The first form, a stem without its star."""
+        """The first form, without the star of a stem."""
         return self.forms[0].rstrip("*")
 
 
-class Found(NamedTuple):
-    """A term in a text, and where its words lie."""
+class TermMatch(NamedTuple):
+    """A term in a text, with the span of its words."""
 
     term: Term
     start: int
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
 
 class Lexicon:
-    """All terms, looked up by the words of a text."""
+    """All terms, with lookup by the words of a text."""
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
@@ -70,38 +70,38 @@ class Lexicon:
                     self._words.setdefault(first, []).append((tuple(rest), term))
         sizes = [len(stem) for stem in self._stems]
         self._stem_sizes = range(min(sizes, default=0), max(sizes, default=-1) + 1)
-        self._known = functools.lru_cache(maxsize=50_000)(self._look_up)
+        self._entries = functools.lru_cache(maxsize=50_000)(self._look_up)
 
     def named_in(self, text: str) -> frozenset[str]:
-        """Return the names of the terms that a text holds."""
+        """Return the names of the terms in a text."""
         words = _WORD.findall(text.lower())
-        if not any(self._known(word) for word in dict.fromkeys(words)):
+        if not any(self._entries(word) for word in dict.fromkeys(words)):
             return frozenset()
-        return frozenset(found.term.name for found in self.find(text))
+        return frozenset(match.term.name for match in self.find(text))
 
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield the terms of a text in their order; of several that begin with one word the longest."""
+    def find(self, text: str) -> Iterator[TermMatch]:
+        """Yield the terms of a text in order; of several that begin at one word, the longest."""
         words = [(match[0], match.start(), match.end()) for match in _WORD.finditer(text.lower())]
         for place, (word, start, end) in enumerate(words):
             fits = [
-                Found(term, start, words[place + len(rest)][2] if rest else end)
-                for rest, term in self._known(word)
+                TermMatch(term, start, words[place + len(rest)][2] if rest else end)
+                for rest, term in self._entries(word)
                 if _follow(rest, [w for w, _, _ in words[place + 1 : place + 1 + len(rest)]])
             ]
             if fits:
-                yield max(fits, key=lambda found: found.end)
+                yield max(fits, key=lambda match: match.end)
 
     def _look_up(self, word: str) -> tuple[tuple[tuple[str, ...], Term], ...]:
-        """Return what may follow a word, and the term that it then is."""
+        """Return (following words, term) for each term that may begin with a word."""
         plain = _folded(word)
-        found = [
+        entries = [
             entry
             for form in dict.fromkeys(_singulars(plain))
             for entry in self._words.get(form, ())
             if form == plain or not entry[0]  # the first word of a phrase has no plural
         ]
         stems = (plain[:size] for size in self._stem_sizes if size <= len(plain))
-        return (*found, *(((), self._stems[stem]) for stem in stems if stem in self._stems))
+        return (*entries, *(((), self._stems[stem]) for stem in stems if stem in self._stems))
 
 
 def _follow(rest: tuple[str, ...], words: list[str]) -> bool:
@@ -113,7 +113,7 @@ def _follow(rest: tuple[str, ...], words: list[str]) -> bool:
 
 
 def _singulars(word: str) -> tuple[str, ...]:
-    """Return a word and what it may be the plural of."""
+    """Return a word and its possible singulars."""
     return (word, *((word[:-1],) if word.endswith("s") else ()), *((word[:-2],) if word.endswith("es") else ()))
 
 
@@ -124,7 +124,7 @@ def _folded(word: str) -> str:
 
 @functools.cache
 def lexicon(path: Path = FILE) -> Lexicon:
-    """Return a lexicon, by default the project's own, read once; ``AnamnesisError`` names the entry that is amiss."""
+    """Return a lexicon, by default the project's, read once; ``AnamnesisError`` names a faulty entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -144,7 +144,7 @@ def _term(path: Path, forms: str, plain: object) -> Term:
 
 @functools.cache
 def lexicon_hash() -> str:
-    """Return a short hash of the lexicon's terms, so that another lexicon marks anew."""
+    """Return a short hash of the lexicon; marks of another lexicon are out of date."""
     text = "\n".join(f"{'|'.join(term.forms)}={term.plain}" for term in lexicon().terms)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -269,7 +269,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (r"fetal movements?", "movements of the baby"), (r"fetus", "baby"), (r"anterior", "front of the"),
     (r"posterior", "back of the"), (r"regurgitation", "spitting up"), (r"atrophy", "wasting"), (r"serum", "blood"),
 )  # fmt: skip
-"""What stands in a vignette, and what a patient says; the first that fits a place is taken."""
+"""(Pattern of a vignette, a patient's words), applied in this order."""
 _EXAMINERS = re.compile(
     rf"\b(?:temperature|pulse|pressure|rate)\b[^.]{{0,25}}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:{UNITS}|kg/m)|"
     r"\b(?:on|upon) (?:physical |further )?exam\w*|\bexam(?:ination)? (?:shows?|reveals?|is|was)|percentile|"
@@ -288,17 +288,17 @@ _EXAMINERS = re.compile(
 
 
 @functools.cache
-def _said() -> list[tuple[re.Pattern[str], str]]:
-    """Compiled when first asked for: most programs have no use for them."""
-    return [(re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS]
+def _lay_patterns() -> list[tuple[re.Pattern[str], str]]:
+    # compiled on first use, because most commands never need them
+    return [(re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), lay) for written, lay in _WORDS]
 
 
 @functools.lru_cache(maxsize=20_000)
 def in_lay_words(text: str) -> str:
-    """Return a sentence with common words for clinical ones, each where the other stood."""
+    """Return a sentence with common words in place of clinical ones."""
     plain = text
-    for written, said in _said():
-        plain = written.sub(said, plain)
+    for pattern, lay in _lay_patterns():
+        plain = pattern.sub(lay, plain)
     plain = re.sub(r"\b(an?) (an?|the|no) (?=\w)", r"\2 ", plain, flags=re.IGNORECASE)
     plain = re.sub(r"\ba (?=(?:[aeio]|un)\w)(?!(?:one|once|uni))", "an ", plain)
     plain = re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxyz])", "a ", plain)
@@ -308,12 +308,12 @@ def in_lay_words(text: str) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def is_sayable(text: str) -> bool:
-    """Say whether a patient could say this: no clinician's term, no device's value, nothing of examiner or narrator."""
+    """Say whether a patient could say this: no medical term, no value of a device, no words of examiner or narrator."""
     return not _EXAMINERS.search(text) and not lexicon().named_in(text)
 
 
 _SHORTEST = 6
-"""A word with a technical ending has at least this many letters."""
+"""Minimum number of letters of a word with a technical ending."""
 
 
 @functools.cache
@@ -328,7 +328,7 @@ def _words(name: str) -> frozenset[str]:
 
 @functools.cache
 def _meanings() -> tuple[frozenset[str], dict[str, str]]:
-    """Return the stems that say nothing, and stem → the one that stands for it; of two groups with a word the first."""
+    """Return the empty stems, and stem → representative stem of its synonyms; the first group of a stem counts."""
     meaning: dict[str, str] = {}
     for group in _everyday()["same"]:
         first, *others = tokens(group)
@@ -339,14 +339,14 @@ def _meanings() -> tuple[frozenset[str], dict[str, str]]:
 
 @functools.lru_cache(maxsize=50_000)
 def telling(text: str) -> frozenset[str]:
-    """Return what a text speaks of: its stems without words that say nothing, one stem for words of one meaning."""
+    """Return the content stems of a text: without empty words, with one stem for synonyms."""
     empty, meaning = _meanings()
     return frozenset(meaning.get(stem, stem) for stem in tokens(text) if stem not in empty)
 
 
 @functools.lru_cache(maxsize=100_000)
 def is_technical(word: str) -> bool:
-    """Say whether a lower-case word is one of medicine: listed, or with one of the endings and not listed as known."""
+    """Say whether a lower-case word is medical: listed, or with a listed ending and not an everyday word."""
     if word in _words("everyday"):
         return False
     return word in _words("technical") or (len(word) >= _SHORTEST and word.endswith(tuple(_words("endings"))))

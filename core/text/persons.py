@@ -1,7 +1,7 @@
-"""Who speaks of a patient and in which person: the patient's own words, a carer's, and the way between them.
+"""First and third person: who speaks for a patient, and the conversion of a text between the two.
 
-Only the person changes: no fact is added, dropped or explained. Where the patient's sex is known, pronouns of the other
-sex stay as they are, for they speak of somebody else.
+Only the person changes: no fact is added, dropped or explained. If the patient's sex is known, pronouns of the other
+sex stay, because they refer to somebody else.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ _DENYING = re.compile(r"\b(don't|didn't) have (?=(?:smoking|drinking|using|takin
 
 
 def first_person(sentence: str, sex: Sex | None = None) -> str:
-    """Return the sentence as the patient would put it."""
     text = _open(sentence)
     text = _PATIENTS.sub("my", text)
     text = _AGED_PERSON.sub("I", _PATIENT.sub("I", text))
@@ -77,14 +76,14 @@ def first_person(sentence: str, sex: Sex | None = None) -> str:
 
 
 def _open(sentence: str) -> str:
-    """Split "A 26-year-old man with asthma presents with …" into who I am and why I came."""
-    found = _OPENING.match(sentence) or _OPENING_STATE.match(sentence)
-    if not found:
+    """Turn "A 26-year-old man with asthma presents with …" into "I'm a 26-year-old man with asthma. I came with …"."""
+    opening = _OPENING.match(sentence) or _OPENING_STATE.match(sentence)
+    if not opening:
         return sentence
-    who, more, verb, rest = found[1], found[2].strip(" ,"), found[3], found[4]
-    described = f"{who}{', ' if found[2].lstrip().startswith(',') else ' '}{more}" if more else who
+    who, more, verb, remainder = opening[1], opening[2].strip(" ,"), opening[3], opening[4]
+    described = f"{who}{', ' if opening[2].lstrip().startswith(',') else ' '}{more}" if more else who
     article = "an" if re.match(r"8|11\D|18\D", who) else "a"
-    return f"I'm {article} {described}. I {re.sub('^is (?=.)', 'was ', verb)} {rest}"
+    return f"I'm {article} {described}. I {re.sub('^is (?=.)', 'was ', verb)} {remainder}"
 
 
 def _pronouns(text: str, subject: str, owned: str, reflexive: str, other: str) -> str:
@@ -97,7 +96,7 @@ def _pronouns(text: str, subject: str, owned: str, reflexive: str, other: str) -
 
 
 def _with_i(verb: str) -> str:
-    """Return the form of a verb that goes with "I"."""
+    """Return a verb's form after "I"."""
     lowered = verb.lower()
     if lowered in _OF_I:
         return _OF_I[lowered]
@@ -149,39 +148,39 @@ _AND_VERB = re.compile(rf"\b(?P<and>and|or|but),? (?P<adverbs>{_AFTER_I_ALSO})(?
 
 
 def third_person(text: str, sex: Sex | None) -> str:
-    """Return the text as somebody else would tell it of the patient; "they" where the sex is unknown."""
+    """Return the text in the third person; "they" if the sex is unknown."""
     person = _PERSONS[sex]
     text = text.replace("’", "'")
-    for short, whole in _CONTRACTED:
-        text = re.sub(rf"\bI'{short}", f"I {whole}", text)
+    for short, full in _CONTRACTED:
+        text = re.sub(rf"\bI'{short}", f"I {full}", text)
     text = re.sub(r"\b(am|was|have|do) I\b", lambda m: f"{_with_person(m[1], person)} {person.subject}", text)
-    spoken_of = bool(re.search(r"\bI\b", text))
+    has_subject = bool(re.search(r"\bI\b", text))
     text = _SUBJECT.sub(lambda m: f"{person.subject} {m['adverbs']}{_with_person(m['verb'], person)}", text)
-    if spoken_of:
+    if has_subject:
         text = _AND_VERB.sub(lambda m: _coordinated(m, person), text)
-    for own, other in (
+    for first, third in (
         ("I", person.subject),
         ("me", person.object),
         ("my", person.owned),
         ("mine", person.owner),
         ("myself", person.self),
     ):
-        text = re.sub(rf"\b{own}\b" if own == "I" else rf"(?i:\b{own}\b)", other, text)
+        text = re.sub(rf"\b{first}\b" if first == "I" else rf"(?i:\b{first}\b)", third, text)
     return re.sub(r"(?:^|(?<=[.!?] ))[a-z]", lambda m: m[0].upper(), text)
 
 
-def _coordinated(found: re.Match[str], person: _Person) -> str:
-    """Change the second verb of "I smoke and drink", unless another subject stands nearer."""
-    before = found.string[: found.start()]
+def _coordinated(match: re.Match[str], person: _Person) -> str:
+    """Change the second verb of "I smoke and drink", unless another subject is nearer."""
+    before = match.string[: match.start()]
     clause = re.split(r"[.;]", before)[-1]
     nearest = list(re.finditer(rf"\b(?:{person.subject}|they|we|it|there|who|which|that|to)\b", clause))
     if not nearest or nearest[-1][0] != person.subject:
-        return found[0]
-    return f"{found['and']} {found['adverbs']}{_with_person(found['verb'], person)}"
+        return match[0]
+    return f"{match['and']} {match['adverbs']}{_with_person(match['verb'], person)}"
 
 
 def _with_person(verb: str, person: _Person) -> str:
-    """Return the form of a verb after "I" that goes with the person."""
+    """Return the person's form of a verb after "I"."""
     lowered = verb.lower()
     forms = {
         "am": person.be,
@@ -194,8 +193,8 @@ def _with_person(verb: str, person: _Person) -> str:
     }
     if lowered in forms:
         return forms[lowered]
-    settled = lowered.endswith(("ed", "n't")) and not lowered.endswith("eed")
-    if person.subject == "they" or settled or lowered in _UNCHANGED:
+    fixed = lowered.endswith(("ed", "n't")) and not lowered.endswith("eed")
+    if person.subject == "they" or fixed or lowered in _UNCHANGED:
         return verb
     if lowered.endswith("y") and lowered[-2:-1] not in "aeiou":
         return verb[:-1] + "ies"
@@ -203,9 +202,9 @@ def _with_person(verb: str, person: _Person) -> str:
 
 
 CHILD = 12.0
-"""Years: below, somebody else speaks."""
+"""Age in years below which a caregiver speaks."""
 YOUTH = 16.0
-"""Years: below, somebody else speaks where a parent brings the patient."""
+"""Age in years below which a caregiver speaks if a parent brings the patient."""
 _I = re.IGNORECASE
 _BROUGHT = re.compile(
     r"\b(?:brought|accompanied|taken|carried|presents with|comes? (?:\w+ )*?with)\b[^.]{0,60}\b(?:foster|guardian|"
@@ -223,7 +222,7 @@ _RECOVERED = re.compile(r"\b(?:regain|recover|found his wife|briefly|never|episo
 
 @dataclass(frozen=True)
 class Speaking:
-    """Who speaks for a patient of this sex: the patient, or a caregiver; ``young`` is below 18 years."""
+    """The speaker for a patient of this sex: the patient or a caregiver; ``young`` means below 18 years."""
 
     sex: Sex | None
     caregiver: bool
@@ -231,11 +230,11 @@ class Speaking:
 
 
 def speaking_of(case: Case) -> Speaking:
-    """Return who speaks for a case: a child's carer, a parent who brings a youth, or who speaks for the speechless."""
+    """Return the speaker for a case: a caregiver for a child, a youth with a parent, or a speechless patient."""
     age, sex = patient_demographics(case)
     brought = age is not None and age < YOUTH and bool(_BROUGHT.search(case.vignette))
-    silent = _SPEECHLESS.search(case.vignette)
-    speechless = bool(silent) and not _RECOVERED.search(case.vignette)
+    impaired = _SPEECHLESS.search(case.vignette)
+    speechless = bool(impaired) and not _RECOVERED.search(case.vignette)
     child = age is not None and age < CHILD
     caregiver = case.speaker == "caregiver" or child or brought or speechless
     return Speaking(sex, caregiver, age is not None and age < 18)

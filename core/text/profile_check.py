@@ -1,8 +1,8 @@
-"""Checks a profile that a model or a person wrote, letter by letter: no result is invented, and no answer is named.
+"""Checks a profile by a model or a person literally: no invented result, and no fact that names the answer.
 
-A result must stand in the vignette (white space and case aside). No fact names the answer or a synonym unless the
-vignette does. What does not hold is dropped from a model's profile and named; a person may save it all the same. What a
-fact means is not judged here.
+A result must be in the vignette, ignoring white space and case. No fact names the answer or a synonym unless the
+vignette does. Facts that fail are dropped from a model's profile and listed; a person may save them. The meaning of a
+fact is not checked.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from core.text.profiles import Generated
 
 Part = Literal["demographics", "basic", "optional"]
 PARTS: tuple[Part, ...] = ("demographics", "basic", "optional")
-_SHORTEST = 4
-"""Characters of an answer that is looked for in facts."""
+_MIN_ANSWER = 4
+"""Minimum number of characters of an answer that is searched for in facts."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A fact that does not hold, and why, in words that can follow "because"."""
+    """A fact that fails a check; ``why`` can follow "because"."""
 
     part: Part
     key: str
@@ -33,37 +33,39 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Checked:
-    """A profile with what holds, and what was dropped of the proposal."""
+    """A profile with the valid facts, and the dropped ones."""
 
     profile: Profile
     dropped: tuple[Dropped, ...]
 
 
 def check_profile(case: Case, proposed: Profile) -> Checked:
-    """Return the facts of a proposed profile that hold, and those that do not."""
-    kept: dict[str, tuple[Fact, ...]] = {}
+    """Separate the valid facts of a proposed profile from the others."""
+    valid: dict[str, tuple[Fact, ...]] = {}
     dropped: list[Dropped] = []
     for part in PARTS:
         facts: tuple[Fact, ...] = getattr(proposed, part)
         faults = [_fault(case, part, fact) for fact in facts]
-        kept[part] = tuple(fact for fact, fault in zip(facts, faults, strict=True) if fault is None)
+        valid[part] = tuple(fact for fact, fault in zip(facts, faults, strict=True) if fault is None)
         dropped += [
             Dropped(part, fact.key, fact.value, fault)
             for fact, fault in zip(facts, faults, strict=True)
             if fault is not None
         ]
-    return Checked(proposed.model_copy(update=kept), tuple(dropped))
+    return Checked(proposed.model_copy(update=valid), tuple(dropped))
 
 
 def has_complaint(profile: Profile) -> bool:
-    """Say whether the patient can tell why they come."""
+    """Say whether the patient can tell the chief complaint."""
     return any("chief complaint" in fact.key.lower() and not fact.imputed for fact in profile.basic)
 
 
 def edited(case: Case, profile: Profile, by: str) -> Generated:
-    """Return a person's word on a case; what ``remarks`` finds stands in its note and forbids nothing.
+    """Return a person's profile; the note contains the ``remarks``, which forbid nothing.
 
-    Raises ``UsageError`` if no name is given, a fact has no key or value, or there is no chief complaint.
+    Raises:
+        UsageError: The editor has no name, a fact lacks a key, value or lay words, an optional fact lacks a section,
+            or there is no chief complaint.
     """
     if not by.strip():
         raise UsageError("Say who edited the profile: its versions are kept by name.")
@@ -78,13 +80,13 @@ def edited(case: Case, profile: Profile, by: str) -> Generated:
         raise UsageError(
             "Every optional fact needs a section, such as laboratory: the clinical staff looks it up there."
         )
-    made = profile.model_copy(update={"made_by": by.strip()})
+    edited_profile = profile.model_copy(update={"made_by": by.strip()})
     note = " ".join(remarks(case, profile))
-    return Generated(suitable=True, note=note, speaker=case.speaker, profile=made, made_by=by.strip())
+    return Generated(suitable=True, note=note, speaker=case.speaker, profile=edited_profile, made_by=by.strip())
 
 
 def remarks(case: Case, profile: Profile) -> tuple[str, ...]:
-    """Return a sentence for each fact that the checks would have dropped from a model's profile."""
+    """Return a sentence for each fact that fails a check."""
     dropped = check_profile(case, profile).dropped
     return tuple(f"{d.key[:1].upper()}{d.key[1:]} (“{d.value}”): {d.why}." for d in dropped)
 
@@ -92,10 +94,10 @@ def remarks(case: Case, profile: Profile) -> tuple[str, ...]:
 def _fault(case: Case, part: Part, fact: Fact) -> str | None:
     if part == "optional" and not (fact.section and fact.value.strip() and _flat(fact.value) in _flat(case.vignette)):
         return "the vignette does not hold it word for word"
-    said = f" {normalise_name(f'{fact.key} {fact.value} {fact.lay}')} "
+    words = f" {normalise_name(f'{fact.key} {fact.value} {fact.lay}')} "
     vignette = f" {normalise_name(case.vignette)} "
     names = [normalise_name(name) for name in (case.answer, *case.synonyms)]
-    if any(len(name) >= _SHORTEST and f" {name} " in said and f" {name} " not in vignette for name in names):
+    if any(len(name) >= _MIN_ANSWER and f" {name} " in words and f" {name} " not in vignette for name in names):
         return "it names the answer, which the vignette does not"
     return None
 

@@ -1,8 +1,8 @@
-"""What a profile generator makes of a case, and which fields of a history a profile fills.
+"""The result of a profile generator for a case, and the fields of a history that a profile fills.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, profile generator. A question that cannot be played as a conversation is
-rejected with the reason; of the others the vignette is divided by who may know what. A field is present where the
-source says it, imputed where the generator made it up, else absent.
+Source: Oh, Park, Kim, arXiv 2512.10195, profile generator. The generator rejects a question that no conversation can
+play, with a reason, and divides other vignettes by who may know what. A field is present if the source states it,
+imputed if the generator invented it, otherwise absent.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from core.text.vocabulary import Words, cues
 
 Reason = Literal["research_setting", "abstract_concept", "general_knowledge", "image_dependent", "details_in_choices"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Why a question cannot become a patient (SPEC of the profile generator's filter)."""
+"""Reasons to reject a question (the profile generator's filter)."""
 OWN = "case"
 """``made_by`` of a profile that came with its case."""
 WITHOUT_PROFILE = "the patient knows the whole vignette, also what examination and tests showed"
-"""What follows if a case without a profile is played by a framework that plays profiles, to stand in a sentence."""
+"""The consequence if a framework for profiles plays a case without one; part of a sentence."""
 
 
 class Generated(BaseModel):
-    """The generator's word on one case.
+    """The generator's result for one case.
 
-    ``profile`` is there exactly where the case is suitable, ``reason`` where it is not; ``note`` says in a sentence
-    what the verdict rests on; ``speaker`` is who talks to the doctor; ``made_by`` the generator with its version.
+    A suitable case has a ``profile``, an unsuitable one a ``reason``; ``note`` explains the verdict in a sentence;
+    ``speaker`` talks to the doctor; ``made_by`` is the generator with its version.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,9 +59,9 @@ CaseId = tuple[str, str]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Cases that can be played, with their profiles, and those left out with the generator's word on them.
+    """Cases to play with their profiles, and rejected cases with the generator's result.
 
-    A case of which nobody made a profile is played without one: see ``WITHOUT_PROFILE``.
+    A case without a generated profile is played without one; see ``WITHOUT_PROFILE``.
     """
 
     cases: tuple[Case, ...]
@@ -69,14 +69,14 @@ class Prepared:
 
 
 def own_profile(case: Case) -> Generated | None:
-    """Return the profile that came with a case, as the generator's word on it; ``None`` where it has none."""
+    """Return the profile that came with a case as a generator's result; ``None`` if it has none."""
     if case.profile is None:
         return None
     return Generated(suitable=True, speaker=case.speaker, profile=case.profile, made_by=case.profile.made_by or OWN)
 
 
 def with_profile(case: Case, generated: Generated) -> Case:
-    """Return the case as it is played: its profile and who speaks are the generator's."""
+    """Return the case with the generator's profile and speaker."""
     if generated.profile is None:
         raise ValueError(f"{case.case_key} has no profile: {generated.note}")
     profile = generated.profile
@@ -86,7 +86,7 @@ def with_profile(case: Case, generated: Generated) -> Case:
 
 
 def prepare(cases: Iterable[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
-    """Return the cases with the profiles they are played with: a stored one first, else their own, else none."""
+    """Return the cases with their profiles: a stored one takes precedence over one that came with the case."""
     ready: list[Case] = []
     left_out: list[tuple[Case, Generated]] = []
     for case in cases:
@@ -114,7 +114,7 @@ Field = Literal[
     "imaging",
 ]
 FIELDS: tuple[Field, ...] = get_args(Field)
-"""In the order in which a history is taken, then what examination and tests show."""
+"""In the usual order of a history, then examination and tests."""
 State = Literal["present", "imputed", "absent"]
 STATES: tuple[State, ...] = get_args(State)
 
@@ -122,7 +122,7 @@ _SECTIONS: Mapping[Section | None, Field] = {
     "vital_signs": "vital signs", "examination": "physical examination", "laboratory": "laboratory",
     "imaging": "imaging",
 }  # fmt: skip
-"""Fields by a fact's section; other tests (an ECG, a biopsy) are no field of their own."""
+"""Section of a fact → field; other tests (an ECG, a biopsy) have no field."""
 _TOPICS: Mapping[Topic, Field] = {
     "chief complaint": "chief complaint", "onset": "duration", "past history": "past history",
     "family history": "family history", "social history": "lifestyle",
@@ -136,14 +136,14 @@ _OTHER_KEYS: tuple[tuple[Field, Words], ...] = (
     ("lifestyle", Words("lifestyle")),
     ("past history", Words(rf"\bpast\b|medical history|{cues('surgery', 'allergies', 'vaccinations', of=('key',))}")),
 )
-"""Keys of basic facts that topics do not know, or know as something narrower."""
+"""Keys of basic facts that are no topic, or a narrower one."""
 _SPAN = Words(cues("onset", of=("weak",), without=("suddenness",)))
 _PAST = re.compile(r"\bmedical history\b|\bhistory of\b|diagnosed with|no other illness", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class FieldShares:
-    """Of how many of the suitable cases a field is present, imputed or absent; the counts add up to their number."""
+    """Numbers of suitable cases in which a field is present, imputed or absent."""
 
     field: Field
     present: int
@@ -152,7 +152,6 @@ class FieldShares:
 
     @property
     def n(self) -> int:
-        """Number of suitable cases."""
         return self.present + self.imputed + self.absent
 
     def share(self, state: State) -> float:
@@ -162,9 +161,9 @@ class FieldShares:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Suitability of a set of cases: ``suitable`` of ``n`` pass the filter; the others by reason.
+    """Suitability of a set of cases: ``suitable`` of ``n`` pass the filter; ``reasons`` count the others.
 
-    ``interval`` is Wilson's of the share, 95 per cent; ``fields`` count the suitable cases only.
+    ``interval`` is the 95 % Wilson interval of the share; ``fields`` count suitable cases only.
     """
 
     n: int
@@ -175,33 +174,32 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Share of suitable cases, 0 to 1; NaN where there are no cases."""
+        """Share of suitable cases, 0 to 1; NaN without cases."""
         return self.suitable / self.n if self.n else float("nan")
 
     def of(self, field: Field) -> FieldShares:
-        """Return the counts of one field."""
         return next(shares for shares in self.fields if shares.field == field)
 
 
 def presence(profile: Profile) -> dict[Field, State]:
-    """Return for every field whether the source says it, the generator made it up, or nobody says it."""
-    found: dict[Field, bool] = {}
+    """Return the state of every field: present (in the source), imputed (by the generator) or absent."""
+    in_source: dict[Field, bool] = {}
     for part, facts in (("people", profile.demographics), ("basic", profile.basic), ("optional", profile.optional)):
         for fact in facts:
             for field in _fields_of(fact, part):
-                found[field] = found.get(field, False) or not fact.imputed
-    return {f: "absent" if f not in found else "present" if found[f] else "imputed" for f in FIELDS}
+                in_source[field] = in_source.get(field, False) or not fact.imputed
+    return {f: "absent" if f not in in_source else "present" if in_source[f] else "imputed" for f in FIELDS}
 
 
 def coverage(generated: Sequence[Generated]) -> Coverage:
-    """Count suitability, reasons and fields over the generator's word on some cases."""
+    """Count suitability, reasons and fields over the generator's results."""
     profiles = [g.profile for g in generated if g.profile is not None]
     reasons = Counter(g.reason for g in generated if g.reason is not None)
     states = [presence(profile) for profile in profiles]
     counts = {field: Counter(state[field] for state in states) for field in FIELDS}
     fields = tuple(FieldShares(f, n["present"], n["imputed"], n["absent"]) for f, n in counts.items())
-    kept = {reason: reasons[reason] for reason in REASONS if reasons[reason]}
-    return Coverage(len(generated), len(profiles), wilson(len(profiles), len(generated)), kept, fields)
+    by_reason = {reason: reasons[reason] for reason in REASONS if reasons[reason]}
+    return Coverage(len(generated), len(profiles), wilson(len(profiles), len(generated)), by_reason, fields)
 
 
 def _fields_of(fact: Fact, part: str) -> set[Field]:

@@ -1,8 +1,8 @@
-"""Values and durations in prose as findings.
+"""Findings from values and durations in prose.
 
-Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
-children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
-taken for those of the blood.
+Vital signs and common laboratory values are compared with the usual adult reference limits, rounded; children's pulse
+and breathing rates are compared with the same limits. Counts and glucose in spinal fluid, urine or joint fluid are not
+mistaken for blood values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBER
 
 
 def _days(number: str, unit: str) -> float:
-    """Return a number of units in days; of a vague number, the middle of what it can mean."""
+    """Return a duration in days; a vague number counts as the middle of its range."""
     word = number.lower()
     low, high = VAGUE[word] if word in VAGUE else (_value(word),) * 2
     return (low + high) / 2 * DAYS[unit.lower()]
@@ -39,7 +39,7 @@ _BLOOD = r"(?<!urine )(?<!urinary )(?<!fluid )"
 
 @dataclass(frozen=True)
 class _Measure:
-    """A named quantity: below ``low`` it means one finding, above ``high`` another.
+    """A named quantity with a finding below ``low`` and another above ``high``.
 
     ``unit`` must follow the number (or must not, as a negative look-ahead).
     """
@@ -157,40 +157,40 @@ _CAN_LAST = re.compile("diarrhea|stools|bowel movements|fever", re.IGNORECASE)
 
 
 def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield (finding, present) for every value in the sentence that can be judged."""
-    numbered = _DIGIT.search(sentence) is not None  # only how long something lasts is also said in words
+    """Yield (finding, present) for every value in the sentence with known limits."""
+    numbered = _DIGIT.search(sentence) is not None  # only durations can also be in words
     if numbered:
-        for found in _TEMPERATURE.finditer(sentence):
-            value = float(found[1])
-            celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
+        for match in _TEMPERATURE.finditer(sentence):
+            value = float(match[1])
+            celsius = (value - 32) / 1.8 if match[2].upper() == "F" else value
             if 30 < celsius < 45:
                 yield "fever", celsius >= 38.0
                 break
-        for found in _PRESSURE.finditer(sentence):
-            systolic, diastolic = int(found[1]), int(found[2])
+        for match in _PRESSURE.finditer(sentence):
+            systolic, diastolic = int(match[1]), int(match[2])
             yield "hypotension", systolic < 90
             yield "high_bp", systolic >= 140 or diastolic >= 90
-        for found in _LAST_PERIOD.finditer(sentence):
-            yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
+        for match in _LAST_PERIOD.finditer(sentence):
+            yield "missed_period", int(match[1]) * DAYS[match[2].lower()] > 5 * DAYS["week"]
     for pattern, weeks, finding in _DURATIONS if _CAN_LAST.search(sentence) else ():
-        for found in pattern.finditer(sentence):
-            yield finding, _days(found[1] or found[3], found[2] or found[4]) > weeks * DAYS["week"]
+        for match in pattern.finditer(sentence):
+            yield finding, _days(match[1] or match[3], match[2] or match[4]) > weeks * DAYS["week"]
     if not numbered:
         return
     of_blood = not _OTHER_FLUID.search(sentence)
     for pattern, measure in _COMPILED:
         if of_blood or not measure.blood_only:
-            for found in pattern.finditer(sentence):
-                yield from measure.judge(float(found[1].replace(",", "")))
-    for found in _HEMOGLOBIN.finditer(sentence):
-        value = float(found[1].replace(",", ""))
-        in_g_dl = value / 10 if value > 30 else value  # above 30 it is g/L
-        yield "low_hemoglobin", in_g_dl < 11.5
-        yield "erythrocytosis", in_g_dl > 17.5
-    for found in _PERCENT_EOSINOPHILS.finditer(sentence):
-        yield "eosinophilia", float(found[1]) > 6
+            for match in pattern.finditer(sentence):
+                yield from measure.judge(float(match[1].replace(",", "")))
+    for match in _HEMOGLOBIN.finditer(sentence):
+        value = float(match[1].replace(",", ""))
+        grams_per_dl = value / 10 if value > 30 else value  # above 30 the unit is g/L
+        yield "low_hemoglobin", grams_per_dl < 11.5
+        yield "erythrocytosis", grams_per_dl > 17.5
+    for match in _PERCENT_EOSINOPHILS.finditer(sentence):
+        yield "eosinophilia", float(match[1]) > 6
     for pattern, measure in _COUNTS if of_blood else ():
-        for found in pattern.finditer(sentence):
-            value = float(found[1].replace(",", ""))
-            a_thousandth = "," in found[1] or value > 30 * (measure.high or 0.0)
-            yield from measure.judge(value / 1000 if a_thousandth else value)
+        for match in pattern.finditer(sentence):
+            value = float(match[1].replace(",", ""))
+            per_microlitre = "," in match[1] or value > 30 * (measure.high or 0.0)
+            yield from measure.judge(value / 1000 if per_microlitre else value)

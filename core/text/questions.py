@@ -1,8 +1,8 @@
-"""What an exam question asks for: a rule over its words.
+"""The kind of answer that an exam question asks for, by a rule over its words.
 
-The diagnosis is the usual case. About a fifth of the 2,004 questions of Johri et al. (2025) ask for something else,
-and their answer is then a test, a treatment, an organism and so on: whoever is asked must be asked for that. The words
-here name what an exam asks for, not what is told of a patient: they are no part of ``core.text.vocabulary``.
+Usually it is a diagnosis. About a fifth of the 2,004 questions of Johri et al. (2025) ask for a test, a treatment, an
+organism and so on, and the prompt must say so. The words here are about exam questions, not about patients, so they
+are not part of ``core.text.vocabulary``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STOP = re.compile(
     r"establish\w*|support\w*|suggest\w*|reveal\w*|aid|given|used|has|have|excludes?|shares?|involves|represents?|"
     r"describes?|predicts?|tested|identify)\b"
 )
-"""Ends the words that name what is asked for ("which of the following findings is most specific | for …")."""
+"""Ends the words that name the kind of answer ("which of the following findings is most specific | for …")."""
 _NAMES: tuple[tuple[AsksFor, str], ...] = (
     (
         "other",
@@ -98,14 +98,14 @@ _HAS_IT = re.compile(r"\b(?:do|does|did) .{0,40}\bhave\b|\bsuffer\w*|\bwrong wit
 
 @functools.lru_cache(maxsize=4096)
 def asked_for(question: str) -> AsksFor:
-    """Return what a question asks for, from its words alone: the choices and the answer would be a hint to the doctor.
+    """Return the kind of answer from the question alone; choices and answer would give the doctor a hint.
 
-    The first telling word decides that follows "which of the following", up to a preposition or verb; where there is
-    none, what the rest speaks of. ``benchmarks/bench_questions.py`` counts how often the rule is right on
-    questions read by hand. Its reading is stored with a case: whoever changes it fills ``cases.asks_for`` anew.
+    The first indicative word between "which of the following" and a preposition or verb decides; without one, the
+    remaining words do. ``benchmarks/bench_questions.py`` measures the rule on questions read by hand. The result is
+    stored with a case: a change of the rule must also update ``cases.asks_for``.
     """
     text = _LEAD.sub("", " ".join(question.lower().replace("’", "'").split()))
-    head = next((found for pattern in _HEADS if (found := pattern.search(text))), None)
+    head = next((match for pattern in _HEADS if (match := pattern.search(text))), None)
     before, rest = (text[: head.start()], text[head.end() :]) if head else ("", text)
     stop = _STOP.search(rest)
     phrase = rest[: stop.start()] if stop else rest
@@ -118,15 +118,15 @@ def asked_for(question: str) -> AsksFor:
         return "other"
     if _LOOKED_FOR.search(before):
         return "finding"
-    named = _NAME.search(phrase)
-    if named is not None:
-        # what a telling word asks for; a disease beside the patient's own diagnosis is one that goes with it
-        kind: AsksFor = next(kind for kind, _ in _NAMES if named[kind])
+    noun = _NAME.search(phrase)
+    if noun is not None:
+        # a disease next to the diagnosis of the patient is an associated finding
+        kind: AsksFor = next(kind for kind, _ in _NAMES if noun[kind])
         if kind == "mechanism" and _OF_SYMPTOMS.search(text):
             return "diagnosis"
-        if kind == "diagnosis" and named[0] not in ("diagnosis", "diagnoses"):
-            beside = _THE_DIAGNOSIS.search(text) or (_GOES_WITH.search(text) and not _IS_THERE.search(text))
-            return "finding" if beside else kind
+        if kind == "diagnosis" and noun[0] not in ("diagnosis", "diagnoses"):
+            associated = _THE_DIAGNOSIS.search(text) or (_GOES_WITH.search(text) and not _IS_THERE.search(text))
+            return "finding" if associated else kind
         return kind
     if not phrase.strip(' ?."') and before.endswith("diagnosis of "):
         return "diagnosis"
@@ -141,27 +141,27 @@ def asked_for(question: str) -> AsksFor:
 
 
 def question_kind(case: Case) -> AsksFor:
-    """Return what the question of a case asks for: as the case states it, else as the rule reads it."""
+    """Return the kind of answer that a case asks for, as the case states it, otherwise by the rule."""
     return case.asks_for or asked_for(case.question)
 
 
 def stated_kind(question: str, kind: AsksFor | None) -> AsksFor | None:
-    """Return the kind as a case stores it: ``None`` if the rule reads the same."""
+    """Return the kind to store with a case: ``None`` if the rule gives the same kind."""
     return None if kind == asked_for(question) else kind
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Cut the question from an exam item and return (vignette, question).
+    """Return (vignette, question) of an exam item.
 
-    The question is the first sentence with a question mark, looked for in the last line where there are
-    several lines (Johri et al. 2025). Without one, the whole text is the vignette and the final diagnosis is asked for.
+    The question is the first sentence with a question mark, in the last line if there are several lines (Johri et al.
+    2025). Without such a sentence, the whole text is the vignette and the question is the final diagnosis.
     """
     stripped = text.strip()
     body, _, last = stripped.rpartition("\n")
     scope = last if body else stripped
     for sentence in sentences(scope):
         if "?" in sentence:
-            rest = scope.replace(sentence, " ", 1)
-            vignette = "\n".join(part for part in (body.strip(), " ".join(rest.split())) if part)
+            remainder = scope.replace(sentence, " ", 1)
+            vignette = "\n".join(part for part in (body.strip(), " ".join(remainder.split())) if part)
             return (vignette, sentence) if vignette else (stripped, FINAL_QUESTION)
     return stripped, FINAL_QUESTION

@@ -1,4 +1,4 @@
-"""ROUGE as the package rouge-score defines it, on texts that are tokenised once: a case is compared thousands of times.
+"""ROUGE as in the package rouge-score, on texts that are tokenised once, because a case is compared many times.
 
 Tokens are runs of a–z and 0–9 of the lower-cased text; with stemming (the default, as in rouge-score's
 ``use_stemmer=True``) words of more than three letters are reduced by Porter's stemmer. Stems come from rouge-score
@@ -18,7 +18,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import LCSseq
 
 _WORD = re.compile(r"[a-z0-9]+")
-_FIRST_LETTER = 0xE000  # beyond the surrogates, where every number up to a million is a letter
+_FIRST_LETTER = 0xE000  # above the surrogates, every number up to a million is a valid character
 
 
 class Score(NamedTuple):
@@ -43,7 +43,7 @@ def words_of(text: str) -> list[str]:
 
 
 def tokens(text: str, stem: bool = True) -> list[str]:
-    """Return a text's tokens as rouge-score's tokenizer gives them."""
+    """Return a text's tokens, equal to those of rouge-score's tokenizer."""
     return [_stem(word) for word in words_of(text)] if stem else words_of(text)
 
 
@@ -54,44 +54,44 @@ def _stem(word: str) -> str:
 
 @functools.cache
 def _tokenizer() -> Any:
-    # imported late: it brings nltk with it, which takes a second
+    # imported late, because it imports nltk, which takes a second
     from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
 
     return DefaultTokenizer(use_stemmer=True)
 
 
-def rouge_1(target: Sequence[str], said: Sequence[str]) -> Score:
-    """Return ROUGE-1 of the tokens ``said`` against the tokens of ``target``; nothing said or wanted scores 0."""
-    wanted, found = Counter(target), Counter(said)
-    return score((wanted & found).total(), wanted.total(), found.total())
+def rouge_1(target: Sequence[str], text: Sequence[str]) -> Score:
+    """Return ROUGE-1 of a text's tokens against the tokens of ``target``; an empty side scores 0."""
+    target_counts, text_counts = Counter(target), Counter(text)
+    return score((target_counts & text_counts).total(), target_counts.total(), text_counts.total())
 
 
-def score(matched: int, wanted: int, said: int) -> Score:
-    """Return the score of ``matched`` tokens of ``wanted`` and ``said`` ones."""
-    return Score(matched / max(wanted, 1), matched / max(said, 1), 2 * matched / max(wanted + said, 1))
+def score(matched: int, target: int, text: int) -> Score:
+    """Return the score from the numbers of matched tokens, tokens of the target, and tokens of the text."""
+    return Score(matched / max(target, 1), matched / max(text, 1), 2 * matched / max(target + text, 1))
 
 
 def repetition(queries: Sequence[Sequence[str]]) -> Repetition | None:
-    """Return how much the tokens of queries repeat each other; ``None`` for fewer than two queries.
+    """Return the repetition (0 to 1) between queries, given as tokens; ``None`` for fewer than two queries.
 
     The mean over all pairs i ≠ j of one query against the other (Liao et al.). F1 is the same in either direction, so
-    each pair counts once. 1 is one question asked again and again, 0 nothing in common.
+    each pair counts once. 1 means equal queries, 0 no common words.
     """
     if len(queries) < 2:
         return None
-    ones, twos = zip(*(_marked_grams(tuple(q)) for q in queries), strict=True)
-    # the length of the longest common subsequence of each two, with a letter for each different token
+    unigrams, bigrams = zip(*(_marked_grams(tuple(q)) for q in queries), strict=True)
+    # longest common subsequence of each pair: rapidfuzz compares strings, so each distinct token becomes one character
     letters: dict[str, str] = {}
     written = ["".join(letters.setdefault(t, chr(_FIRST_LETTER + len(letters))) for t in q) for q in queries]
     matrix = process.cdist(written, written, scorer=LCSseq.similarity)
     common = [[int(n) for n in row] for row in matrix.tolist()]
     pairs = len(queries) * (len(queries) - 1) / 2
     sums = [0.0, 0.0, 0.0]
-    for i, (one, two, row) in enumerate(zip(ones, twos, common, strict=True)):
+    for i, (words, pairs_of_words, row) in enumerate(zip(unigrams, bigrams, common, strict=True)):
         for j in range(i):
-            sums[0] += _f1(len(one & ones[j]), len(one) + len(ones[j]))
-            sums[1] += _f1(len(two & twos[j]), len(two) + len(twos[j]))
-            sums[2] += _f1(row[j], len(one) + len(ones[j]))
+            sums[0] += _f1(len(words & unigrams[j]), len(words) + len(unigrams[j]))
+            sums[1] += _f1(len(pairs_of_words & bigrams[j]), len(pairs_of_words) + len(bigrams[j]))
+            sums[2] += _f1(row[j], len(words) + len(unigrams[j]))
     return Repetition(*(total / pairs for total in sums))
 
 
@@ -101,12 +101,12 @@ def _f1(matched: int, lengths: int) -> float:
 
 @functools.lru_cache(maxsize=50_000)
 def _marked_grams(query: tuple[str, ...]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return the words and the pairs of words of a query; doctors ask the same things again and again."""
+    """Return the words and word pairs of a query; cached, because doctors often repeat a query."""
     return _marked(query), _marked(list(pairwise(query)))
 
 
 def _marked(items: Sequence[Any]) -> frozenset[tuple[Any, int]]:
-    """Return each item with its how-manieth occurrence it is: sets of these meet where multisets do."""
+    """Return each item with the number of its occurrence; set operations on these equal multiset operations."""
     seen: Counter[Any] = Counter()
     marked = set()
     for item in items:

@@ -1,7 +1,7 @@
-"""Letters of another script that look like Latin ones, and full-width letters, as the Latin ones that they stand for.
+"""Replacement of look-alike letters of other scripts, and of full-width letters, by Latin letters.
 
-Only in words that mix scripts: no language writes “Nо” with a Cyrillic о, but “В” alone is a letter of its own (the
-third choice of a Russian list), and stays what it is.
+Look-alikes are replaced only in words that mix scripts: no language writes “Nо” with a Cyrillic о, but “В” alone may be
+a real Cyrillic letter (the third choice of a Russian list) and stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FULL_WIDTH = re.compile("[\uff01-\uff5e]+")
 
 
 def in_latin(text: str) -> str:
-    """Return the text with full-width signs as plain ones, and words of Latin and look-alike letters in Latin ones."""
+    """Return the text with Latin letters in place of full-width letters and of look-alikes in mixed words."""
     if text.isascii():
         return text
     text = _FULL_WIDTH.sub(lambda signs: unicodedata.normalize("NFKC", signs[0]), text)

@@ -1,13 +1,12 @@
-"""Which part of a vignette each sentence belongs to, and which sentences only an examiner or a device could state.
+"""The sections of a vignette, and the sentences that only an examiner or a device could state.
 
-Headings ("Past history:", "Labs:") decide where there are any. Otherwise the words of a sentence do, in the order of
-the table below, and a sentence that says nothing of its own section stays with the one before. From that follows what
-examination and tests show (``divided``): all that the patient could not state, vital signs and tests included. It is
-what the doctor is handed as the examination, what the clinical staff may say, and what a patient who
-answers by rule may not.
+Headings ("Past history:", "Labs:") decide first. Otherwise the words of a sentence decide, in the order of the table
+below; a sentence without such words continues the section before it. ``divided`` separates the results of examination
+and tests, vital signs included, which a patient could not state. They are the doctor's examination and the clinical
+staff's replies, and a patient by rule never tells them.
 
-A sentence that mixes both goes by its main clause: one that reports ("denies", "says", "takes", "three weeks ago")
-belongs to the history, unless it opens with the examination or a vital sign ("On examination, she has …").
+The main clause decides a mixed sentence: one that reports ("denies", "says", "takes", "three weeks ago") belongs to the
+history, unless it begins with the examination or a vital sign ("On examination, she has …").
 """
 
 from __future__ import annotations
@@ -52,24 +51,24 @@ def sentences(text: str) -> list[str]:
 _TOPICS: dict[VignetteSection, str] = {
     name: "chief complaint" if name == "complaint" else name.replace("_", " ") for name in VIGNETTE_SECTIONS
 }
-"""What each section is called in the taxonomy."""
+"""Section → topic of the taxonomy."""
 
 
-def _told_by(sections: Sequence[VignetteSection], *of: Cue) -> tuple[tuple[VignetteSection, Words], ...]:
-    """Return the sections with the words that tell them."""
-    found = view([_TOPICS[section] for section in sections], *of)
-    return tuple((section, words) for section, (_, words) in zip(sections, found, strict=True))
+def _words_of(sections: Sequence[VignetteSection], *of: Cue) -> tuple[tuple[VignetteSection, Words], ...]:
+    """Return the sections with the words that identify them."""
+    views = view([_TOPICS[section] for section in sections], *of)
+    return tuple((section, words) for section, (_, words) in zip(sections, views, strict=True))
 
 
-_HEADINGS = _told_by(VIGNETTE_SECTIONS, "heading")
+_HEADINGS = _words_of(VIGNETTE_SECTIONS, "heading")
 _HEADING = re.compile(r"^[*_#\s-]*(?P<name>[A-Za-z][A-Za-z/& -]{1,40}?)[*_\s]*(?::[*_\s]*(?P<rest>.*)|(?P<bare>))$")
 
 _BY_WORDS: tuple[VignetteSection, ...] = (
     "family_history", "imaging", "other_tests", "laboratory", "vital_signs", "examination", "medication",
     "social_history", "past_history",
 )  # fmt: skip
-_WORD_RULES = _told_by(_BY_WORDS, "statement", "sentence")
-"""In the order in which they are looked for."""
+_WORD_RULES = _words_of(_BY_WORDS, "statement", "sentence")
+"""In order of precedence."""
 _PRESENTS = re.compile(
     r"\b(?:comes?|came|presents?|presented|brought|referred|admitted|evaluated|seen|visits?|complain\w*|because of|"
     r"with (?:a|an|\w+) )",
@@ -79,15 +78,15 @@ _PERSON = re.compile(rf"(?<!\bat )\b{AGED}|\bnewborn\b|\bis (?:a )?(?:fe)?male\b
 
 
 def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
-    """Return (section, sentence) for every sentence of the vignette, in its order; headings are left out."""
+    """Return (section, sentence) for every sentence of the vignette in order, without headings."""
     return tuple((part.section, part.sentence) for part in _parts(vignette) if part.sentence)
 
 
 class _Part(NamedTuple):
-    """A sentence with its section, the line that it stands in, and the heading before it, if there is one.
+    """A sentence with its section, its line number, and the heading before it, if any.
 
-    The sentence is empty where a line holds nothing but a heading. ``by`` is what tells the section: a heading, the
-    sentence's own words, or nothing but the sentence before.
+    The sentence is empty if a line contains only a heading. ``by`` says what decided the section: a heading, the words
+    of the sentence, or the sentence before.
     """
 
     section: VignetteSection
@@ -97,8 +96,8 @@ class _Part(NamedTuple):
     heading: str
 
 
-_LINE = 60
-"""Characters: a shorter line without a full stop, after a result, is a value of the same table."""
+_MAX_TABLE_LINE = 60
+"""A shorter line (in characters) without a full stop, after a result, is a value of the same table."""
 
 
 def _parts(vignette: str) -> Iterator[_Part]:
@@ -113,7 +112,7 @@ def _parts(vignette: str) -> Iterator[_Part]:
         if section is not None and not rest.strip():
             yield _Part(section, "heading", "", number, heading)
         for sentence in sentences(rest):
-            of_table = before in _SECTIONS and sentence[-1] not in ".!?:" and len(sentence) < _LINE
+            of_table = before in _SECTIONS and sentence[-1] not in ".!?:" and len(sentence) < _MAX_TABLE_LINE
             own = None if headed else before if of_table else _by_words(sentence, first=before is None)
             carried = "examination" if before == "vital_signs" else before if before in _SECTIONS else "complaint"
             before = headed or own or carried
@@ -122,7 +121,7 @@ def _parts(vignette: str) -> Iterator[_Part]:
 
 
 def _heading(line: str) -> tuple[VignetteSection | None, str, str]:
-    """Return the section that a line names, its heading, and the rest of the line."""
+    """Return the section of a line's heading, the heading, and the rest of the line."""
     match = _HEADING.match(line)
     if match:
         for section, words in _HEADINGS:
@@ -133,15 +132,15 @@ def _heading(line: str) -> tuple[VignetteSection | None, str, str]:
 
 
 def _by_words(sentence: str, *, first: bool) -> VignetteSection | None:
-    """Return the section that a sentence's own words tell, or ``None``."""
+    """Return the section that the words of a sentence show, or ``None``."""
     if first or _PERSON.search(sentence):
         return "complaint" if _PRESENTS.search(sentence) or not _PERSON.search(sentence) else "demographics"
     lowered = sentence.lower()
     return next((section for section, words in _WORD_RULES if words.are_in(lowered)), None)
 
 
-_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _told_by(get_args(Section), "weak"))
-"""What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
+_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _words_of(get_args(Section), "weak"))
+"""Words of results that the first table, which is for whole vignettes, would assign to the complaint."""
 _UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
     rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
@@ -156,7 +155,7 @@ _REPORTED = re.compile(
     rf"then )?(?:{verbs('reporting', 'base', 's')}|takes|smokes|drinks)\b",
     re.IGNORECASE,
 )
-_STRONGLY_SHOWN = re.compile(
+_CLEAR_RESULT = re.compile(
     r"^(?:up)?(?:on|at) (?:\w+ ){0,3}?(?:exam\w*|inspection|auscultation|palpation|arrival)\b|\bexam(?:ination)? "
     r"(?:shows?|showed|reveals?|revealed|is|was|demonstrates?|demonstrated|finds)\b|^(?:his|her|the) (?:temperature|"
     r"vital|pulse|blood pressure)",
@@ -168,47 +167,47 @@ _DONE = re.compile(
     r"sample (?:is|are|for analysis)|plotted)\b|\blast (?:\w+ ){0,3}exam\w*\b",
     re.IGNORECASE,
 )
-"""What somebody does or tells, whatever results are named with it."""
-_GOES_ELSEWHERE = re.compile(
+"""An action or a report, even if the sentence also names results."""
+_ENDS_RESULTS = re.compile(
     r"\b(?:treatment (?:is|was|with)|treated with|therapy (?:is|was) (?:begun|started|initiated)|(?:is|was) (?:"
     r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|"
     r"given)|initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|"
     r"^although\b",
     re.IGNORECASE,
 )
-"""What ends a run of results, where the sentence shows none of its own."""
+"""Ends a sequence of results, unless the sentence contains a result."""
 _ASKS = re.compile(
     r"^(?:which|what) (?:one )?(?:of the|is|are|would|will|should|test|next|diagnosis)\b|"
     r"\bmost likely diagnosis\b[^.]{0,40}(?:is|:)$|\?[\"”’]?$",
     re.IGNORECASE,
 )
-"""A question that was left in the vignette: nobody in the conversation may hear it."""
-_GOES_ON = re.compile(
+"""An exam question inside the vignette, which no role in the conversation may receive."""
+_CONTINUES = re.compile(
     rf"(?!(?:he|she|the patient|(?:his|her|the) (?:{relatives('parents')}))\b)(?:[\w,'’-]+ ){{1,8}}?(?:is|are|was|"
     r"were) (?:also )?(?:normal|intact|clear|unremarkable|present|absent|seen|noted|visible|positive|negative|pending|"
     r"within)\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that goes on with what an examination showed."""
+"""The beginning of a sentence that continues an examination."""
 
 
 @dataclass(frozen=True)
 class Divided:
-    """A vignette's sentences in its order: those of the history, and the others each with its section.
+    """A vignette's sentences in order: the history, and the results with their sections.
 
-    ``examination`` is the latter as a text, with its headings and line breaks; empty where there are none.
+    ``examination`` is the text of the results, with headings and line breaks; empty without results.
     """
 
-    told: tuple[str, ...]
-    shown: tuple[tuple[Section, str], ...]
+    history: tuple[str, ...]
+    results: tuple[tuple[Section, str], ...]
     examination: str
 
 
 @functools.lru_cache(maxsize=4_096)
 def divided(vignette: str) -> Divided:
-    """Divide a vignette by who can state it; its first sentence, which says who comes, belongs to the history."""
-    told: list[str] = []
-    shown: list[tuple[Section, str]] = []
+    """Separate history and results; the first sentence, which introduces the patient, belongs to the history."""
+    history: list[str] = []
+    results: list[tuple[Section, str]] = []
     text: list[str] = []
     before: Section | None = None
     line = -1
@@ -216,28 +215,28 @@ def divided(vignette: str) -> Divided:
         sentence = part.sentence
         if ("?" in sentence or sentence[:2] in ("Wh", "wh") or "ost likely" in sentence) and _ASKS.search(sentence):
             continue
-        section = _shown_by(part)
-        if section is None and before is not None and _GOES_ON.match(sentence):
+        section = _result_section(part)
+        if section is None and before is not None and _CONTINUES.match(sentence):
             section = before
-        if number == 0 and not _STRONGLY_SHOWN.search(sentence):
+        if number == 0 and not _CLEAR_RESULT.search(sentence):
             section = None
         before = section
         if section is None:
-            told.append(sentence)
+            history.append(sentence)
             continue
         if sentence:
-            shown.append((section, sentence))
+            results.append((section, sentence))
         text.append("\n" if text and part.line != line else " " if text else "")
         text.append(f"{part.heading} {sentence}".strip())
         line = part.line
-    return Divided(tuple(filter(None, told)), tuple(shown), "".join(text))
+    return Divided(tuple(filter(None, history)), tuple(results), "".join(text))
 
 
 def examination_of(case: Case) -> str | None:
-    """Return all that only an examiner or a device could state, or ``None`` if the case has none.
+    """Return the results of examination and tests as a text, or ``None`` if the case has none.
 
-    Vital signs, physical examination, laboratory, imaging and other tests: the optional facts of a profile, else the
-    vignette's own sentences.
+    They are vital signs, physical examination, laboratory, imaging and other tests: the optional facts of a profile;
+    without a profile, sentences of the vignette.
     """
     if case.profile is None:
         return divided(case.vignette).examination or None
@@ -245,22 +244,22 @@ def examination_of(case: Case) -> str | None:
     return " ".join(f"{fact.key[:1].upper()}{fact.key[1:]}: {fact.value.rstrip('.')}." for fact in facts) or None
 
 
-def _shown_by(part: _Part) -> Section | None:
-    """Return the section of a sentence that examination or tests show, else ``None``."""
-    found = _SECTIONS.get(part.section)
-    if found is None and part.section not in ("complaint", "demographics"):
+def _result_section(part: _Part) -> Section | None:
+    """Return the section of a sentence with a result, otherwise ``None``."""
+    section = _SECTIONS.get(part.section)
+    if section is None and part.section not in ("complaint", "demographics"):
         return None
-    told = bool(_TELLS.search(part.sentence)) and not _STRONGLY_SHOWN.search(part.sentence)
-    if found is None or part.by != "words":
+    reports = bool(_TELLS.search(part.sentence)) and not _CLEAR_RESULT.search(part.sentence)
+    if section is None or part.by != "words":
         lowered = part.sentence.lower()
-        rules = _MORE_RULES if part.by == "before" else (*_SHOWN_RULES, *_MORE_RULES)
-        own = next((section for section, words in rules if words.are_in(lowered)), None)
-        if found is None:
-            found = None if told else own
-        elif own is None and (told or _GOES_ELSEWHERE.search(part.sentence)):
-            found = None
-    reported = told and _REPORTED.search(part.sentence)
-    return None if found is None or reported or _DONE.search(part.sentence) else found
+        rules = _MORE_RULES if part.by == "before" else (*_RESULT_RULES, *_MORE_RULES)
+        by_words = next((name for name, words in rules if words.are_in(lowered)), None)
+        if section is None:
+            section = None if reports else by_words
+        elif by_words is None and (reports or _ENDS_RESULTS.search(part.sentence)):
+            section = None
+    reported = reports and _REPORTED.search(part.sentence)
+    return None if section is None or reported or _DONE.search(part.sentence) else section
 
 
-_SHOWN_RULES = tuple((_SECTIONS[section], words) for section, words in _WORD_RULES if section in _SECTIONS)
+_RESULT_RULES = tuple((_SECTIONS[section], words) for section, words in _WORD_RULES if section in _SECTIONS)

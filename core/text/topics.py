@@ -1,9 +1,9 @@
-"""Topics of clinical history: what a fact is about, and what a doctor's question asks for.
+"""Topics of a clinical history: the topic of a fact.
 
-Views of the taxonomy (``core.text.vocabulary``). A fact is on the first topic whose words it contains, in the order
-given here; a question may ask for several. The topics follow the parts of a medical history that a doctor is prompted
-for (Johri et al. 2025, Methods) and what the clinical staff tell (Oh et al., profile generator: vital signs,
-examination, laboratory, imaging).
+The topics are views of the taxonomy (``core.text.vocabulary``). A fact belongs to the first topic whose words it
+contains, in the order below. The topics follow the parts of a medical history in the doctor's prompt (Johri et al.
+2025, Methods) and the results of the clinical staff (Oh et al., profile generator: vital signs, examination,
+laboratory, imaging).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Topic = Literal[
     "other",
 ]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
-"""In the order in which a history is usually taken; tables and charts keep it."""
+"""In the usual order of a history, which tables and charts keep."""
 SHOWN: frozenset[Topic] = frozenset(("vital signs", "examination", "laboratory", "imaging"))
-"""Only examination and tests show these; a patient cannot be expected to tell them."""
+"""Topics of examination and tests, which a patient is not expected to tell."""
 SECTIONS: dict[Section, Topic] = {
     "vital_signs": "vital signs",
     "examination": "examination",
@@ -47,7 +47,7 @@ SECTIONS: dict[Section, Topic] = {
     "imaging": "imaging",
     "other_tests": "laboratory",
 }
-"""A profile's sections as topics; tests that are neither blood nor pictures count with the laboratory."""
+"""Section of a profile → topic; other tests count as laboratory."""
 
 _PICTURES = ("imaging", "electrocardiogram", "electroencephalogram", "endoscopy")
 _SHOWN_RULES: tuple[tuple[Topic, Words], ...] = (
@@ -84,10 +84,10 @@ _OPEN = re.compile(
 
 
 def topic_by_words(text: str) -> Topic | None:
-    """Return the topic that a fact's own words show, or ``None`` where they could be any symptom."""
+    """Return the topic that a fact's words show, or ``None`` if it could be any symptom."""
     lowered = text.lower()
-    found = _first(_FACT_RULES, lowered)
-    return found or ("negatives" if is_negated(text) else _first(_COURSE_RULES, lowered))
+    topic = _first(_FACT_RULES, lowered)
+    return topic or ("negatives" if is_negated(text) else _first(_COURSE_RULES, lowered))
 
 
 def _first(rules: Iterable[tuple[Topic, Words]], lowered: str) -> Topic | None:
@@ -95,22 +95,22 @@ def _first(rules: Iterable[tuple[Topic, Words]], lowered: str) -> Topic | None:
 
 
 def shown_topic(text: str) -> Topic | None:
-    """Return which of vital signs, examination, laboratory, imaging a sentence reports, if any."""
+    """Return the topic of results (vital signs, examination, laboratory, imaging) in a sentence, if any."""
     return _first(_SHOWN_RULES, text.lower())
 
 
 @functools.lru_cache(maxsize=100_000)
 def topic_of_key(key: str, text: str) -> Topic:
-    """Return the topic of a profile's fact: by its key, else negated → negatives, else by its words."""
+    """Return the topic of a profile's fact by its key; then ``negatives`` for a denial; then by its words."""
     by_key = _first(_KEYS, key.lower())
     if by_key is not None:
         return by_key
     if is_negated(text):
         return "negatives"
-    found = topic_by_words(text)
-    return "associated symptoms" if found is None or found in SHOWN else found
+    topic = topic_by_words(text)
+    return "associated symptoms" if topic is None or topic in SHOWN else topic
 
 
 def is_open(question: str) -> bool:
-    """Say whether a question names nothing in particular ("anything else?")."""
+    """Say whether a question is open ("anything else?")."""
     return bool(_OPEN.search(question.lower()))

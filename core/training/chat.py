@@ -1,6 +1,6 @@
 """A line of a training set: one dialogue as chat messages, checked whenever it is written or read.
 
-The format is what fine-tuning libraries take: ``{"messages": [{"role": …, "content": …}, …], …}``; the doctor is the
+The format is that of fine-tuning libraries: ``{"messages": [{"role": …, "content": …}, …], …}``; the doctor is the
 assistant, the patient the user.
 """
 
@@ -25,7 +25,7 @@ SYSTEM = """\
 You are a doctor, and a patient has come to you for help. Take the history: one short question in each message, about
 one point, and never the same point twice. When you know what you need, write one last message without a question: what
 stands out, in a sentence or two, and then, on a line of its own, **Final Diagnosis:** with one single diagnosis."""
-"""The system prompt of every dialogue, the same for all, so that it tells nothing of the case."""
+"""The system prompt of all dialogues, which tells nothing about the case."""
 
 
 class ChatMessage(BaseModel):
@@ -38,10 +38,10 @@ class ChatMessage(BaseModel):
 
 
 class ChatLine(BaseModel):
-    """One dialogue: messages, the case they are about, its side, and what the doctor was to ask for.
+    """One dialogue: messages, their case, its side, and the items that the doctor was to ask for.
 
-    ``keys`` are those of the items in M's order, ``items_made_by`` who made the items; ``source`` and ``licence`` are
-    the case's own, and empty where it states none.
+    ``keys`` are the keys of the items in M's order, ``items_made_by`` is the model or rule that made the items;
+    ``source`` and ``licence`` are those of the case, and empty if it states none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,7 +58,7 @@ class ChatLine(BaseModel):
 
     @model_validator(mode="after")
     def _alternates(self) -> ChatLine:
-        """Check that user and assistant take turns after the system message, and the assistant has the last word."""
+        """Check that user and assistant alternate after the system message, and that the assistant ends."""
         roles = [message.role for message in self.messages]
         pairs = (len(roles) - 1) // 2
         if roles != ["system", *(["user", "assistant"] * pairs)]:
@@ -66,15 +66,13 @@ class ChatLine(BaseModel):
         return self
 
     def dumped(self) -> list[dict[str, str]]:
-        """Return the messages as chat templates take them."""
         return [message.model_dump() for message in self.messages]
 
 
 def chat_line(case: Case, dialogue: Dialogue, side: Side, keys: Sequence[str], order: Order, made_by: str) -> ChatLine:
-    """Return a golden dialogue as a line."""
-    said = (ChatMessage(role="assistant" if turn.role == "doctor" else "user", content=turn.text) for turn in dialogue)
+    turns = (ChatMessage(role="assistant" if turn.role == "doctor" else "user", content=turn.text) for turn in dialogue)
     return ChatLine(
-        messages=(ChatMessage(role="system", content=SYSTEM), *said),
+        messages=(ChatMessage(role="system", content=SYSTEM), *turns),
         case_key=case.case_key,
         split=side,
         specialty=case.specialty,
@@ -87,15 +85,14 @@ def chat_line(case: Case, dialogue: Dialogue, side: Side, keys: Sequence[str], o
 
 
 def to_jsonl(lines: Iterable[ChatLine]) -> bytes:
-    """Return the lines as JSON, one a line."""
     return b"".join(line.model_dump_json().encode() + b"\n" for line in lines)
 
 
 def read_side(folder: Path, side: Side) -> list[ChatLine]:
     """Read train.jsonl or test.jsonl of a folder.
 
-    Raises ``UsageError`` where there is no such file or no dialogue in it, ``AnamnesisError`` with file and line where
-    a line is no dialogue of that side.
+    Raises ``UsageError`` if the file is missing or empty, and ``AnamnesisError`` with file and line for a line that is
+    not a dialogue of that side.
     """
     path = folder / f"{side}.jsonl"
     if not path.is_file():
@@ -107,24 +104,25 @@ def read_side(folder: Path, side: Side) -> list[ChatLine]:
 
 
 def check_apart(train: Iterable[ChatLine], test: Iterable[ChatLine]) -> None:
-    """Raise ``AnamnesisError`` where a case stands on both sides: a figure on test would then be worth nothing."""
-    both = sorted({line.case_key for line in train} & {line.case_key for line in test})
-    if both:
-        raise AnamnesisError(f"{both[0]} stands in train.jsonl and in test.jsonl: export the training set again.")
+    """Raise ``AnamnesisError`` if a case is on both sides, which would invalidate all figures on the test side."""
+    shared_keys = sorted({line.case_key for line in train} & {line.case_key for line in test})
+    if shared_keys:
+        raise AnamnesisError(
+            f"{shared_keys[0]} stands in train.jsonl and in test.jsonl: export the training set again."
+        )
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 of a file's bytes in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(row: bytes, side: Side, where: str) -> ChatLine:
+def _read(row: bytes, side: Side, place: str) -> ChatLine:
     try:
         line = ChatLine.model_validate_json(row)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AnamnesisError(f"{where} is no dialogue ({f'{place}: ' if place else ''}{first['msg']}).") from error
+        field = ".".join(str(part) for part in first["loc"])
+        raise AnamnesisError(f"{place} is no dialogue ({f'{field}: ' if field else ''}{first['msg']}).") from error
     if line.split != side:
-        raise AnamnesisError(f"{where} belongs to {line.split}, not to {side}: export the training set again.")
+        raise AnamnesisError(f"{place} belongs to {line.split}, not to {side}: export the training set again.")
     return line

@@ -1,10 +1,10 @@
-"""Golden dialogues: a history taken as it should be, built from a case's (key, value) items without a model.
+"""Golden dialogues: exemplary histories, built from a case's (key, value) items without a model.
 
 Source: Liao et al., arXiv 2309.02077, training set. The patient opens with P0; the doctor asks about each key once; the
-patient tells that item, and nothing else, in lay words; the doctor closes with a short analysis and the diagnosis.
+patient tells only that item, in lay words; the doctor closes with a short analysis and the diagnosis.
 
-Every question is made of a key and of words that name nothing, so that a reference patient who tells items understands
-it: what a model has learnt here it can use in a campaign.
+A question consists of a key and neutral words, so that the reference patient, who tells items, understands it: a model
+can use in a campaign what it has learnt here.
 """
 
 from __future__ import annotations
@@ -44,37 +44,45 @@ CONCLUSIONS = (
 )
 
 DIAGNOSIS = "**Final Diagnosis:** {answer}"
-"""The last line: by which a dialogue is known to be over (``core.frameworks.conversation``)."""
+"""The last line, which marks the end of a dialogue (``core.frameworks.conversation``)."""
 
-_TOLD: tuple[Topic, ...] = ("chief complaint", "onset", "character", "associated symptoms", "exposure", "past history")
+_REPEATABLE: tuple[Topic, ...] = (
+    "chief complaint",
+    "onset",
+    "character",
+    "associated symptoms",
+    "exposure",
+    "past history",
+)
 """Topics that an analysis may repeat.
 
-A patient words examination and tests more vaguely than the items do: a doctor that quotes those would learn to state
-what nobody has told it.
+A patient describes examinations and tests more vaguely than the items: a doctor who quotes those items would learn to
+state findings that the patient has not told.
 """
 _MOST_POINTS = 4
 _MOST_WORDS = 16
 
 
 def golden_dialogue(about: ItemizedCase, order: Order = "direct", seed: int = 0) -> Dialogue:
-    """Return the golden dialogue of a case: the same for the same items, order and seed.
+    """Return the golden dialogue of a case, which depends only on items, order and seed.
 
-    ``order`` is that of the questions: of M, drawn by the seed, or M's backwards. The seed also chooses the phrases.
+    ``order`` is the order of the questions: that of M, random by the seed, or M's reversed. The seed also chooses the
+    phrases.
     """
     rng = random.Random(f"{seed}:{about.case.case_key}:{order}")
     pairs = [(item, spoken) for item, spoken in zip(about.items, about.spoken, strict=True) if spoken.lay]
-    asked = ordered(pairs, order, rng)
+    ordered_pairs = ordered(pairs, order, rng)
     turns = [Turn("patient", about.opening)]
-    for question, (_, spoken) in zip(_questions(rng), asked, strict=False):
+    for question, (_, spoken) in zip(_questions(rng), ordered_pairs, strict=False):
         turns += [Turn("doctor", question.format(key=spoken.key)), Turn("patient", spoken.lay)]
-    return (*turns, Turn("doctor", closing(about.case.answer, [item for item, _ in asked], rng)))
+    return (*turns, Turn("doctor", closing(about.case.answer, [item for item, _ in ordered_pairs], rng)))
 
 
-def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
-    """Return the doctor's last message: up to four points of the history that was told, and the diagnosis."""
-    # the first short piece of each topic that may be repeated, the complaint first
-    by_topic = {item.topic: item.value for item in reversed(list(told)) if item.topic in _TOLD}
-    pieces = (_short(by_topic[topic]) for topic in _TOLD if topic in by_topic)
+def closing(answer: str, items: Iterable[Item], rng: random.Random) -> str:
+    """Return the doctor's last message: up to four points of the history, and the diagnosis."""
+    # the first short part of each repeatable topic, the complaint first
+    by_topic = {item.topic: item.value for item in reversed(list(items)) if item.topic in _REPEATABLE}
+    pieces = (_short(by_topic[topic]) for topic in _REPEATABLE if topic in by_topic)
     points = "; ".join([piece for piece in pieces if piece][:_MOST_POINTS])
     summary = f"{rng.choice(SUMMARIES).format(points=points)} " if points else ""
     analysis = f"{summary}{rng.choice(CONCLUSIONS).format(answer=answer)}"
@@ -82,13 +90,13 @@ def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
 
 
 def _questions(rng: random.Random) -> Iterator[str]:
-    """Yield ways to ask for ever; none comes again before all others have."""
+    """Yield question templates endlessly, each once before any is repeated."""
     while True:
         yield from rng.sample(QUESTIONS, len(QUESTIONS))
 
 
 def _short(value: str) -> str:
-    """Return the first piece of a value that is short enough to be repeated, as it stands inside a sentence."""
+    """Return the first part of a value that is short enough to repeat, in lower case for the middle of a sentence."""
     pieces = (piece.strip(" .,") for piece in value.split(";"))
-    found = next((piece for piece in pieces if piece and len(piece.split()) <= _MOST_WORDS), "")
-    return found[:1].lower() + found[1:] if found[1:2].islower() else found
+    short = next((piece for piece in pieces if piece and len(piece.split()) <= _MOST_WORDS), "")
+    return short[:1].lower() + short[1:] if short[1:2].islower() else short

@@ -1,7 +1,7 @@
-"""Turns dialogues into token ids by a model's chat template, with labels on the doctor's words alone.
+"""Turns dialogues into token ids by a model's chat template, with labels on the doctor's messages only.
 
-The template is the tokenizer's own; where it has none it gets ``PLAIN``, which is saved with the model. A template that
-knows no system role is given the system prompt as the beginning of the patient's first words.
+A tokenizer without a template gets ``PLAIN``, which is saved with the model. For a template without a system role, the
+system prompt becomes the beginning of the patient's first message.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ PLAIN = (
     "{% if m['role'] == 'assistant' %}{{ eos_token or '' }}{% endif %}{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
-"""One message a line after its role; the assistant's end with the end-of-text token."""
+"""One line for each message, after its role; the assistant's messages end with the end-of-text token."""
 MASKED = -100
-"""The label that torch's cross entropy leaves out."""
+"""The label that torch's cross entropy ignores."""
 Messages = Sequence[dict[str, str]]
 
 
@@ -33,12 +33,12 @@ class Encoded:
 
     @property
     def predicted(self) -> int:
-        """How many tokens a causal model is asked to predict: all labelled ones but a first."""
+        """Number of labelled tokens that a causal model predicts, which excludes the first token."""
         return sum(label != MASKED for label in self.labels[1:])
 
     @property
     def row(self) -> dict[str, list[int]]:
-        """A row of a data set as trl takes it, tokenised: its loss is that of the labelled tokens."""
+        """A tokenised row of a data set for trl, whose loss is that of the labelled tokens."""
         return {"input_ids": list(self.ids), "labels": list(self.labels)}
 
 
@@ -69,15 +69,15 @@ class ChatFormat:
         return Encoded(tuple(ids[:max_length]), tuple(labels[:max_length]), len(ids) > max_length)
 
     def render(self, messages: Messages, *, prompt: bool = False) -> str:
-        """Return messages as text, with the generation prompt if one is to be answered."""
+        """Return messages as text; ``prompt`` adds the generation prompt for the next message."""
         sent = list(messages) if self.takes_system else _folded(messages)
         text: str = self.tokenizer.apply_chat_template(sent, tokenize=False, add_generation_prompt=prompt)
         return text
 
     def _span(self, text: str, messages: Messages, number: int) -> tuple[int, int]:
-        """Return where in the text a message stands: (start, end) in characters.
+        """Return (start, end) of a message in the text, in characters.
 
-        It begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
+        The span begins after the generation prompt and includes the end mark, which the model must learn too.
         """
         prompt, content = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
         at = text.find(content, len(prompt)) if text.startswith(prompt) else -1
@@ -102,6 +102,6 @@ class ChatFormat:
 
 
 def _folded(messages: Messages) -> list[dict[str, str]]:
-    """Return the messages with the system prompt before the user's first words."""
+    """Return the messages with the system prompt prepended to the user's first message."""
     system, first, *rest = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]

@@ -1,4 +1,4 @@
-"""A training set as a folder: train.jsonl, test.jsonl, and manifest.json, which says what they hold and whose it is."""
+"""A training set as a folder: train.jsonl, test.jsonl, and manifest.json with their contents, sources and licences."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from core.training.split import SIMILAR, TEST_SHARE, split_cases
 MANIFEST = "manifest.json"
 
 ItemsOf = Callable[[Case], ItemSet | None]
-"""Gives the items that are stored for a case, or ``None``: then they are made by rule."""
+"""Returns the stored items of a case, or ``None`` to make them by rule."""
 
 
 class Settings(BaseModel):
-    """What decides a training set beside its cases and their items.
+    """The settings of a training set.
 
-    ``similar``: per cent from which two vignettes count as near-duplicates; ``dialogues``: how many of each case, each
-    in other phrases and, where the order is random, in another order.
+    ``similar``: minimum similarity in per cent of near-duplicates; ``dialogues``: number of dialogues for each case,
+    with different phrases and, in random order, a different order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +50,7 @@ class FileEntry(BaseModel):
 
 
 class SourceEntry(BaseModel):
-    """Cases of one source: their licence holds for the dialogues too, which retell them."""
+    """Cases of one source; their licence also applies to the dialogues, which retell them."""
 
     dataset: str
     source: str
@@ -67,9 +67,9 @@ class SpecialtyEntry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a training set holds, how it was made, and from whose cases; ``left_out`` cases ask for no diagnosis.
+    """The contents of a training set, its settings and its sources; ``left_out`` cases do not ask for a diagnosis.
 
-    ``cases`` are the keys of those on each side; sets of before 0.3 lack them.
+    ``cases`` are the case keys of each side; training sets from before version 0.3 lack them.
     """
 
     version: int = 1
@@ -95,20 +95,24 @@ class TrainingSet:
 def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = None) -> TrainingSet:
     """Return the training set of some cases; the same settings, cases and items give the same bytes.
 
-    Raises ``UsageError`` where they cannot be split.
+    Raises ``UsageError`` if the cases cannot be split.
     """
     usable = [case for case in cases if question_kind(case) == "diagnosis"]
     split = split_cases(usable, settings.test_share, settings.seed, settings.similar)
     sides: dict[Side, tuple[Case, ...]] = {"train": split.train, "test": split.test}
     lines = {side: [line for case in sides[side] for line in _lines(case, side, settings, items_of)] for side in SIDES}
     makers = Counter({line.case_key: line.items_made_by for side in SIDES for line in lines[side]}.values())
-    left, right = Counter(c.specialty for c in split.train), Counter(c.specialty for c in split.test)
+    train_counts = Counter(case.specialty for case in split.train)
+    test_counts = Counter(case.specialty for case in split.test)
     manifest = Manifest(
         made_with=f"Anamnesis {__version__}",
         settings=settings,
         files={f"{side}.jsonl": _entry(lines[side]) for side in SIDES},
         sources=_sources(usable),
-        specialties=[SpecialtyEntry(specialty=s, train=left[s], test=right[s]) for s in sorted({*left, *right})],
+        specialties=[
+            SpecialtyEntry(specialty=name, train=train_counts[name], test=test_counts[name])
+            for name in sorted({*train_counts, *test_counts})
+        ],
         items_made_by=dict(sorted(makers.items())),
         near_duplicates=[list(cluster) for cluster in split.clusters],
         left_out=[case.case_key for case in cases if question_kind(case) != "diagnosis"],
@@ -118,16 +122,16 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
 
 
 def write(folder: Path, training: TrainingSet, *, force: bool = False) -> None:
-    """Write the three files, the manifest last: where it lies, the others are whole.
+    """Write the three files, the manifest last, so that its presence means that all files are complete.
 
-    Raises ``UsageError`` where one of them exists and ``force`` is not given; other files of the folder stay.
+    Raises ``UsageError`` if one of them exists, unless ``force`` is set; other files in the folder stay.
     """
     names = [*(f"{side}.jsonl" for side in SIDES), MANIFEST]
-    there = [name for name in names if (folder / name).exists()]
+    existing = [name for name in names if (folder / name).exists()]
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: name a folder.")
-    if there and not force:
-        raise UsageError(f"{folder} holds {there[0]} already: choose another folder, or give --force to replace it.")
+    if existing and not force:
+        raise UsageError(f"{folder} holds {existing[0]} already: choose another folder, or give --force to replace it.")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     for side in SIDES:

@@ -1,8 +1,8 @@
 """Fine-tunes a small local model on a training set with trl, and measures it before and after.
 
-A row of the data set is a dialogue, tokenised here with labels on each of the doctor's messages (``encoding``): what
-the model reads before a message is its history, and only the message counts in the loss. A row for each message, its
-history repeated as the prompt, has the same loss and seven times the tokens: on a CPU hours instead of minutes.
+A row of the data set is a dialogue, tokenised here with labels on each of the doctor's messages (``encoding``), so that
+only these messages count in the loss. A row for each message, with its history as the prompt, would have the same loss
+and seven times the tokens: on a CPU hours instead of minutes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from core.training.encoding import MASKED, Encoded
 from core.training.learner import Learner, library
 
 QUESTION_TOKENS = 40
-"""A generated question is cut here."""
+"""Maximum tokens of a generated question."""
 
 
 class Evaluation(BaseModel):
     """Figures of one model on the test side.
 
-    ``loss``: mean cross entropy of the doctor's words, nats a token, over all ``tokens`` of all dialogues;
+    ``loss``: mean cross entropy of the doctor's words in nats per token, over all ``tokens`` of all dialogues;
     ``perplexity``: its exponential. ``key_recall``: mean over ``asked`` dialogues of the ROUGE-1 recall (stemmed) of a
-    case's keys in the questions that the model asks, each after the golden dialogue up to there (Liao et al., doctor's
-    recall); ``None`` where no question was generated.
+    case's keys in the model's questions, each generated after the golden dialogue up to that point (Liao et al.,
+    doctor's recall); ``None`` if no question was generated.
     """
 
     loss: float
@@ -58,12 +58,12 @@ def evaluate(
     lines: Sequence[ChatLine],
     on_progress: Callable[[int, int], None] = lambda done, planned: None,
 ) -> Evaluation:
-    """Return the figures: loss on ``encoded``, questions on ``lines``."""
+    """Return the figures: the loss on ``encoded``, and the recall of questions on ``lines``."""
     torch, device, batch_size = library("torch"), trainer.args.device, trainer.args.train_batch_size
     planned = len(encoded) + len(lines)
     learner.model.eval()
     loss = count = 0.0
-    # in the precision of the training, which sets it only once it has begun
+    # use the precision of the training, which the trainer sets only when it begins
     with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16, enabled=trainer.args.bf16):
         for start in range(0, len(encoded), batch_size):
             on_progress(start, planned)
@@ -86,31 +86,31 @@ def evaluate(
 
 
 def questions(learner: Learner, line: ChatLine) -> list[str]:
-    """Return what the model says in place of each of the doctor's questions, after the golden ones before it."""
+    """Return the model's replacement for each of the doctor's questions, after the golden dialogue before it."""
     messages = line.dumped()
     places = [n for n, message in enumerate(messages[:-1]) if message["role"] == "assistant"]
     return learner.replies([messages[:n] for n in places], QUESTION_TOKENS)
 
 
-def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
-    """Return the ROUGE-1 recall of keys in questions: the doctor's recall (Liao et al.)."""
-    return rouge_1(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
+def key_recall(keys: Sequence[str], questions: Sequence[str]) -> float:
+    """Return the ROUGE-1 recall of keys in questions, 0 to 1: the doctor's recall (Liao et al.)."""
+    return rouge_1(tokens(" ".join(keys)), tokens(" ".join(questions))).recall
 
 
 METRICS = "metrics.json"
 SAVE_EVERY = 200
-"""Steps after which a checkpoint is written, in addition to the end of every epoch."""
+"""Steps between two checkpoints, in addition to the end of every epoch."""
 _TRAINER_STATE = "trainer_state.json"
-"""What the trainer writes last into a checkpoint."""
+"""The last file that the trainer writes into a checkpoint."""
 _LORA = {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 """Low-rank adapters on every linear layer; dropout would cost a CPU a third of its time for adapters this small."""
 LR = {False: 2e-5, True: 1e-3}
-"""Usual learning rates: of a whole model, and of adapters, which at the 2e-4 of larger sets learn next to nothing from
+"""LoRA? → default learning rate. At the 2e-4 that is usual for larger data sets, adapters learn next to nothing from
 fifty dialogues."""
 
 
 class Settings(BaseModel):
-    """How to train. ``lr`` is ``None`` for the usual one; ``generate``: test dialogues in which questions are asked."""
+    """Settings of a training. ``lr=None``: the default rate; ``generate``: test dialogues with generated questions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -124,12 +124,11 @@ class Settings(BaseModel):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate that is used."""
         return self.lr if self.lr is not None else LR[self.lora]
 
 
 class DataUsed(BaseModel):
-    """One side of the data: SHA-256 of the file, dialogues, those cut at ``max_length``, those left out for it."""
+    """One side of the data: SHA-256 of the file, dialogues, and those cut or left out because of ``max_length``."""
 
     sha256: str
     dialogues: int
@@ -138,9 +137,10 @@ class DataUsed(BaseModel):
 
 
 class Metrics(BaseModel):
-    """What metrics.json says. ``finished`` is false after a stop: ``after`` is then ``None``; ``before`` never is.
+    """The contents of metrics.json. ``finished`` is false after a stop; ``after`` is then ``None``.
 
-    ``losses`` is the training loss of each step taken, of ``planned_steps``; ``template`` whose chat template was used.
+    ``losses`` are the training losses of the steps so far, of ``planned_steps``; ``template``: the tokenizer's chat
+    template, or the plain one of this project.
     """
 
     model: str
@@ -159,18 +159,18 @@ class Metrics(BaseModel):
 
 
 _SAME = set(Metrics.model_fields) - {"losses", "before", "after", "finished"}
-"""What of the metrics is the same for the same training, however far it got."""
+"""Fields that are equal in all metrics of the same training, whatever its progress."""
 
 
-Told = Callable[[str, int, int, float | None], None]
-"""Told what is being done, how much of how much is done, and the last loss."""
+OnProgress = Callable[[str, int, int, float | None], None]
+"""Called with the present step, the amount done, the amount planned, and the last loss."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training takes: dialogues of either side, steps, and seconds by one step on the longest batch.
+    """The size of a training: dialogues of each side, steps, and seconds.
 
-    The measuring before and after is not in ``seconds``.
+    ``seconds`` are extrapolated from one step on the longest batch, without the evaluation before and after.
     """
 
     dialogues: dict[Side, int]
@@ -180,23 +180,29 @@ class Estimate:
 
 
 def fine_tune(
-    model: str, data: Path, out: Path, settings: Settings, told: Told = lambda *_: None, *, save_every: int = SAVE_EVERY
+    model: str,
+    data: Path,
+    out: Path,
+    settings: Settings,
+    on_progress: OnProgress = lambda *_: None,
+    *,
+    save_every: int = SAVE_EVERY,
 ) -> Metrics:
     """Train a model (a folder or a Hugging Face name) on the train side of a training set and write it to ``out``.
 
-    ``out`` appears when everything is written, with metrics.json in it. Ctrl-C or SIGTERM while training ends it after
-    the step that is running, and what was learnt is kept. A checkpoint next to ``out`` is written every ``save_every``
-    steps and at each epoch's end: a training that was stopped or killed goes on from there when it is started again,
-    and ends as if nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
-    ``AnamnesisError``, in one sentence each, for whatever is missing, in the way or too big.
+    ``out`` is created when everything is written, including metrics.json. Ctrl-C or SIGTERM ends the training after
+    the current step, and the model so far is written. A checkpoint next to ``out`` is written every ``save_every``
+    steps and at the end of each epoch; a stopped or killed training resumes from it with the same result as without
+    the stop. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and ``AnamnesisError``, in
+    one sentence each, for missing or existing files and for too little memory.
     """
     checkpoints = out.absolute().with_name(f".{out.name}.checkpoint")
     _check_free(out, checkpoints)
     lines = _lines(data)
-    told("loading", 0, 1, None)
+    on_progress("loading", 0, 1, None)
     learner = _load(model, settings)
     encoded = _encoded(learner, lines, settings)
-    asked = lines["test"][: settings.generate]
+    generated_lines = lines["test"][: settings.generate]
     try:
         with _training(model):
             trainer = _trainer(learner, encoded["train"], settings, checkpoints)
@@ -204,7 +210,11 @@ def fine_tune(
 
             def figures(what: str) -> Evaluation:
                 return evaluate(
-                    learner, trainer, encoded["test"], asked, lambda done, planned: told(what, done, planned, None)
+                    learner,
+                    trainer,
+                    encoded["test"],
+                    generated_lines,
+                    lambda done, planned: on_progress(what, done, planned, None),
                 )
 
             checkpoint = _checkpoint(checkpoints, metrics)
@@ -212,7 +222,7 @@ def fine_tune(
                 metrics.before = figures("measuring before")
                 (checkpoints / METRICS).write_text(metrics.model_dump_json())
             with interrupted() as stop:
-                metrics.losses = _train(trainer, metrics.planned_steps, checkpoint, told, stop, save_every)
+                metrics.losses = _train(trainer, metrics.planned_steps, checkpoint, on_progress, stop, save_every)
             metrics.finished = len(metrics.losses) == metrics.planned_steps
             metrics.after = figures("measuring after") if metrics.finished else None
         _write(learner, metrics, out, checkpoints / "model")
@@ -225,7 +235,7 @@ def fine_tune(
 
 
 def estimate(model: str, data: Path, settings: Settings) -> Estimate:
-    """Return what a training takes, by a step on its longest batch, which must fit into memory; nothing is written."""
+    """Estimate a training by one step on its longest batch, which must fit into memory; nothing is written."""
     lines = _lines(data)
     learner = _load(model, settings)
     encoded = _encoded(learner, lines, settings)
@@ -239,8 +249,10 @@ def estimate(model: str, data: Path, settings: Settings) -> Estimate:
     return Estimate({side: len(encoded[side]) for side in SIDES}, steps, seconds, str(trainer.args.device))
 
 
-def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop: Stop, save_every: int) -> list[float]:
-    """Take the steps that are left and return the losses of all, those before ``checkpoint`` among them."""
+def _train(
+    trainer: Any, planned: int, checkpoint: Path | None, on_progress: OnProgress, stop: Stop, save_every: int
+) -> list[float]:
+    """Take the remaining steps and return the losses of all steps, including those before ``checkpoint``."""
     epoch = planned // int(trainer.args.num_train_epochs)
 
     class Watch(library("transformers").TrainerCallback):  # type: ignore[misc]
@@ -249,15 +261,15 @@ def _train(trainer: Any, planned: int, checkpoint: Path | None, told: Told, stop
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.begun = True
             losses = _losses(state)
-            told("training", state.global_step, planned, losses[-1] if losses else None)
+            on_progress("training", state.global_step, planned, losses[-1] if losses else None)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float], **_: Any) -> None:
-            if "loss" not in logs:  # said of the whole training, at its end
+            if "loss" not in logs:  # the summary at the end of the training
                 return
             step, loss = state.global_step, logs["loss"]
             if not math.isfinite(loss):
                 raise AnamnesisError(f"In step {step} the loss is no number any more: use a lower --lr.")
-            told("training", step, planned, loss)
+            on_progress("training", step, planned, loss)
             control.should_training_stop = control.should_training_stop or stop()
             control.should_save = control.should_training_stop or not (step % epoch and step % save_every)
 
@@ -277,17 +289,17 @@ def _losses(state: Any) -> list[float]:
 
 
 def _load(model: str, settings: Settings) -> Learner:
-    # adapters are small enough to learn in full precision on half-sized weights; the weights themselves are not
+    # adapters are trained in full precision on weights in half precision; the weights themselves need full precision
     return Learner.load(model, half=settings.lora and library("torch").cuda.is_available())
 
 
 def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, folder: Path) -> Any:
-    """Return trl's trainer; the learner's model becomes the trainer's, with new adapters around it for ``lora``.
+    """Return trl's trainer; the learner's model becomes the trainer's, with new adapters for ``lora``.
 
-    The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps, and falls to
-    zero in a straight line. Checkpoints are written when a callback says so.
+    The optimizer is AdamW without weight decay; the learning rate rises in the first tenth of the steps and then falls
+    linearly to zero. A callback decides when checkpoints are written.
     """
-    # trl reports each training to Hugging Face, unless this is set
+    # without this, trl reports each training to Hugging Face
     library("huggingface_hub.constants").HF_HUB_DISABLE_TELEMETRY = True
     trl, transformers, datasets = library("trl"), library("transformers"), library("datasets")
     cuda = library("torch").cuda.is_available()
@@ -324,12 +336,12 @@ def _trainer(learner: Learner, train: Sequence[Encoded], settings: Settings, fol
 
 
 def _write(learner: Learner, metrics: Metrics, out: Path, half: Path) -> None:
-    """Write model and metrics to ``half``, which takes the place of ``out`` when it is whole."""
+    """Write model and metrics to ``half``, which replaces ``out`` when it is complete."""
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir()
     learner.save(half)
     (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
-    if out.is_dir():  # empty, or the model of a training that was stopped
+    if out.is_dir():  # it is empty, or has the model of a stopped training
         shutil.rmtree(out)
     os.replace(half, out)
 
@@ -340,17 +352,17 @@ def _steps(train: Sequence[Encoded], settings: Settings) -> int:
 
 @contextmanager
 def interrupted() -> Iterator[Stop]:
-    """Yield what says whether Ctrl-C or SIGTERM came; a second one breaks off. Only for a main thread."""
-    asked = threading.Event()
+    """Yield a function that says whether Ctrl-C or SIGTERM came; a second signal interrupts. Main thread only."""
+    stop_requested = threading.Event()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if stop_requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        stop_requested.set()
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield stop_requested.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -358,7 +370,7 @@ def interrupted() -> Iterator[Stop]:
 
 @contextmanager
 def _training(model: str) -> Iterator[None]:
-    """Say in one sentence that memory is too small; leave out what one Hugging Face package warns the next of."""
+    """Turn a lack of memory into an ``AnamnesisError``, and silence the warnings of the Hugging Face packages."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -371,13 +383,13 @@ def _training(model: str) -> Iterator[None]:
 
 
 def _newest(checkpoints: Path) -> Path | None:
-    """Return the folder of the newest checkpoint that was written to its end."""
-    whole = (path.parent for path in checkpoints.glob(f"checkpoint-*/{_TRAINER_STATE}"))
-    return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+    """Return the folder of the newest complete checkpoint."""
+    complete = (path.parent for path in checkpoints.glob(f"checkpoint-*/{_TRAINER_STATE}"))
+    return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
 
 def _checkpoint(checkpoints: Path, metrics: Metrics) -> Path | None:
-    """Return the checkpoint that this training goes on from, if there is one, and put what it measured into metrics."""
+    """Return the checkpoint of this training, or ``None``, and copy its first evaluation into ``metrics``."""
     newest = _newest(checkpoints)
     if newest is None:
         return None
@@ -428,7 +440,7 @@ def _metrics(
     encoded: dict[Side, list[Encoded]],
     settings: Settings,
 ) -> Metrics:
-    """Return what is to be said of a training before its first step."""
+    """Return the metrics of a training before its first step."""
     return Metrics(
         model=model,
         settings=settings,

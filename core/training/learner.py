@@ -1,7 +1,7 @@
-"""A causal language model that is to be fine-tuned: loaded once, answering greedily, saved as a whole model.
+"""A causal language model for fine-tuning: loads it, generates greedily, and saves it as a complete model.
 
-torch, transformers, peft and trl are imported by name, when training begins: neither the dashboard nor a type checker
-reads them.
+torch, transformers, peft and trl are imported by name when a training begins, so that the dashboard and the type
+checker do not need them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from core.errors import AnamnesisError, UsageError
 from core.training.encoding import ChatFormat
 
 ADAPTERS = "adapters"
-"""The folder of the adapters in the folder of a model that was trained by adapters."""
+"""Subfolder with the adapters, in the folder of a model that was trained with adapters."""
 _BATCH = 8
 """Messages that are generated together: on a CPU eight take hardly longer than one."""
 
 
 class Learner:
-    """A model with its tokenizer; a trainer moves the model to its device and may put adapters around it."""
+    """A model with its tokenizer; a trainer moves the model to its device and may add adapters to it."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         if tokenizer.pad_token is None:
@@ -36,7 +36,7 @@ class Learner:
         Raises ``UsageError`` if there is no such folder, ``AnamnesisError`` if the model cannot be loaded.
         """
         torch, transformers = library("torch"), library("transformers")
-        # whether a name can only mean a folder: Hugging Face names have one slash at most and start with a letter
+        # a Hugging Face name has at most one slash and starts with a letter: any other name must be a folder
         if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(name).is_dir():
             raise UsageError(f"There is no folder {name}: name the folder of a model or its Hugging Face name.")
         transformers.utils.logging.disable_progress_bar()
@@ -49,12 +49,12 @@ class Learner:
 
     @property
     def context_length(self) -> int | None:
-        """The most tokens that the model reads, if its configuration says so."""
+        """Maximum tokens that the model reads; ``None`` if its configuration does not say."""
         length = getattr(self.model.config, "max_position_embeddings", None)
         return int(length) if length else None
 
     def replies(self, conversations: Sequence[Sequence[dict[str, str]]], max_tokens: int) -> list[str]:
-        """Return the model's likeliest next message in each, decoded greedily, up to the end of its first line."""
+        """Return the first line of the model's next message in each conversation, decoded greedily."""
         torch, tokenizer = library("torch"), self.chat.tokenizer
         self.model.eval()
         replies: list[str] = []
@@ -72,7 +72,7 @@ class Learner:
         return [text.strip().partition("\n")[0] for text in replies]
 
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer as one model that needs no adapters; these lie in it as well, in bfloat16."""
+        """Write model and tokenizer with merged adapters; the adapters are also stored separately, in bfloat16."""
         model = self.model
         if hasattr(model, "merge_and_unload"):
             adapters, settings = folder / ADAPTERS, model.peft_config["default"]
@@ -82,7 +82,7 @@ class Learner:
                 {name: weight.to(library("torch").bfloat16).contiguous() for name, weight in weights.items()},
                 adapters / "adapter_model.safetensors",
             )
-            # neither a path of this machine nor the order of a set
+            # remove a path of this machine and the random order of a set, for reproducible files
             settings.base_model_name_or_path = Path(settings.base_model_name_or_path).name
             settings.target_modules = sorted(settings.target_modules)
             settings.save_pretrained(adapters)
@@ -111,7 +111,7 @@ def library(name: str) -> Any:
 
 @contextmanager
 def _loadable(model: str) -> Iterator[None]:
-    """Say in one sentence that transformers cannot load a model, with the first line of its reason."""
+    """Turn an error of transformers while loading a model into an ``AnamnesisError`` with its first line."""
     try:
         yield
     except (OSError, ValueError, KeyError) as error:

@@ -1,6 +1,6 @@
-"""Divides cases into train and test so that no case of one side is nearly a case of the other.
+"""Splits cases into train and test so that no case has a near-duplicate on the other side.
 
-Near-duplicates are joined into clusters (connected components), and a cluster lands on one side as a whole.
+Near-duplicates form clusters (connected components), and a cluster is never split.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from core.case import Case
 from core.errors import UsageError
 
 SIMILAR = 75.0
-"""Similarity in per cent from which two vignettes count as one; see ``near_duplicates``.
+"""Minimum similarity in per cent of near-duplicates; see ``near_duplicates``.
 
-On 2,004 published cases pairs above it are retold cases; from about 70 on stock phrases alone are enough, and join
-dozens of unrelated cases.
+Of 2,004 published cases, pairs above it are retold cases; at about 70, stock phrases alone suffice and join dozens of
+unrelated cases.
 """
 TEST_SHARE = 0.4
-"""Of the library's 60 cases 24 are kept for test."""
+"""24 of the library's 60 cases."""
 LEAST_TEST = 24
-"""Fewer test cases leave a comparison before and after training too unsure to mean much: their number is told."""
+"""With fewer test cases a comparison before and after training is too uncertain, which causes a warning."""
 _BLOCK = 512
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True)
 class Split:
-    """The two sides, each in the order of the cases, and the clusters of two cases or more (by case key)."""
+    """Both sides in the order of the cases, and the clusters of two or more cases as case keys."""
 
     train: tuple[Case, ...]
     test: tuple[Case, ...]
@@ -44,9 +44,9 @@ class Split:
 def split_cases(
     cases: Sequence[Case], test_share: float = TEST_SHARE, seed: int = 0, similar: float = SIMILAR
 ) -> Split:
-    """Split cases, each specialty in about the same proportion; the same seed gives the same split.
+    """Split cases with about the same share of each specialty; the same seed gives the same split.
 
-    Raises ``UsageError`` where a share lies outside 0–1, a case stands there twice, or a side would be empty.
+    Raises ``UsageError`` if a share is outside 0–1, a case occurs twice, or a side would be empty.
     """
     if not 0 < test_share < 1:
         raise UsageError(f"The share of cases for test must lie between 0 and 1, not {test_share:g}.")
@@ -58,7 +58,7 @@ def split_cases(
             raise UsageError(f"The case {case.case_key} was chosen twice: name each case once.")
         seen.add(case.case_key)
     groups = clusters_of(cases, similar)
-    # the clusters by the specialty of their first case
+    # a cluster belongs to the specialty of its first case
     strata: dict[str, list[list[int]]] = {}
     for group in groups:
         strata.setdefault(cases[group[0]].specialty, []).append(group)
@@ -74,7 +74,7 @@ def split_cases(
 
 
 def clusters_of(cases: Sequence[Case], similar: float = SIMILAR) -> list[list[int]]:
-    """Return the indices of cases in clusters of near-duplicates; a case without one is a cluster of its own."""
+    """Return clusters of near-duplicates as indices of cases; a case without a duplicate is a cluster by itself."""
     pairs = np.array(list(near_duplicates([case.vignette for case in cases], similar)), dtype=int).reshape(-1, 2)
     graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(cases), len(cases)))
     _, labels = connected_components(graph, directed=False)
@@ -85,24 +85,24 @@ def clusters_of(cases: Sequence[Case], similar: float = SIMILAR) -> list[list[in
 
 
 def near_duplicates(texts: Sequence[str], similar: float = SIMILAR) -> Iterator[tuple[int, int]]:
-    """Yield the pairs i < j of texts that are at least ``similar`` per cent alike.
+    """Yield the pairs i < j of texts with a similarity of at least ``similar`` per cent.
 
-    Compared are the different words of a text in alphabetical order, by rapidfuzz's ``ratio`` (normalised Indel
-    similarity): sentences in another order make no difference. In blocks, so that memory stays small.
+    The similarity is rapidfuzz's ``ratio`` (normalised Indel similarity) of the distinct words in alphabetical order,
+    so the order of sentences does not matter. Texts are compared in blocks to save memory.
     """
     plain = [" ".join(sorted(set(_WORD.findall(text.lower())))) for text in texts]
     for start in range(0, len(plain), _BLOCK):
         rows = plain[start : start + _BLOCK]
-        alike = process.cdist(rows, plain[start:], scorer=fuzz.ratio, score_cutoff=similar, workers=-1)
-        for row, column in np.argwhere(alike >= similar).tolist():
+        similarity = process.cdist(rows, plain[start:], scorer=fuzz.ratio, score_cutoff=similar, workers=-1)
+        for row, column in np.argwhere(similarity >= similar).tolist():
             if row < column:
                 yield start + row, start + column
 
 
 def _drawn(strata: Mapping[str, list[list[int]]], share: float, rng: random.Random) -> frozenset[int]:
-    """Return the indices that go to test: of each stratum whole clusters in random order, while there is room.
+    """Return the indices for test: of each stratum complete clusters in random order, up to its share.
 
-    What a stratum had to leave over for its share's fraction goes to the next, so that the whole comes out right.
+    The rounding remainder of a stratum goes to the next one, so that the total share is right.
     """
     chosen: set[int] = set()
     passed = 0

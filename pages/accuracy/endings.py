@@ -28,7 +28,7 @@ from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.campaigns import in_transcripts
 from pages.kit.controls import choose_several
-from pages.kit.figures import draw_what_stands_behind
+from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.navigation import lead_to
@@ -91,7 +91,7 @@ def draw_endings() -> None:
         "cap: the run’s maximum of messages; broke off: a provider failed, or a release’s record stops early. Turns: "
         "the doctor’s messages after the greeting; trials without a conversation are in no other number."
     )
-    draw_what_stands_behind({row["model"] for row in reasons.figures}, selection, "these models")
+    draw_conditions_behind({row["model"] for row in reasons.figures}, selection, "these models")
     st.subheader(TURNS.title, anchor=False)
     turns = replace(section_result(TURNS, selection), notes=())
     draw_result(

@@ -14,7 +14,7 @@ from core.store.selection import Selection
 from pages.accuracy.cases import choose_bar, draw_cases
 from pages.accuracy.endings import draw_endings
 from pages.kit.controls import choose
-from pages.kit.figures import draw_what_stands_behind
+from pages.kit.figures import draw_conditions_behind
 from pages.kit.look import ASKS_FOR, QUESTION_TYPE
 from pages.kit.page import draw_sections as draw_tabs
 from pages.kit.page import say_how_to_begin, show
@@ -175,7 +175,7 @@ def _draw_what_is_behind(
         )
     if result is None:
         return
-    draw_what_stands_behind({row.label["model"] for row in stored_rows}, selection, "these models")
+    draw_conditions_behind({row.label["model"] for row in stored_rows}, selection, "these models")
     draw_cases(result, selection, split, shared_cases=bool(options.get("shared_cases")))
 
 

@@ -36,7 +36,7 @@ from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
 from pages.kit.controls import choose, choose_several
-from pages.kit.figures import draw_conditions, draw_figure, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_figure, draw_setting_differences
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
 from pages.kit.navigation import lead_to
@@ -210,7 +210,7 @@ def draw_versions() -> None:
             percents(*table.columns[3:]),
             on_row=lambda row: lead_to("transcripts", **links[row]),
         )
-    draw_what_differs(condition_names, conditions(case_set), "these versions")
+    draw_setting_differences(condition_names, conditions(case_set), "these versions")
     draw_conditions(condition_names, conditions(case_set))
     _draw_groups(selection, versions, correction, caption, split=split)
 

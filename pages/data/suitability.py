@@ -21,7 +21,7 @@ from core.measures.base import Result, Row, Section
 from core.text.profiles import STATES, WITHOUT_PROFILE, State
 from pages.data.sets import CaseEntry, coverage_of
 from pages.kit.jobs import draw_job, draw_start
-from pages.kit.look import CAME, FIELD, REASON_HELP, STATE, maker_words, plain, reason_words
+from pages.kit.look import FIELD, FROM_DATA_SET, REASON_HELP, STATE, maker_words, plain, reason_words
 from pages.kit.names import dataset_name
 from pages.kit.seats import OTHER, ask_address, ask_seat, registry
 from pages.kit.section import Chart, draw_result
@@ -107,7 +107,7 @@ def draw_suitability(name: str, entries: Sequence[CaseEntry]) -> None:
         st.metric("Suitable cases", f"{counts.suitable:,}", width="content")
         st.metric("Looked at", f"{counts.n:,} of {len(entries):,}", width="content")
     counted_makers = Counter(maker_words(generated.made_by) for generated in assessed).most_common()
-    makers = [f"{maker.lower() if maker == CAME else maker} ({number:,})" for maker, number in counted_makers]
+    makers = [f"{maker.lower() if maker == FROM_DATA_SET else maker} ({number:,})" for maker, number in counted_makers]
     st.caption(f"Profiles by maker: {plain(', '.join(makers))}. A case’s newest profile counts.")
     if not counts.reasons:
         st.caption("Every assessed case can be played as a consultation.")

@@ -23,7 +23,7 @@ from pages.debugger.variants import draw_before_after, draw_edit, draw_edit_all,
 from pages.kit.cached import ask
 from pages.kit.campaigns import draw_label, label_of_run
 from pages.kit.case.pictures import draw_pictures_folded
-from pages.kit.jobs import draw_remembered
+from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import ASKS_FOR, counted, plain, when
 from pages.kit.names import model_name
 from pages.kit.page import show
@@ -136,7 +136,7 @@ def draw_head(view: BenchView) -> None:
             st.error(plain(bench.error), icon=":material/cloud_off:")
         elif bench.stopped and not view.running:
             st.info(f"The run was stopped: {progress.done} of {progress.planned} trials finished and are stored.")
-        draw_remembered(progress.remembered, progress.unused)
+        draw_reused_replies(progress.remembered, progress.unused)
     ended = sum(any(isinstance(event, Finished) for event in events) for events in view.events.values())
     if not view.running and not view.single and ended < header.trials:
         draw_resume(header.run_id)

@@ -23,7 +23,7 @@ from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_question
-from pages.kit.look import SECTION, counted, faults_said, plain
+from pages.kit.look import SECTION, counted, plain, show_errors
 from pages.kit.seats import (
     ask_address,
     ask_arms,
@@ -92,7 +92,7 @@ def ask_and_run() -> None:
                 words += "".join(f" Note that {plain(remark)}." for remark in remarks_of(full))
             st.markdown(f":gray[{words}]")
     if run and ready:
-        with faults_said():
+        with show_errors():
             adopt(start_bench(campaign))
 
 

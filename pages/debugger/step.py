@@ -16,7 +16,7 @@ from pages.kit.case.facts import draw_facts_ledger
 from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.chat import draw_chat, draw_reasoning
 from pages.kit.controls import choose_by_name
-from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
+from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
 from pages.kit.fork import fork_form
 from pages.kit.look import RULE, RULE_SHORT, arm, badge, bare_answer, plain, price
 from pages.kit.names import model_name
@@ -102,11 +102,11 @@ def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
     with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
         draw_chat(record.events, None)
     if not stored:
-        draw_take_away_unstored([(record.case, record.events, None)], key)
+        draw_export_menu_unstored([(record.case, record.events, None)], key)
         st.caption("The conversation can be forked when its trial has finished.")
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        draw_take_away([record.trial_id], key)
+        draw_export_menu([record.trial_id], key)
         link("transcripts", "Open the transcript", "forum", trial=record.trial_id)
         link("branches", "Its branches", "account_tree", trial=record.trial_id)
     with st.expander("Fork from here", icon=":material/fork_right:"):

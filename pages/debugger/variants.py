@@ -34,7 +34,7 @@ from pages.debugger.matrix import BenchView, adopt, before_after_frame, chosen_r
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
-from pages.kit.look import VERDICT, counted, faults_said, in_callback, plain, price, tokens_of
+from pages.kit.look import VERDICT, counted, in_callback, plain, price, show_errors, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
 from pages.kit.seats import ask_address, ask_seat, packs, registry, seat_problem
@@ -249,7 +249,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
                 template = _ask_template(prompt, message, f"{key_of_message}_template")
                 if template is not None:
                     edits[pack_of_part(message), prompt.name] = template
-                    with faults_said(st.warning, ":material/error:"):
+                    with show_errors(st.warning, ":material/error:"):
                         text = prompt.with_source(template).render(**message.values)
                     # a new rendering replaces the edited message, so the editor gets a new key
                     key_of_message += hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -379,7 +379,7 @@ def _draw_start(
     header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
 ) -> None:
     """Draw the estimate of a rerun of all arms, and its start button."""
-    with faults_said(st.warning, ":material/error:"):
+    with show_errors(st.warning, ":material/error:"):
         full = in_full(replace(campaign_of(header), cases=(case,)), registry())
         size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
         st.caption(
@@ -431,7 +431,7 @@ def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
     name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
     replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
     if st.button(label, type="primary", key=f"debug_pack_{which}_go", **only("edit", disabled=not name)):
-        with faults_said():
+        with show_errors():
             save(name, overwrite=bool(replaces))
             st.session_state["debug_pack_saved"] = name
             st.rerun()

@@ -22,7 +22,7 @@ from pages.kit.case.facts import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
 from pages.kit.cases import behind, draw_ways_on, forget, open_behind
 from pages.kit.controls import choose
-from pages.kit.figures import draw_what_stands_behind
+from pages.kit.figures import draw_conditions_behind
 from pages.kit.jobs import draw_work
 from pages.kit.look import VERDICT, arm, in_callback, plain
 from pages.kit.names import model_colours
@@ -144,7 +144,7 @@ def draw_causes(selection: Selection) -> None:
         _draw_judging(after, judge)
     with st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
-    draw_what_stands_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
+    draw_conditions_behind({row["model"] for row in attributed.shares.figures}, selection, "these models")
     with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
         _draw_cause(attributed.answers, extract, selection)
     _draw_effects(attributed.effects, selection, scope)

@@ -178,7 +178,7 @@ def draw_conversation(
 
     def draw(events: Sequence[Event]) -> None:
         if not any(isinstance(event, Utterance) and passages_of.get(event.turn) for event in events):
-            draw_chat(events, None, known=fw, thoughts=thoughts)
+            draw_chat(events, None, fw=fw, thoughts=thoughts)
             return
         for event in events:
             passages = passages_of.get(event.turn) if isinstance(event, Utterance) else None
@@ -187,7 +187,7 @@ def draw_conversation(
                     st.markdown(marked_at(event.text, passages))
                     st.caption(" · ".join(dict.fromkeys(passage.why for passage in passages)))
             else:
-                draw_chat([event], None, known=fw, thoughts=thoughts)
+                draw_chat([event], None, fw=fw, thoughts=thoughts)
 
     def draw_folded(events: Sequence[Event], label: str) -> None:
         turns = {event.turn for event in events if isinstance(event, Utterance)}

@@ -53,7 +53,7 @@ def draw_chat(
     draft: Draft | None,
     words: str = "",
     *,
-    known: Framework | None = None,
+    fw: Framework | None = None,
     thoughts: Mapping[str, str] | None = None,
 ) -> None:
     """Draw a dialogue, with all occurrences of ``words`` highlighted.
@@ -62,13 +62,13 @@ def draw_chat(
         events: Events of the trial.
         draft: The message that is being written, if any.
         words: Words to highlight.
-        known: Framework of the trial; by default read from the events.
+        fw: Framework of the trial; by default read from the events.
         thoughts: Call id → reasoning, drawn folded under each message; by default read from the events. Empty if a
             person plays, who must not read it.
     """
-    known = known or framework_of(events)
+    fw = fw or framework_of(events)
     reasoning = reasoning_of(events) if thoughts is None else thoughts
-    speech = known.speech if known else Speech()
+    speech = fw.speech if fw else Speech()
     ratings = {event.turn: event for event in events if isinstance(event, Assessed) and event.turn is not None}
     failed_call_id = ""
     for event in events:

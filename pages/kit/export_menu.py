@@ -23,13 +23,13 @@ _LABELS: dict[FormName, tuple[str, str, str]] = {
 }
 
 
-def draw_take_away(trial_ids: Sequence[str], key: str) -> None:
+def draw_export_menu(trial_ids: Sequence[str], key: str) -> None:
     """Draw the menu for one stored conversation, or for two to four in one file."""
     names = tuple(trial_ids)
     _menu(lambda: document_of(names), names, key)
 
 
-def draw_take_away_unstored(
+def draw_export_menu_unstored(
     conversations: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str
 ) -> None:
     """Draw the menu for up to four conversations that are not all stored, with their events so far."""

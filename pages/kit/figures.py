@@ -205,11 +205,11 @@ def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, re
             st.caption(plain(failed[name]))
 
 
-def draw_what_stands_behind(models: Collection[str], selection: Selection, what: str) -> None:
+def draw_conditions_behind(models: Collection[str], selection: Selection, what: str) -> None:
     """Draw, folded, the differences between the shown conditions of a selection, and each condition in full."""
     names = {name: words for name, words in names_on(selection).items() if name in models}
     conditions = basis(replace(selection, conditions=None)).conditions
-    draw_what_differs(names, conditions, what)
+    draw_setting_differences(names, conditions, what)
     draw_conditions(names, conditions)
 
 
@@ -233,7 +233,7 @@ def draw_conditions(names: Mapping[str, str], conditions: Sequence[Condition]) -
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
 
 
-def draw_what_differs(names: Mapping[str, str], conditions: Sequence[Condition], what: str) -> None:
+def draw_setting_differences(names: Mapping[str, str], conditions: Sequence[Condition], what: str) -> None:
     """Draw, folded, the settings other than the doctor in which the conditions of these names differ."""
     behind = {condition.name: condition for condition in conditions if condition.name in names}
     sides = [side_of(behind[name], run_casts()) for name in names if name in behind]

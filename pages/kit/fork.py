@@ -13,7 +13,7 @@ from core.frameworks.casting import CastNames, is_model
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from pages.kit.cached import cached_query
-from pages.kit.look import faults_said, plain
+from pages.kit.look import plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.navigation import go_to
 from pages.kit.seats import (
@@ -112,7 +112,7 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     ):
         settings = origin.settings_with(**{name: getattr(settings_asked, name) for name in (*values, "base_url")})
         plan = ForkPlan(turn, text, names, settings, pack, arms, int(seed))
-        with faults_said():
+        with show_errors():
             session = start_fork(plan, origin)
             remember(session, case or origin.case)
             go_to("branches", trial=session.key, other=origin.trial_id)

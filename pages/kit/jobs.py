@@ -21,7 +21,7 @@ from core.measures.missing import seconds_for
 from core.models.registry import load_registry
 from core.store.database import Store
 from pages.kit.cached import cached_query
-from pages.kit.look import counted, duration, faults_said, in_callback, money, plain, price, tokens_of
+from pages.kit.look import counted, duration, in_callback, money, plain, price, show_errors, tokens_of
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.visitor import only
 
@@ -184,7 +184,7 @@ def draw_missing(
         )
 
 
-def draw_remembered(replies: int, unused: int) -> None:
+def draw_reused_replies(replies: int, unused: int) -> None:
     """Show how many replies came from the cache; ``unused`` cached replies no longer match any request."""
     if replies:
         words = f"{replies} {'reply was' if replies == 1 else 'replies were'} reused, and not paid for again."
@@ -211,7 +211,7 @@ def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
         if problem := seat_problem(CastNames(REFERENCE["doctor"], grader=model), address):
             st.warning(plain(problem), icon=":material/key:")
         if st.button(label, key=f"{key}_go", icon=":material/forum:", **only("run", disabled=bool(problem))):
-            with faults_said():
+            with show_errors():
                 sessions[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
                 st.rerun()
     else:

@@ -112,7 +112,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
 """Part of a profile → who knows it, an icon, how the doctor learns it."""
 FIELD: dict[Field, str] = {field: field.capitalize() for field in FIELDS}
 STATE: dict[State, str] = {"present": "Present", "imputed": "Present by imputation", "absent": "Absent"}
-CAME = "Came with the case"
+FROM_DATA_SET = "Came with the case"
 
 
 def arm_in_words(name: str) -> str:
@@ -180,7 +180,7 @@ def fault_words(fault: str) -> str:
 def maker_words(made_by: str) -> str:
     """Return who made a profile: the case's data set, the rules, a model, or a person."""
     if made_by in ("", OWN):
-        return CAME
+        return FROM_DATA_SET
     return f"Rules ({made_by})" if made_by.partition("-")[0] == "rules" else model_name(made_by)
 
 
@@ -227,7 +227,7 @@ def draw_refused() -> None:
 
 
 @contextmanager
-def faults_said(say: Callable[..., object] = st.error, icon: str | None = None) -> Iterator[None]:
+def show_errors(say: Callable[..., object] = st.error, icon: str | None = None) -> Iterator[None]:
     """Show the message of an ``AnamnesisError`` with ``say``, and continue after the block."""
     try:
         yield

@@ -9,7 +9,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from core import access, paths
 from pages.kit.controls import UNKNOWN
-from pages.kit.visitor import let_in
+from pages.kit.visitor import require_sign_in
 
 PAGES: Final[dict[str, dict[str, str]]] = {
     "": {"home": "Home"},
@@ -89,7 +89,7 @@ def navigation() -> StreamlitPage:
     # No page icons: the browser would fetch a Material icon for its tab from a font server.
     st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")
-    let_in()
+    require_sign_in()
     return page
 
 

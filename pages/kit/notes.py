@@ -55,7 +55,6 @@ def notes_on(
 
 
 def forget_notes() -> None:
-    """Start a page: no note has been drawn yet."""
     st.session_state[_SEVERE_TEXTS], st.session_state[_DRAWN_TEXTS] = [], []
 
 

@@ -13,7 +13,7 @@ from core.store.queries.runs import runs
 from pages.kit.cached import ask
 from pages.kit.campaigns import run_title
 from pages.kit.controls import choose
-from pages.kit.look import draw_refused, duration, faults_said, plain
+from pages.kit.look import draw_refused, duration, plain, show_errors
 from pages.kit.names import IMPORT_COMMAND
 from pages.kit.navigation import follow, link, require_app
 from pages.kit.notes import forget_notes
@@ -32,7 +32,7 @@ def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     if caption:
         st.caption(caption)
     draw_refused()
-    with faults_said():
+    with show_errors():
         fold_if_free(Store())
         draw()
 

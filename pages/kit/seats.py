@@ -44,7 +44,7 @@ from core.text.profiles import Prepared
 from core.words import arm_explained
 from pages.kit.cached import cached_query
 from pages.kit.controls import ask_secret, choose, choose_by_name, choose_several
-from pages.kit.look import FORMAT, QUESTION_TYPE, arm, faults_said
+from pages.kit.look import FORMAT, QUESTION_TYPE, arm, show_errors
 from pages.kit.names import dataset_name
 from pages.kit.navigation import link
 
@@ -81,7 +81,7 @@ def ask_case(page: str) -> Case | None:
     dataset_key = f"{page}_dataset"
     dataset = choose_by_name("Data set", datasets(), dataset_key, dataset_key, names=dataset_name, where=dataset_column)
     cases: dict[str, Case] = {}
-    with faults_said():
+    with show_errors():
         cases = {case.case_key: case for case in cases_of(dataset)}
     if not cases:
         return None
@@ -417,7 +417,7 @@ def ask_pairs(page: str, fw: Framework, offered: Sequence[Arm], usual: Sequence[
     """Ask for single arms; the ``usual`` ones among those ``offered`` are preselected."""
     one_format = len({format_ for format_, _ in offered}) == 1
     return choose_several(
-        "What is asked",
+        "Questions",
         offered,
         f"{page}_arms_{fw.name}",
         names=lambda pair: QUESTION_TYPE[pair[1]] if one_format else arm(*pair),

@@ -13,7 +13,7 @@ from core.frameworks.base import Framework, framework, framework_of, tested_seat
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import load_trial, resume_consultation, start_replay, unfinished
-from pages.kit.look import faults_said, plain
+from pages.kit.look import plain, show_errors
 from pages.kit.visitor import only
 
 _MOST = 50
@@ -154,7 +154,7 @@ def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, s
         key=f"take_up_{trial}",
         **only("run", help="Replies that were paid for are reused; it continues with the first missing reply."),
     ):
-        with faults_said():
+        with show_errors():
             remember(resume_consultation(header, spoken), header.cases[0])
             st.rerun()
 

@@ -39,7 +39,7 @@ def _current_visitor() -> Visitor | None:
 access.ask_who(_current_visitor)
 
 
-def let_in() -> None:
+def require_sign_in() -> None:
     """Draw the visitor's name and a sign-out button; without a role, draw only the sign-in page and stop the script."""
     visitor = access.visitor()
     if visitor == HERE:

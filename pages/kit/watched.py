@@ -17,8 +17,8 @@ from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
 from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
-from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
-from pages.kit.jobs import draw_remembered
+from pages.kit.export_menu import draw_export_menu, draw_export_menu_unstored
+from pages.kit.jobs import draw_reused_replies
 from pages.kit.look import PARTS, QUESTION_TYPE, badge, counted, draw_refused, in_callback, money, plain, tokens_of
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -66,7 +66,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             header = session.meta.get("header")
             if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
                 draw_resume(header, session.key, session.spoken)
-            draw_take_away_watched([watched], key="live")
+            draw_export_menu_watched([watched], key="live")
 
     def draw() -> None:
         draw_controls([watched], case, draw_links)
@@ -79,7 +79,7 @@ def draw_session(watched: WatchedSession, *, forks: bool = True) -> None:
             if session.error:
                 st.error(plain(session.error))
             if (unit := session.unit) is not None:
-                draw_remembered(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
+                draw_reused_replies(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
             draw_answers(session, events, fw)
         with right_column:
             draw_figures(session, events, fw)
@@ -187,14 +187,14 @@ def link_fork(trial_id: str) -> None:
     link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
-def draw_take_away_watched(sides: Sequence[WatchedSession], key: str) -> None:
+def draw_export_menu_watched(sides: Sequence[WatchedSession], key: str) -> None:
     """Draw the export menu of consultations: as stored, or with the events so far of those that were stopped."""
     snapshots = [watched.session.snapshot() for watched in sides]
     if all(any(isinstance(event, Finished) for event in events) for events in snapshots):
-        draw_take_away([watched.trial_id for watched in sides], key)
+        draw_export_menu([watched.trial_id for watched in sides], key)
     elif all(any(isinstance(event, Started) for event in events) for events in snapshots):
         headers = [watched.session.meta.get("header") for watched in sides]
-        draw_take_away_unstored(
+        draw_export_menu_unstored(
             [
                 (watched.case, events, header if isinstance(header, RunHeader) else None)
                 for watched, events, header in zip(sides, snapshots, headers, strict=True)
@@ -207,12 +207,12 @@ def draw_watched_chat(watched: WatchedSession, events: Sequence[Event], height: 
     """Draw the messages so far, without reasoning if a person still plays."""
     session = watched.session
     with st.container(height=height, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, known=watched.framework, thoughts={} if hides_thoughts(session) else None)
-        if waited := waited_for(session):
+        draw_chat(events, session.draft, fw=watched.framework, thoughts={} if hides_thoughts(session) else None)
+        if waited := pending_calls(session):
             st.caption(f":material/more_horiz: {plain(waited)}")
 
 
-def waited_for(session: Session) -> str:
+def pending_calls(session: Session) -> str:
     """Return in words which models have not started to reply, and for how long they have been running.
 
     The seconds of a retried call count from its first attempt; the text names the reason of the retry.
@@ -315,7 +315,7 @@ def draw_differential(events: Sequence[Event]) -> None:
         st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
 
 
-def facts_brought(watched: WatchedSession) -> tuple[int, int]:
+def count_uncovered(watched: WatchedSession) -> tuple[int, int]:
     """Return the number of uncovered facts, and of all facts that the doctor must ask for; (0, 0) without a case."""
     askable: Sequence[Uncovered] = ()
     if watched.case is not None and watched.profiled:
@@ -390,14 +390,14 @@ def _fact_words(fact: Fact) -> str:
     return f"{name}{plain(fact.value)}{' (imputed)' if fact.imputed else ''}"
 
 
-def ask_to_present() -> bool:
+def draw_presentation_switch() -> bool:
     """Draw the switch to the presentation view, stored in the URL."""
     return st.toggle(
         "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
     )
 
 
-def presenting() -> bool:
+def is_presenting() -> bool:
     return bool(st.session_state.get(_PRESENT, st.query_params.get(_PRESENT) == "true"))
 
 
@@ -416,7 +416,7 @@ def draw_stage(sides: Sequence[WatchedSession]) -> None:
                         st.subheader(plain(_title(watched)), anchor=False)
                     _draw_outcome(watched)
                     _draw_large(watched, single=len(sides) == 1)
-            draw_controls(sides, None, ask_to_present)
+            draw_controls(sides, None, draw_presentation_switch)
 
     redrawn([watched.session for watched in sides], draw)
 
@@ -465,7 +465,7 @@ def _draw_large(watched: WatchedSession, *, single: bool) -> None:
     if session.running and session.meta.get(tested_seat(fw).role) == "human":
         return  # a person who plays the doctor must not see the facts
     with side:
-        uncovered_facts, askable = facts_brought(watched)
+        uncovered_facts, askable = count_uncovered(watched)
         if askable:
             words = f"{uncovered_facts} of {askable} facts uncovered, by words in common"
             st.progress(uncovered_facts / askable, text=words)

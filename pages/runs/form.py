@@ -20,7 +20,7 @@ from core.models.registry import load_registry
 from core.text.profiles import Prepared
 from pages.kit.controls import choose
 from pages.kit.jobs import draw_estimate
-from pages.kit.look import counted, faults_said, plain, reason_words
+from pages.kit.look import counted, plain, reason_words, show_errors
 from pages.kit.seats import (
     ask_address,
     ask_arms,
@@ -84,7 +84,7 @@ def ask_campaign() -> None:
         "Start the campaign", type="primary", icon=":material/play_arrow:", **only("run", disabled=bool(problem))
     ):
         own_registry = load_registry()
-        with faults_said():
+        with show_errors():
             check_startable(campaign, own_registry, options)
             data_set = full_data_set(campaign.case_set)
             header = header_of(

@@ -15,17 +15,17 @@ from pages.kit import sessions
 from pages.kit.cached import ask
 from pages.kit.cases import forget
 from pages.kit.chat import draw_chat
-from pages.kit.export_menu import draw_take_away
+from pages.kit.export_menu import draw_export_menu
 from pages.kit.figures import draw_figure
 from pages.kit.fork import fork_form
-from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, faults_said, plain, verdict_in_brief
+from pages.kit.look import ARMS, END_SHORT, VERDICT, arm_in_words, plain, show_errors, verdict_in_brief
 from pages.kit.names import model_colours, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.sessions import WatchedSession, watched
 from pages.kit.stored import reading
 from pages.kit.tables import draw_table, offer_csv
 from pages.kit.visitor import only
-from pages.kit.watched import draw_session, draw_take_away_watched
+from pages.kit.watched import draw_export_menu_watched, draw_session
 from pages.transcripts.comparison import draw_comparison
 
 _ADDRESS_KEYS = ("trial", "other", "fork")
@@ -126,9 +126,9 @@ def draw_broken_off(consultation: WatchedSession) -> None:
         st.info("This consultation was stopped before its end, so it is not stored.", icon=":material/stop_circle:")
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_way_back()
-        draw_take_away_watched([consultation], key="branches_broken")
+        draw_export_menu_watched([consultation], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, known=consultation.framework)
+        draw_chat(events, None, fw=consultation.framework)
 
 
 def draw_way_back() -> None:
@@ -166,7 +166,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
             link("transcripts", "Open the transcript", "forum", trial=chosen.trial_id)
             if chosen.parent is not None:
                 _draw_deletion(tree, chosen, names[chosen.trial_id])
-            draw_take_away([n.trial_id for n in tree.nodes if n in (chosen, other) and n.talk], "branches")
+            draw_export_menu([n.trial_id for n in tree.nodes if n in (chosen, other) and n.talk], "branches")
     if (stored := reading(chosen.trial_id)) is not None:
         has_messages = any(isinstance(event, Utterance) for event in stored.events)
         expanded = has_messages and (len(tree.nodes) == 1 or "fork" in st.query_params)
@@ -345,7 +345,7 @@ def _draw_deletion(tree: Tree, chosen: Node, name: str) -> None:
 
 
 def _delete(chosen: Node, deleted: Sequence[str]) -> None:
-    with faults_said(partial(st.toast, duration="long"), ":material/error:"):
+    with show_errors(partial(st.toast, duration="long"), ":material/error:"):
         delete_branch(chosen.trial_id)
         sessions.forget(deleted)
         st.query_params["trial"] = chosen.parent or ""

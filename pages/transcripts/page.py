@@ -24,7 +24,7 @@ from pages.kit.case.why import draw_belief, draw_why
 from pages.kit.cases import draw_answer, forget
 from pages.kit.chat import draw_case, draw_chat, draw_reasoning
 from pages.kit.controls import choose, choose_several
-from pages.kit.export_menu import draw_take_away
+from pages.kit.export_menu import draw_export_menu
 from pages.kit.look import ARMS, ASKS_FOR, END_SHORT, RULE_SHORT, VERDICT, arm_in_words, plain, verdict_in_brief
 from pages.kit.names import IMPORT_COMMAND, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
@@ -294,7 +294,7 @@ def draw_reading(trial_id: str, selection: Selection) -> None:
     with left:
         # Streamlit scrolls a chat of fixed height to its end unless autoscroll is off
         with st.container(height=_CHAT_HEIGHT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            draw_chat(events, None, selection.text or "", known=playing)
+            draw_chat(events, None, selection.text or "", fw=playing)
         if (summary := next((event for event in events if isinstance(event, Summarised)), None)) is not None:
             with st.expander("The summary that the doctor was shown"):
                 st.markdown(plain(summary.text))
@@ -339,7 +339,7 @@ def draw_links(trial_id: str, selection: Selection, stored: Reading | None) -> N
         if branches := ask(family_sizes).get(trial_id, 1) - 1:
             label = "Its branch" if branches == 1 else f"Its {branches} branches"
             link("branches", label, "account_tree", trial=trial_id)
-        draw_take_away([trial_id], key="read")
+        draw_export_menu([trial_id], key="read")
 
 
 def draw_analyses(case: Case, stored: Reading) -> None:

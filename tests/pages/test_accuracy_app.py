@@ -104,7 +104,7 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     app = open_page("accuracy", asks_for="Diagnosis")
     assert trouble(app) == []
     assert not any("published" in name for name in traces(app))
-    assert "Only cases whose question asks for: diagnosis. Published figures are about all questions" in words(app)
+    assert "Only cases whose question asks for: diagnosis. Published figures cover all questions" in words(app)
     assert set(frame(app, "Accuracy")["Cases"]) == {CASES}
     assert app.query_params["asks_for"] in ("Diagnosis", ["Diagnosis"])
 

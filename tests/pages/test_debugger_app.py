@@ -243,7 +243,7 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     (message,) = [area for area in app.text_area if area.label.startswith("System")]
     assert message.value == "You are an AI doctor specialised in Cardiology. Think of the heart."
     assert "1 message is changed." in words(app)
-    assert r"answer\_system\.md changes" in words(app)
+    assert r"with changes in answer\_system\.md" in words(app)
     app.text_input(key="debug_pack_save_name").set_value("heart").run()
     button(app, "Save the pack").click().run()
     assert trouble(app) == []

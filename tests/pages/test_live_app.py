@@ -21,7 +21,7 @@ from core.live.start import one_case, start_consultation
 from core.models.fetch import OFFERS
 from pages.kit import sessions as live_sessions
 from pages.kit.sessions import WatchedSession
-from pages.kit.watched import waited_for
+from pages.kit.watched import pending_calls
 from tests.core.store.builders import a_stream
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
@@ -267,10 +267,10 @@ def test_it_is_said_who_is_asked_again_and_why() -> None:
         settings = Settings(base_url=provider.base_url)
         campaign = Campaign(beside_rules("openai/mine"), (case,), arms=(("multi_turn", "mcq"),), settings=settings)
         session = start_consultation(one_case(campaign, case))
-        while "try" not in waited_for(session):
+        while "try" not in pending_calls(session):
             session.join(0.05)
             assert session.running
-        said = waited_for(session)
+        said = pending_calls(session)
         session.stop()
         session.join(30)
     assert re.fullmatch(

@@ -92,8 +92,8 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
 ) -> None:
     may_come = threading.Event()
 
-    def fetched(name: str, told: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
-        told("fetching", 40, 93)
+    def fetched(name: str, on_progress: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
+        on_progress("fetching", 40, 93)
         assert may_come.wait(30)
         if stop():
             raise AnamnesisError("Stopped. What was fetched is kept.")
@@ -108,7 +108,7 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
     may_come.set()
     run_until(app, lambda app: "What was fetched is kept" in words(app))
     button(app, "Get SmolLM2-135M-Instruct").click().run()
-    run_until(app, lambda app: "SmolLM2-135M-Instruct is here" in words(app).replace("\\", ""))
+    run_until(app, lambda app: "SmolLM2-135M-Instruct is ready" in words(app).replace("\\", ""))
     assert trouble(app) == []
     live = open_page("live", doctor="hf/smollm2-135m")
     assert live.selectbox(key="live_doctor").value == "hf/smollm2-135m"

@@ -159,6 +159,6 @@ def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store, monkeypat
     assert list(by_kind.layout.yaxis.ticktext) == ["Medical terms", "Speaks of its text"]
     assert [trace.name for trace in by_kind.data] == ["One", "Two · terse"]
     assert by_kind.data[1].x == (0.0, 1.0)
-    monkeypatch.setattr(rates, "_MANY", 1)
+    monkeypatch.setattr(rates, "_MAX_SERIES", 1)
     by_group = rates_chart(rows, {"m1": "One", "m2": "Two"}, dark=True, kinds=["medical_term"])
     assert list(by_group.layout.yaxis.ticktext) == ["One", "Two · terse"]

@@ -160,7 +160,7 @@ def test_a_run_is_started_with_pictures_only_when_asked(
 
 
 def _remember(seen: list[FrameworkSettings]) -> Callable[..., None]:
-    def start(campaign: object, beside: object = None) -> None:
+    def start(campaign: object, partner: object = None) -> None:
         seen.append(campaign.settings)  # type: ignore[attr-defined]
         raise UsageError("Not in this test.")
 

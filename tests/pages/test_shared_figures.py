@@ -209,7 +209,7 @@ DRAWING = [*drawing_functions(), *section_charts()]
 
 def test_the_pages_functions_that_draw_are_found() -> None:
     assert len(DRAWING) > 25
-    assert any(code.co_name == "reached" for _, code, _ in DRAWING), "a chart of a section"
+    assert any(code.co_name == "recall_chart" for _, code, _ in DRAWING), "a chart of a section"
 
 
 @pytest.mark.parametrize(("place", "code", "names"), DRAWING, ids=[place for place, _, _ in DRAWING])

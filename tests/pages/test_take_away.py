@@ -20,16 +20,16 @@ LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
 def stored_page() -> None:
     import streamlit as st
 
-    from pages.kit.export_menu import draw_take_away
+    from pages.kit.export_menu import draw_export_menu
 
-    draw_take_away(st.session_state.get("ids", ["run/1/0"]), "here")
+    draw_export_menu(st.session_state.get("ids", ["run/1/0"]), "here")
 
 
 def running_page() -> None:
-    from pages.kit.export_menu import draw_take_away_unstored
+    from pages.kit.export_menu import draw_export_menu_unstored
     from tests.core.store.builders import a_case, a_stream
 
-    draw_take_away_unstored([(a_case(), a_stream()[:4], None)], "live")
+    draw_export_menu_unstored([(a_case(), a_stream()[:4], None)], "live")
 
 
 @pytest.fixture

@@ -251,7 +251,7 @@ def _facts_of_vignette(knowledge: PatientKnowledge) -> tuple[Fact, ...]:
     ]
     history = [
         (sentence, in_lay_words(first_person(sentence, sex)) if speaks else sentence)
-        for sentence in divided(knowledge.vignette).told
+        for sentence in divided(knowledge.vignette).history
     ]
     keys = ("chief complaint", *("" for _ in history[1:]))
     return (

@@ -151,7 +151,7 @@ class AutoMedic(Framework):
         yield started(self, trial, branch)
         briefings = briefings_of(trial.case)
         # this framework does not tell the doctor the specialty
-        scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
+        scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
         talk = Talk(branch.dialogue if branch else (), _passed_on)
         for event in talk.repeated():
             yield event

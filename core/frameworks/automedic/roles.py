@@ -100,7 +100,7 @@ def briefings_of(case: Case) -> Briefings:
     demographics = (Fact(key="age and sex", value=words, lay=words),) if words else ()
     results = tuple(
         Fact(key=_SECTION[section].lower(), value=sentence, lay=sentence, section=section)
-        for section, sentence in divided(case.vignette).shown
+        for section, sentence in divided(case.vignette).results
     )
     return Briefings(demographics, PatientKnowledge(case.vignette, (), (), caregiver), results)
 

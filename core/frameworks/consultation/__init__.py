@@ -176,7 +176,7 @@ class Consultation(Framework):
         yield started(self, trial, branch)
         case = itemized(trial.case)
         # this framework does not tell the doctor the specialty
-        scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
+        scene = scene_of(trial.case, trial.seed, with_specialty=False, pictures=bool(settings.images))
         talk = Talk(branch.dialogue if branch else (Turn("patient", case.opening),), _questions)
         if branch or cast.doctor != _UPPER:
             for event in talk.repeated():

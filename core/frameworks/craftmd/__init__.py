@@ -112,7 +112,7 @@ class CraftMD(Framework):
         Seat("doctor", "doctor", (ReferenceDoctor.name,), tested=True),
         Seat("patient", "patient", (ReferencePatient.name,)),
         GRADER,
-        Seat("summariser", "summariser", (ReferenceSummariser.name,), no_human="a summary is made of what was said"),
+        Seat("summariser", "summariser", (ReferenceSummariser.name,), no_human="a summary quotes the conversation"),
     )
     arms, usual = ALL_ARMS, Usual("all")
     prompts = PROMPTS

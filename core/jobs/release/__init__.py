@@ -1,1 +1,1 @@
-"""Imports what a framework's authors released: ``importing.import_release`` stores it as runs like any other."""
+"""Imports the results that a framework's authors released: ``importing.import_release`` stores them as runs."""

@@ -1,6 +1,6 @@
-"""Gathers trials column by column and hands them over as Arrow tables, named as those of the database.
+"""Collects trials by column and returns them as Arrow tables with the names of the database tables.
 
-Ids and names that repeat go as dictionaries: a third of the time and half of the file (benchmarks/bench_import.py).
+Repeated ids and names are dictionary-encoded: a third of the time and half of the file (benchmarks/bench_import.py).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from core.store.tables import SCHEMAS
 
 _MCQ_RULES = ("mcq_loose", "mcq_strict")
 _VERSIONS = {"mcq_strict": STRICT_VERSION}
-"""Of rules by hand; 1 where none is named."""
+"""Rule → version; rules that are not listed have version 1."""
 Indices = npt.NDArray[np.intp]
 
 
 class Columns:
-    """The trials so far. ``now`` is when they come in: a release does not say when they happened."""
+    """The trials so far. ``now`` is the time of the import, because a release does not say when trials were run."""
 
     def __init__(self, release: Release, now: float) -> None:
         self._release, self._now = release, now
-        self._formats = {asked: [f for f, q in release.arms if q == asked] for asked in ("mcq", "frq")}
+        self._formats = {kind: [f for f, q in release.arms if q == kind] for kind in ("mcq", "frq")}
         self._trials: list[ReleasedTrial] = []
         self._ids: list[str] = []
         self._about: list[tuple[str, str, str]] = []
-        """Of each trial the run, the case, and the hash of its content."""
+        """Run, case and content hash of each trial."""
         self._hashes: dict[str, str] = {}
         self.templates: dict[str, str] = {}
-        """Prompt hash → the prompt with its specialty factored out."""
+        """Prompt hash → the prompt with a placeholder for its specialty."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -45,9 +45,9 @@ class Columns:
     def add(
         self, run_id: str, case_key: str, content_hash: str, digest: str, trials: Sequence[ReleasedTrial]
     ) -> list[str]:
-        """Take the trials of a case file and return the hashes of their prompts.
+        """Add the trials of a case file and return the hashes of their prompts.
 
-        A trial's id is the beginning of its file's digest and its number: another where the file has changed.
+        A trial's id is a prefix of its file's digest and its number, so that a changed file has new ids.
         """
         self._trials += trials
         self._ids += [f"{digest[:19]}{trial.number}" for trial in trials]
@@ -55,38 +55,37 @@ class Columns:
         return [self._prompt(trial.prompt) for trial in trials if trial.prompt is not None]
 
     def _prompt(self, prompt: str) -> str:
-        known = self._hashes.get(prompt)
-        if known is None:
+        hash_ = self._hashes.get(prompt)
+        if hash_ is None:
             template = self._release.template_of(prompt)
-            known = self._hashes[prompt] = hashlib.sha256(template.encode()).hexdigest()[:16]
-            self.templates[known] = template
-        return known
+            hash_ = self._hashes[prompt] = hashlib.sha256(template.encode()).hexdigest()[:16]
+            self.templates[hash_] = template
+        return hash_
 
     def excluded(self) -> Counter[str]:
-        """Return why answers do not count, and how many."""
-        found = Counter(fault[1] for trial in self._trials for fault in trial.faults if fault)
+        """Count the answers that are excluded, by reason."""
+        reasons = Counter(fault[1] for trial in self._trials for fault in trial.faults if fault)
         ungraded = sum(g is not None and g[0] == "ungradable" for trial in self._trials for g in trial.frq)
-        return found + Counter({"the authors' grader gave no verdict": ungraded})
+        return reasons + Counter({"the authors' grader gave no verdict": ungraded})
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return the rows of trials, utterances, answers and grades."""
-        # two rows for each response with choices, one a rule; one where the choices are not known
-        mcq = [found for trial in self._trials for found in trial.mcq]
-        at, judged = _present(mcq), [found for found in mcq if found is not None]
-        both = np.repeat(at, 2)
-        verdicts = [verdict for found in judged for verdict in found[:2]]
-        extracted = [name for found in judged for name in (None, found[2])]
+        # two rows for each response with choices, one for each rule; one row if the choices are unknown
+        mcq = [grade for trial in self._trials for grade in trial.mcq]
+        at, judged = _present(mcq), [grade for grade in mcq if grade is not None]
+        places = np.repeat(at, 2)
+        verdicts = [verdict for grade in judged for verdict in grade[:2]]
+        extracted = [name for grade in judged for name in (None, grade[2])]
         rules = np.tile(np.arange(2), len(judged))
         if None in verdicts:
-            given = _present(verdicts)
-            both, rules = both[given], rules[given]
-            verdicts, extracted = [verdicts[n] for n in given], [extracted[n] for n in given]
+            present = _present(verdicts)
+            places, rules = places[present], rules[present]
+            verdicts, extracted = [verdicts[n] for n in present], [extracted[n] for n in present]
         return {
             "trials": self._trial_table(),
             "utterances": self._utterance_table(),
             "answers": self._answer_table(),
             "grades": pa.concat_tables(
-                [self._grades("mcq", both, rules, _MCQ_RULES, "rule", verdicts, extracted), self._frq_table()]
+                [self._grades("mcq", places, rules, _MCQ_RULES, "rule", verdicts, extracted), self._frq_table()]
             ).combine_chunks(),
         }
 
@@ -147,8 +146,8 @@ class Columns:
         )
 
     def _frq_table(self) -> pa.Table:
-        frq = [found for trial in self._trials for found in trial.frq]
-        at, judged = _present(frq), [found for found in frq if found is not None]
+        frq = [grade for trial in self._trials for grade in trial.frq]
+        at, judged = _present(frq), [grade for grade in frq if grade is not None]
         return self._grades(
             "frq",
             at,
@@ -169,7 +168,7 @@ class Columns:
         verdicts: Sequence[str | None],
         extracted: list[str | None],
     ) -> pa.Table:
-        """Return the rows of grades; ``at`` counts the formats in which this was asked, trial by trial."""
+        """Return the rows of grades; ``at`` indexes trial × format of this question type."""
         same, formats = np.zeros(len(at), dtype=np.intp), self._formats[question_type]
         return pa.table(
             {
@@ -196,7 +195,7 @@ _TRIAL_COLUMNS = (
 
 
 def _named(names: Sequence[str], at: Indices) -> Any:
-    """Return a column of names, each kept once."""
+    """Return a dictionary-encoded column of names."""
     return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32), pa.int32()), pa.array(names, pa.string()))
 
 

@@ -1,7 +1,7 @@
-"""Imports a copy of a release: reads what is new of it and stores that in one transaction, whole or not at all.
+"""Imports a copy of a release: reads its new files and stores all of them in one transaction.
 
-A framework's ``Release`` knows the authors' folders and files; here its files become runs like any other (source
-"release"). Faulty files are set aside by name.
+A framework's ``Release`` describes the authors' folders and files; here they become runs (source "release"). Faulty
+files are skipped and listed.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from core.store.fold import fold
 from core.store.queries.releases import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
 
 _TOGETHER = 100
-"""Cases whose files are read between two looks at whether to stop."""
+"""Cases whose files are read between two checks for a stop."""
 _FEW = 2_000
-"""Up to so many new files, starting processes takes longer than reading them here."""
+"""Maximum of new files that are read in this process: for so few, starting processes takes longer."""
 _FAULTS = 20
-"""Files set aside that a report names one by one."""
+"""Faulty files that a report lists individually."""
 _SHOWN = "with"
-"""What a run's setting ``images`` says where its doctor was shown pictures."""
+"""A run's setting ``images`` if its doctor saw pictures."""
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did.
+    """The result of an import.
 
-    ``quarantined``: files of which nothing was taken, with their reason. ``rejected_cases``: (line, reason) of the
-    data set's file. ``documents``: files that are kept as they are. ``saved_cases``: the cases are now a data set of
-    their own; ``saved_own_cases`` counts those that the files brought themselves and that are now another.
+    ``quarantined``: skipped files with their faults. ``rejected_cases``: (line, reason) of the data set's file.
+    ``documents``: files that are stored unchanged. ``saved_cases``: the cases were saved as a new data set;
+    ``saved_own_cases`` counts the cases in the results' files that were saved as another data set.
     """
 
     cases: int
@@ -61,12 +61,12 @@ class ImportReport:
 
     @property
     def changed(self) -> bool:
-        """Whether any conversation came in."""
+        """Whether any conversation is new."""
         return any(model.taken for model in self.models)
 
 
 def report_lines(report: ImportReport, release: Release) -> list[str]:
-    """Return what an import did in sentences: a line for each model, with what is remarkable of it, then the rest."""
+    """Return an import's result as lines of text: for each model its files and remarks, then faults and documents."""
     lines: list[str] = []
     for model in report.models:
         parts = [
@@ -83,8 +83,8 @@ def report_lines(report: ImportReport, release: Release) -> list[str]:
         lines += [f"  {remark} The case goes without it." for remark in model.remarks]
         lines += [f"  {count:,} answers do not count: {reason}." for reason, count in model.excluded.most_common()]
         if len(model.prompts) > 1:
-            found = ", ".join(f"{hash_} ({count:,})" for hash_, count in model.prompts.most_common())
-            lines.append(f"  Its conversations were held under {len(model.prompts)} different prompts: {found}.")
+            counts = ", ".join(f"{hash_} ({count:,})" for hash_, count in model.prompts.most_common())
+            lines.append(f"  Its conversations used {len(model.prompts)} different prompts: {counts}.")
         elif model.prompts:
             lines.append(f"  Doctor's prompt: {next(iter(model.prompts))}.")
     for line, reason in report.rejected_cases:
@@ -92,8 +92,8 @@ def report_lines(report: ImportReport, release: Release) -> list[str]:
     if report.quarantined:
         lines.append(f"Set aside, nothing of them was taken ({len(report.quarantined):,} files):")
         lines += [f"  {file.path}: {file.fault}." for file in report.quarantined[:_FAULTS]]
-    rest = Counter(file.path.rpartition("/")[0] for file in report.quarantined[_FAULTS:])
-    lines += [f"  and {number:,} more in {folder_name}." for folder_name, number in rest.items()]
+    unlisted = Counter(file.path.rpartition("/")[0] for file in report.quarantined[_FAULTS:])
+    lines += [f"  and {number:,} more in {folder_name}." for folder_name, number in unlisted.items()]
     if report.documents:
         lines.append(f"Kept as they are: {', '.join(report.documents)}.")
     return lines
@@ -110,31 +110,31 @@ def import_copy(
     progress: Progress = lambda done, planned: None,
     stop: Stop = lambda: False,
 ) -> ImportReport:
-    """Import a release from a folder or archive that the user calls ``name``: of the named models, or of all.
+    """Import these models of a release, or all, from a folder or archive that the user calls ``name``.
 
-    Stopped, nothing is stored. Raises ``UsageError`` for a path or model that is not there, and ``AnamnesisError`` for
-    an archive that cannot be unpacked safely, and as ``import_release`` does.
+    A stop stores nothing. Raises ``UsageError`` for a missing path or model, and ``AnamnesisError`` for an archive
+    that cannot be unpacked safely, and as ``import_release`` does.
     """
     done = itertools.count(1)
 
-    def wanted(member: PurePosixPath) -> bool:
-        go_on()
+    def is_needed(member: PurePosixPath) -> bool:
+        check_stop()
         return release.wanted(member)
 
-    def go_on() -> None:
+    def check_stop() -> None:
         if stop():
             raise AnamnesisError("It was stopped: nothing was imported.")
 
-    with opened(path, wanted, limits) as folder:
+    with opened(path, is_needed, limits) as folder:
         layout = release.find(folder, name)
-        picked = layout.chosen(models)
-        files = sum(len(model.case_ids) for model in picked)
+        selected = layout.chosen(models)
+        files = sum(len(model.case_ids) for model in selected)
 
         def on_file() -> None:
-            go_on()
+            check_stop()
             progress(next(done), files)
 
-        return import_release(store, layout, picked, on_file)
+        return import_release(store, layout, selected, on_file)
 
 
 def import_release(
@@ -142,24 +142,26 @@ def import_release(
 ) -> ImportReport:
     """Import the case files of ``models``; ``on_file`` is called for each file.
 
-    Importing the same files again changes nothing; a changed file replaces its trials; earlier files that this copy
-    lacks stay. Raises ``AnamnesisError`` where the data set's file cannot be read or none of the case files can be
-    used; then nothing was stored.
+    A second import of the same files changes nothing; a changed file replaces its trials; earlier files that are
+    missing in this copy stay. Raises ``AnamnesisError`` and stores nothing if the data set's file cannot be read or
+    all case files are faulty.
     """
-    fold(store)  # re-gradings of this release that only the journals hold have to be there before its own grades
+    fold(store)  # verdicts of re-gradings must be in the database before the release's own grades
     release, cases = layout.release, layout.release.cases(layout)
     with store.read() as cursor:
-        known, kept = known_files(cursor), documents(cursor)
+        files_seen, stored_documents = known_files(cursor), documents(cursor)
     now = time.time()
     indexed = {c.case_key.partition("/")[2]: (c, c.content_hash, n) for n, c in enumerate(cases.cases)}
-    readings = _read(layout, models, indexed, known, now, on_file)
+    readings = _read(layout, models, indexed, files_seen, now, on_file)
     faults = [f for reading in readings for f in (*reading.files, *reading.old_faults) if f.fault]
     if faults and not any(r.report.taken or r.report.unchanged for r in readings):
         raise AnamnesisError(
             f"None of the {len(faults):,} case files can be used ({faults[0].path}: {faults[0].fault}): "
             "nothing was imported."
         )
-    new_documents = {name: held for name, held in _documents(layout) if kept.get(name) != held[0]}
+    new_documents = {
+        name: (digest, data) for name, (digest, data) in _documents(layout) if stored_documents.get(name) != digest
+    }
     if new_documents or any(reading.files for reading in readings):
         set_hash = case_set_hash(cases.cases)
         batch = ReleaseBatch(
@@ -190,9 +192,9 @@ def import_release(
 
 
 def _header(layout: Layout, reading: FolderReading, set_hash: str, now: float) -> RunHeader:
-    """Describe a model's results as a run; its prompts are described once they are stored."""
+    """Return the header of a model's results as a run; its prompts are added when they are stored."""
     model, own, release = reading.model, reading.own, layout.release
-    shown = {"images": _SHOWN} if any(brought.with_picture for brought in (own or {}).values()) else {}
+    images = {"images": _SHOWN} if any(own_case.with_picture for own_case in (own or {}).values()) else {}
     return RunHeader(
         run_id=model.run_id,
         fingerprint=hashlib.sha256(model.run_id.encode()).hexdigest(),
@@ -208,7 +210,7 @@ def _header(layout: Layout, reading: FolderReading, set_hash: str, now: float) -
         arms=list(release.arms),
         trials=release.trials,
         seed=0,
-        settings={**model.model.settings, "folder": model.name, **shown},
+        settings={**model.model.settings, "folder": model.name, **images},
         code_version=__version__,
         source="release",
         created_at=now,
@@ -216,16 +218,16 @@ def _header(layout: Layout, reading: FolderReading, set_hash: str, now: float) -
 
 
 def _own_cases(readings: Sequence[FolderReading]) -> list[Case]:
-    """Return the cases that files bring themselves, each once: with its picture where one of the models has it."""
-    found: dict[str, Case] = {}
-    for case in (brought.case for reading in readings for brought in (reading.own or {}).values()):
-        if case.images or case.case_key not in found:
-            found[case.case_key] = case
-    return list(found.values())
+    """Return the distinct cases in the results' files, with a picture if one of the models has it."""
+    cases: dict[str, Case] = {}
+    for case in (own_case.case for reading in readings for own_case in (reading.own or {}).values()):
+        if case.images or case.case_key not in cases:
+            cases[case.case_key] = case
+    return list(cases.values())
 
 
 def _save_cases(name: str, cases: list[Case]) -> int:
-    """Make the cases a data set to run on, unless there is one of this name; returns how many it now has."""
+    """Save the cases as a data set unless it exists; return the number of saved cases."""
     if not cases or name in imported.names():
         return 0
     imported.save(name, cases)
@@ -236,44 +238,47 @@ def _read(
     layout: Layout,
     models: Sequence[ModelFolder],
     cases: Mapping[str, tuple[Case, str, int]],
-    known: Mapping[tuple[str, str], ReleaseFile],
+    files_seen: Mapping[tuple[str, str], ReleaseFile],
     now: float,
     on_file: Callable[[], None],
 ) -> list[FolderReading]:
-    """Read what is new of the models, many files in processes; ``known`` is what the database has seen of them."""
+    """Read the new files of the models, in several processes if there are many.
+
+    ``files_seen`` are the files that the database has seen, by run and path.
+    """
     own: dict[str, Case] = {}
-    whole = [Files(layout, model, model.case_ids, cases, known, now, own) for model in models]
-    readings = [FolderReading(one.model, ModelReport(one.place, one.model.model.label)) for one in whole]
+    folders = [Files(layout, model, model.case_ids, cases, files_seen, now, own) for model in models]
+    readings = [FolderReading(folder.model, ModelReport(folder.place, folder.model.model.label)) for folder in folders]
     shared: list[tuple[Files, FolderReading]] = []
-    for one, reading in zip(whole, readings, strict=True):
-        if leads_out(one.model.path, layout.root):
-            raise AnamnesisError(f"{one.place} is a link that leads out of the release's folder.")
-        if one.brings_own_cases():  # which folders share, so that they are read one after the other
+    for folder, reading in zip(folders, readings, strict=True):
+        if leads_out(folder.model.path, layout.root):
+            raise AnamnesisError(f"{folder.place} is a link that leads out of the release's folder.")
+        if folder.brings_own_cases():  # folders share these cases, so they are read one after another in this process
             reading.own = {}
-            for _ in one.case_ids:
+            for _ in folder.case_ids:
                 on_file()
-            one.read_into(reading)
+            folder.read_into(reading)
         else:
-            shared.append((one, reading))
-    starts = range(0, max((len(one.case_ids) for one, _ in shared), default=0), _TOGETHER)
-    parcels = [Parcel([one.part(start, start + _TOGETHER) for one, _ in shared]) for start in starts]
+            shared.append((folder, reading))
+    starts = range(0, max((len(folder.case_ids) for folder, _ in shared), default=0), _TOGETHER)
+    parcels = [Parcel([folder.part(start, start + _TOGETHER) for folder, _ in shared]) for start in starts]
     many = sum(len(part.case_ids) - len(part.known) for parcel in parcels for part in parcel) > _FEW
     processes = min(4, os.cpu_count() or 1) if many else 0
     with contextlib.closing(read_by(processes, parcels)) as read:
         for parcel in parcels:
             for _ in itertools.chain.from_iterable(part.case_ids for part in parcel):
                 on_file()
-            for (_, reading), found in zip(shared, next(read), strict=True):
-                reading.add(found)
-    for one, reading in zip(whole, readings, strict=True):
-        here = set(map(one.name, one.case_ids))
-        taken = [path for (run_id, path), f in known.items() if run_id == one.model.run_id and f.fault is None]
-        reading.report.kept = sum(path not in here for path in taken)
+            for (_, reading), part_read in zip(shared, next(read), strict=True):
+                reading.add(part_read)
+    for folder, reading in zip(folders, readings, strict=True):
+        in_copy = set(map(folder.name, folder.case_ids))
+        taken = [path for (run_id, path), f in files_seen.items() if run_id == folder.model.run_id and f.fault is None]
+        reading.report.kept = sum(path not in in_copy for path in taken)
     return readings
 
 
 def _together(readings: Sequence[FolderReading]) -> Tables:
-    """Take the rows of all trials out of what was read, table by table."""
+    """Remove the tables from the readings and return them concatenated by name."""
     parts = [tables for reading in readings for tables in reading.tables]
     for reading in readings:
         reading.tables = []
@@ -281,7 +286,7 @@ def _together(readings: Sequence[FolderReading]) -> Tables:
 
 
 def _documents(layout: Layout) -> Iterator[tuple[str, tuple[str, bytes]]]:
-    """Yield name → (digest, contents) of the files that are kept as they are, for whoever reads them later."""
+    """Yield (name, (digest, contents)) of the files that are stored unchanged."""
     for path in layout.documents:
         with contextlib.suppress(BadFileError):
             data = contents(path, layout.root)

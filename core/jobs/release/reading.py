@@ -1,6 +1,6 @@
-"""Reads the files of a release, in whichever process: it knows no database, and loads little.
+"""Reads the files of a release, in this or in a worker process, without a database and with few imports.
 
-What it is sent and what it sends back are pickled: a case goes there once for the files of all models, and not back.
+Arguments and results are pickled: a case is sent once for the files of all models, and not returned.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from core.store.queries.releases import ReleaseFile
 
 Tables = dict[str, pa.Table]
 LARGEST_FILE = 64_000_000
-"""Bytes of a case file; those of releases have some ten thousand."""
+"""Maximum bytes of a case file; usual ones have about ten thousand."""
 _SAMPLE = 5
-"""Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
+"""Files of an unknown folder that are read to determine whether they contain their own cases."""
 
 
 @dataclass
 class ModelReport:
-    """What was found of one model: files taken (some in place of earlier ones) or as they were, and what is excluded.
+    """The import of one model: files taken (``replaced`` ones had an earlier version) or unchanged, and exclusions.
 
-    ``folder`` is where in the release its files lie.
-    ``kept`` counts earlier files that this copy does not have: their trials stay. ``prompts`` maps the hash of a
-    doctor's prompt to the new conversations held under it, ``excluded`` why new answers do not count to how many.
-    ``remarks`` are sentences about single files that were taken, such as a picture that is broken. ``own_cases``
-    counts the cases that the files bring themselves.
+    ``folder`` is the folder of its files in the release. ``kept`` counts earlier files that are missing in this copy;
+    their trials stay. ``prompts`` counts the new conversations by the hash of the doctor's prompt, ``excluded`` the
+    excluded new answers by reason. ``remarks`` are sentences about single files, such as a broken picture.
+    ``own_cases`` counts the cases in the files themselves.
     """
 
     folder: str
@@ -54,11 +53,10 @@ class ModelReport:
 
 @dataclass
 class FolderReading:
-    """What a model's folder holds: ``files`` new, changed or newly faulty, ``old_faults`` faulty as before.
+    """The contents of a model's folder: ``files`` new, changed or newly faulty, ``old_faults`` faulty as before.
 
-    ``taken`` are the case ids of the new files, ``tables`` the rows of their trials. ``own`` holds, by case id, the
-    cases that the files bring themselves, ``None`` where they are about the data set's. ``templates`` are those of
-    their prompts, by hash.
+    ``taken`` are the case ids of the new files, ``tables`` the rows of their trials. ``own`` maps a case id to the case
+    in the file itself; ``None`` if the files are about cases of the data set. ``templates`` maps a hash to a prompt.
     """
 
     model: ModelFolder
@@ -71,24 +69,23 @@ class FolderReading:
     templates: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: FolderReading) -> None:
-        """Add what other files of the folder hold."""
         self.files += part.files
         self.taken += part.taken
         self.tables += part.tables
         self.old_faults += part.old_faults
         self.templates |= part.templates
-        mine, its = self.report, part.report
-        mine.taken, mine.replaced = mine.taken + its.taken, mine.replaced + its.replaced
-        mine.unchanged, mine.trials = mine.unchanged + its.unchanged, mine.trials + its.trials
-        mine.prompts.update(its.prompts)
-        mine.excluded.update(its.excluded)
+        total, addition = self.report, part.report
+        total.taken, total.replaced = total.taken + addition.taken, total.replaced + addition.replaced
+        total.unchanged, total.trials = total.unchanged + addition.unchanged, total.trials + addition.trials
+        total.prompts.update(addition.prompts)
+        total.excluded.update(addition.excluded)
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files of a model's folder, to be read in whichever process; ``known`` is what the database has seen of them.
+    """Files of a model's folder, to be read in any process; ``known`` are the files that the database has seen.
 
-    ``cases`` are those of the data set by id, with hash and position; ``own`` those that other folders brought.
+    ``cases`` maps the id of a case in the data set to (case, hash, position); ``own`` are the cases of other folders.
     """
 
     layout: Layout
@@ -101,15 +98,14 @@ class Files:
 
     @functools.cached_property
     def place(self) -> str:
-        """Where in the release the folder lies."""
+        """The path of the folder in the release."""
         return self.layout.name_of(self.model.path)
 
     def name(self, case_id: str) -> str:
-        """Return where in the release the file of a case lies."""
         return f"{self.place}/{case_id}.json"
 
     def part(self, start: int, end: int) -> Files:
-        """Return some of the files, with what belongs to them alone."""
+        """Return a slice of the files with their own cases and records only, which keeps the pickle small."""
         ids = self.case_ids[start:end]
         keys = [(self.model.run_id, self.name(case_id)) for case_id in ids]
         cases = {case_id: self.cases[case_id] for case_id in ids if case_id in self.cases}
@@ -118,13 +114,12 @@ class Files:
         )
 
     def read(self) -> FolderReading:
-        """Return what the files hold that is new."""
         reading = FolderReading(self.model, ModelReport(self.place, self.model.model.label))
         self.read_into(reading)
         return reading
 
     def read_into(self, reading: FolderReading) -> None:
-        """Note what the files hold that is new, with the rows of their trials."""
+        """Add the new contents of the files, with the rows of their trials."""
         columns, report = Columns(self.layout.release, self.now), reading.report
         for case_id in self.case_ids:
             self._take(reading, case_id, columns)
@@ -133,13 +128,13 @@ class Files:
         reading.tables += [columns.tables()] if len(columns) else []
 
     def brings_own_cases(self) -> bool:
-        """Say whether the files are about cases of their own; where that is not known, by looking at some."""
-        known = self.model.model.own_cases
-        return self.layout.release.brings_own_cases(self._sample()) if known is None else known
+        """Return whether the files contain their own cases; if the model does not say so, read some of them."""
+        own_cases = self.model.model.own_cases
+        return self.layout.release.brings_own_cases(self._sample()) if own_cases is None else own_cases
 
     def _sample(self) -> Iterator[tuple[bytes, str, Case | None]]:
         for case_id in self.case_ids[:_SAMPLE]:
-            with contextlib.suppress(BadFileError):  # said when the file itself is read
+            with contextlib.suppress(BadFileError):  # reported when the file itself is read
                 yield self._contents(case_id), case_id, self.cases.get(case_id, (None,))[0]
 
     def _contents(self, case_id: str) -> bytes:
@@ -163,7 +158,7 @@ class Files:
     def _read_file(
         self, reading: FolderReading, case_id: str, name: str, before: ReleaseFile | None, columns: Columns
     ) -> ReleaseFile:
-        """Read one file into the columns where it is new; returns ``before`` itself where nothing has changed."""
+        """Read a new file into the columns; return ``before`` itself for an unchanged file."""
         run_id, release = reading.model.run_id, self.layout.release
         key, digest = case_id, ""
         try:
@@ -187,17 +182,17 @@ class Files:
             return before if before == fault and before is not None else fault
 
     def _own_case(self, reading: FolderReading, own: dict[str, OwnCase], name: str, case_id: str, data: bytes) -> Case:
-        """Return the case that a file brings; its picture is kept again even where the file is as it was."""
-        brought = self.layout.release.own_case(data, case_id)
-        known = self.own.get(case_id)  # of another folder: what was shown there belongs to the case all the same
+        """Return the case in a file; its picture is stored again even if the file is unchanged."""
+        own_case = self.layout.release.own_case(data, case_id)
+        other = self.own.get(case_id)  # the same case in another folder, which may have the picture
         shared = (
-            known is not None
-            and not brought.with_picture
-            and known.model_copy(update={"images": ()}) == brought.case.model_copy(update={"images": ()})
+            other is not None
+            and not own_case.with_picture
+            and other.model_copy(update={"images": ()}) == own_case.case.model_copy(update={"images": ()})
         )
-        case = self.own[case_id] = known if known is not None and shared else brought.case
-        own[case_id] = brought._replace(case=case)
-        reading.report.remarks += [f"{name}: {fault}" for fault in brought.faults]
+        case = self.own[case_id] = other if other is not None and shared else own_case.case
+        own[case_id] = own_case._replace(case=case)
+        reading.report.remarks += [f"{name}: {fault}" for fault in own_case.faults]
         return case
 
 
@@ -205,12 +200,11 @@ class Parcel(tuple[Files, ...]):
     """Files about the same cases, for a process to read."""
 
     def read(self) -> list[FolderReading]:
-        """Return what each of them holds."""
         return [files.read() for files in self]
 
 
 def contents(path: Path, root: Path) -> bytes:
-    """Return a file's contents; what lies outside the release or is far too large is not read."""
+    """Return a file's contents; raise ``BadFileError`` if it is outside the release, unreadable or too large."""
     if leads_out(path, root):
         raise BadFileError("it is a link that leads out of the release's folder")
     try:
@@ -225,5 +219,5 @@ def contents(path: Path, root: Path) -> bytes:
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """Say whether a path is a link to somewhere outside the release, which lies at ``root``."""
+    """Return whether a path is a link to a place outside the release at ``root``."""
     return path.is_symlink() and not path.resolve().is_relative_to(root.resolve())

@@ -30,7 +30,7 @@ from pages.judges.experts.data import ITEM, BlindedItem, blinded_item, review_at
 from pages.judges.experts.reviews import leave
 from pages.kit.case.pictures import draw_pictures
 from pages.kit.chat import draw_case, draw_chat
-from pages.kit.look import QUESTION_TYPE, faults_said, plain
+from pages.kit.look import QUESTION_TYPE, plain, show_errors
 from pages.kit.tables import step_buttons
 
 _ANSWER_BADGE = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}
@@ -232,7 +232,7 @@ def draw_review(review_id: str, annotator: str) -> None:
         st.button("All reviews", icon=":material/arrow_back:", on_click=leave)
         st.info("The review in this URL is not stored here.", icon=":material/search_off:")
         return
-    with faults_said(st.info, ":material/lock:"):
+    with show_errors(st.info, ":material/lock:"):
         access.require_name(annotator)  # others’ answers stay hidden, so that reviews are independent
         _draw_state(state, annotator)
         return
@@ -313,7 +313,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, blinded
     height = 660 if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, highlighted in _by_message(blinded.dialogue, words):
-            draw_chat(events, None, highlighted, known=framework_of(blinded.dialogue))
+            draw_chat(events, None, highlighted, fw=framework_of(blinded.dialogue))
 
 
 def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:

@@ -29,7 +29,7 @@ from pages.kit.chat import message
 from pages.kit.controls import choose
 from pages.kit.figures import draw_figure, is_dark
 from pages.kit.jobs import ask_budget, draw_job, draw_question, draw_start
-from pages.kit.look import faults_said, plain
+from pages.kit.look import plain, show_errors
 from pages.kit.names import model_name
 from pages.kit.seats import ask_address, ask_seat, seat_problem
 from pages.kit.tables import draw_table
@@ -80,7 +80,7 @@ def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
         )
         return
     facts = facts_in_use(case)
-    judged = next((judgement for judgement in judged_here(trial_of(events)) if judgement.facts), None)
+    judged = next((judgement for judgement in judgements_of(trial_of(events)) if judgement.facts), None)
     if judged is None:
         st.info("Not judged yet: only a model can judge the facts.", icon=":material/gavel:")
     else:
@@ -285,7 +285,7 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
     if not facts:
         st.warning("Keep at least one fact.")
         return
-    with faults_said():
+    with show_errors():
         with Store().write() as connection:
             save_facts(connection, case, facts, made_by)
         st.rerun()
@@ -297,7 +297,7 @@ def judge_words(judge: Judge | JudgedPatient) -> str:
     return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
 
 
-def judged_here(trial_id: str | None) -> list[JudgedPatient]:
+def judgements_of(trial_id: str | None) -> list[JudgedPatient]:
     """Return each judge's judgement of one trial, the most recent first; empty without a trial."""
     return ask(judged_of_trial, trial_id) if trial_id else []
 
@@ -343,7 +343,7 @@ def people_words(judge: Judge) -> str:
 
 def draw_patient(trial_id: str | None, key: str) -> None:
     """Draw what the patient withheld and invented according to each judge, and the form that starts judging."""
-    judgements = judged_here(trial_id)
+    judgements = judgements_of(trial_id)
     for judged in judgements:
         faults = judged.of("withheld", "invented")
         dropped = f"; {judged.dropped} dropped because their quotation does not occur" if judged.dropped else ""

@@ -14,7 +14,7 @@ from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
 from core.store.queries.answers import FAILED, WrongAnswer
-from pages.kit.case.facts import draw_patient, judged_here, trial_of
+from pages.kit.case.facts import draw_patient, judgements_of, trial_of
 from pages.kit.chat import message
 from pages.kit.figures import draw_figure
 from pages.kit.look import arm as arm_words
@@ -77,7 +77,6 @@ def cause_words(name: str, cause: Cause, verdict: Verdict, rule: str) -> str:
 
 
 def draw_messages(events: Sequence[Event], turn: int) -> None:
-    """Draw the decisive message and the message before it."""
     for utterance in [event for event in events if isinstance(event, Utterance) and event.turn <= turn][
         -_MOST_MESSAGES:
     ]:
@@ -90,7 +89,7 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
     probes = [e for e in events if isinstance(e, Probed)]
     beliefs = trajectory(case, probes, answer.end_reason) if probes else None
     last = max((event.turn for event in events if isinstance(event, Utterance)), default=None)
-    judged = next(iter(judged_here(trial_of(events))), None)
+    judged = next(iter(judgements_of(trial_of(events))), None)
     return attribute(Evidence(answer, case, judged, beliefs, last_turn=last))
 
 
@@ -139,7 +138,7 @@ def draw_belief(case: Case, events: Sequence[Event], key: str) -> None:
         )
         return
     ended = next((event for event in events if isinstance(event, Ended)), None)
-    judged = next(iter(judged_here(trial_of(events))), None)
+    judged = next(iter(judgements_of(trial_of(events))), None)
     beliefs = trajectory(case, probes, ended.reason if ended else None, judged.never_told if judged else None)
     for sentence in belief_sentences(beliefs):
         st.markdown(sentence)

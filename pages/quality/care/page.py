@@ -34,7 +34,7 @@ from core.store.selection import Selection, case_groups_played, staffed
 from pages.kit.cached import ask, read
 from pages.kit.cases import forget
 from pages.kit.controls import choose
-from pages.kit.figures import draw_figure, draw_what_stands_behind
+from pages.kit.figures import draw_conditions_behind, draw_figure
 from pages.kit.look import END_SHORT, REASON_COLOUR, counted
 from pages.kit.names import dataset_name
 from pages.kit.page import draw_sections, say_how_to_begin
@@ -131,7 +131,7 @@ def draw_profile(view: CareView) -> None:
     view.draw(SUMMARY, options=options, titled=False)
     if any(not row.source for row in result.figures):
         view.draw(ACCURACIES, options={"by": aggregation}, titled=False)
-        draw_what_stands_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
+        draw_conditions_behind({row.label["model"] for row in result.figures}, view.selection, "these models")
 
 
 def draw_radar(result: Result, view: CareView) -> None:

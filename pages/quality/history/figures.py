@@ -21,7 +21,7 @@ from core.stats.corrections import LABELS
 from core.store.selection import Selection
 from pages.kit.cached import read
 from pages.kit.controls import choose
-from pages.kit.figures import draw_conditions, draw_what_differs
+from pages.kit.figures import draw_conditions, draw_setting_differences
 from pages.kit.look import STARS
 from pages.kit.names import model_name
 from pages.kit.notes import basis, draw_notes
@@ -126,7 +126,9 @@ def draw_comparison(selection: Selection) -> None:
         name="history_differences",
     )
     st.caption(f"Colour: p ≤ .05 after {LABELS[correction]}. {STARS}.")
-    draw_what_differs({model: names[model] for model in (first, second)}, basis(compared).conditions, "these two")
+    draw_setting_differences(
+        {model: names[model] for model in (first, second)}, basis(compared).conditions, "these two"
+    )
 
 
 def draw_patients(selection: Selection) -> None:

@@ -157,7 +157,7 @@ def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path
             _NoDisk(tmp_path / "none"),
             on_call=lambda call: paid.append(call.cost_usd or 0.0),
             over=lambda: sum(paid) >= budget,
-            left=lambda: budget - sum(paid),
+            budget_left=lambda: budget - sum(paid),
         )
 
         async def work(number: int) -> None:
