@@ -68,8 +68,7 @@ def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureF
     assert main(["report", "belief", *probed, "--format", "csv"]) == 0
     rows = {row["figure"]: row for row in csv_rows(capsys.readouterr().out)}
     assert float(rows["leads_at_end"]["mean"]) == 0
-    assert float(rows["premature"]["mean"]) == 1, "it stopped with gout leading wrongly and most facts unheard"
-    assert rows["premature"]["n_cases"] == "3"
+    assert (rows["premature"]["mean"], rows["premature"]["n_cases"]) == ("", "0"), "no model judged what was elicited"
 
     assert main(["report", "belief", *probed, "--part", "calibration", "--format", "json"]) == 0
     every, end = json.loads(capsys.readouterr().out)
