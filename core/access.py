@@ -108,7 +108,7 @@ class Visitor:
 
     @property
     def limited(self) -> bool:
-        """Whether the limits, folders and hosts of the file apply."""
+        """Whether limits, folders and hosts are checked for the visitor."""
         return bool(self.name) or self.role is None
 
 
@@ -128,7 +128,6 @@ def ask_who(asks: Callable[[], Visitor | None]) -> None:
 
 
 def visitor() -> Visitor:
-    """Return the current visitor."""
     current = _WHO.get() or _asks()
     if current is not None:
         return current
@@ -138,7 +137,6 @@ def visitor() -> Visitor:
 
 @contextmanager
 def acting(who: Visitor) -> Iterator[None]:
-    """Run the block for this visitor."""
     token = _WHO.set(who)
     try:
         yield
@@ -180,7 +178,6 @@ def rules() -> Rules:
 
 
 def rules_file() -> Path:
-    """Return the path of the file of roles, which may not exist."""
     configured = os.environ.get(FILE)
     return Path(configured).expanduser() if configured else paths.local_folder() / "access.toml"
 
@@ -218,7 +215,6 @@ def require(right: Right, on: str = "") -> None:
 
 
 def _refused(action: str, on: str, message: str) -> NotAllowedError:
-    """Log a refusal, and return its error."""
     note(f"refused: {action}", on)
     return NotAllowedError(message)
 
@@ -302,7 +298,6 @@ def check_money() -> None:
 
 
 def spend(usd: float | None) -> None:
-    """Add the cost of a call to the visitor's spending of today."""
     who = visitor()
     if who.name and usd:
         _append(_spending(), {"at": time.time(), "who": who.name, "usd": usd})

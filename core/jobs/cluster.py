@@ -75,12 +75,10 @@ class Mailbox:
         self._boxes: defaultdict[int, asyncio.Queue[Any]] = defaultdict(asyncio.Queue)
 
     async def put(self, box: int, messages: Sequence[Any]) -> None:
-        """Leave messages for the owner of a box."""
         for message in messages:
             self._boxes[box].put_nowait(message)
 
     async def take(self, box: int) -> list[Any]:
-        """Wait for messages in a box, and return all that are there."""
         messages = [await self._boxes[box].get()]
         while not self._boxes[box].empty():
             messages.append(self._boxes[box].get_nowait())
@@ -165,7 +163,7 @@ class _RemoteReplyCache(ReplyCache):
         await self._send("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
 
     def charge(self, call: CallRecord) -> None:
-        """Do nothing: the driver counts the call as it keeps it."""
+        """Do nothing: the driver counts the call when it journals it."""
 
     def free(self, asked: PendingCall) -> None:
         """Do nothing: the driver frees the money as it keeps the call, and at the end of the trial."""
@@ -302,7 +300,6 @@ class Driver:
             task.add_done_callback(_log_failure)
 
     async def stop(self) -> None:
-        """End the workers."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -380,7 +377,6 @@ class Driver:
         return least_busy
 
     async def _start(self, actor: Any) -> None:
-        """Open the cast of a worker, as soon as Ray has started it."""
         self._starting += 1
         number = next(self._numbers)
         worker = self._workers[number] = _Opened(actor, _Outbox(self._mailbox, number))
@@ -399,7 +395,6 @@ class Driver:
                 self._changed.notify_all()
 
     async def _restart(self, worker: _Opened) -> None:
-        """Take note that a worker is lost, and have it started again."""
         if worker.lost:
             return
         worker.lost = True
@@ -457,7 +452,6 @@ class Driver:
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 
     async def afford(self, worker: _Opened, unit_id: str, key: str, number: int, most_usd: float) -> None:
-        """Wait until the budget has the most that a call may cost."""
         self._affording[unit_id, key, number] = asked = _asked(self._units[unit_id], key, number)
         await asked.unit.replies.afford(asked, most_usd)
 
@@ -473,14 +467,12 @@ class Driver:
     async def leave(
         self, worker: _Opened, number: int, tokens: int, written: int, ended: Failure | asyncio.CancelledError | None
     ) -> None:
-        """Correct the estimate of a request, and give its place back."""
         request, ticket = worker.requests.pop(number)
         ticket.correct(tokens, written)
         error = AttemptFailed(ended) if isinstance(ended, Failure) else ended
         await request.__aexit__(type(error) if error else None, error, None)
 
     async def pause(self, worker: _Opened, key: LimiterKey, seconds: float) -> None:
-        """Hold back all further requests of all workers for a while."""
         _limiter(key).pause(seconds)
 
 
@@ -561,7 +553,6 @@ def on_ray(address: str | None) -> Players:
 
 
 def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
-    """Start the actors of a run."""
     local = served_here(campaign_of(header), registry)
     kind = "GPU" if local else "CPU"
     size = int(ray.cluster_resources().get(kind, 0))

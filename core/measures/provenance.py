@@ -97,7 +97,6 @@ def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:
 
 
 def _extra_roles(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the roles that only some frameworks have."""
     return tuple(sorted({role for side in seats for role in side} - {"patient", "grader", "summariser"}))
 
 

@@ -229,9 +229,7 @@ class ChatModel(Protocol):
     """A model that replies to a list of messages as a stream."""
 
     @property
-    def name(self) -> str:
-        """The full name ``provider/model``, as stored and shown."""
-        ...
+    def name(self) -> str: ...
 
     def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and thoughts, then one ``Completion``; raise ``ProviderError`` if there is no reply."""

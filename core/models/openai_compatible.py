@@ -263,7 +263,6 @@ class OpenAICompatibleModel:
                 await self._sleep(wait)
 
     def _spent_on(self, failure: Failure) -> Spent:
-        """Return the provider's charge for a failed request."""
         if failure.usage is None:
             return Spent()
         return Spent(failure.usage, cost(self.spec, failure.usage, batch=self._batches is not None))
@@ -298,7 +297,6 @@ class OpenAICompatibleModel:
         return body | dict(self._extras(sampling) if self._extras else {})
 
     def _room(self, sampling: Sampling) -> int:
-        """Return the additional tokens for the model's reasoning."""
         effort_set = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
         if not self._thinks and not effort_set:
             return 0

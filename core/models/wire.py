@@ -94,12 +94,10 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
 
 
 def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of ``text`` from its number of words."""
     return math.ceil(len(text.split()) * _TOKENS_PER_WORD)
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Estimate the prompt tokens of a body, including pictures."""
     pictures = sum(len(each.get("images", ())) for each in body["messages"])
     return sum(estimated_tokens(each["content"]) for each in body["messages"]) + pictures * TOKENS_A_PICTURE
 
@@ -188,7 +186,6 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The message so far, without reasoning."""
         return _whole_characters(self.thinking.text)
 
     @property
@@ -196,7 +193,6 @@ class Reply:
         return _whole_characters(self.thinking.reasoning)
 
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
-        """Add a parsed chunk and yield its text."""
         self.served_by = _text_in(chunk, "model") or self.served_by
         if usage := _field(chunk, "usage"):
             self._take_usage(usage)

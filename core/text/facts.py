@@ -295,7 +295,6 @@ class Piece:
 
 
 def pieces_of(vignette: str) -> Iterator[Piece]:
-    """Yield the findings of a vignette in order."""
     previous: Topic | None = None
     for number, sentence in enumerate(sentences(vignette)):
         kind = shown_topic(sentence)

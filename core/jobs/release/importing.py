@@ -61,7 +61,6 @@ class ImportReport:
 
     @property
     def changed(self) -> bool:
-        """Whether any conversation is new."""
         return any(model.taken for model in self.models)
 
 

@@ -98,7 +98,6 @@ class Files:
 
     @functools.cached_property
     def place(self) -> str:
-        """The path of the folder in the release."""
         return self.layout.name_of(self.model.path)
 
     def name(self, case_id: str) -> str:
