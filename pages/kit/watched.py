@@ -391,7 +391,6 @@ def _fact_words(fact: Fact) -> str:
 
 
 def draw_presentation_switch() -> bool:
-    """Draw the switch to the presentation view, stored in the URL."""
     return st.toggle(
         "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
     )
