@@ -45,7 +45,6 @@ class Actor:
         _actors[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another actor as a handle of the same one."""
         return _handle, (id(self),)
 
     def __getattr__(self, name: str) -> Any:
@@ -92,7 +91,6 @@ def _handle(number: int) -> Actor:
 
 
 def kill(actor: Actor, no_restart: bool = True) -> None:
-    """Do as ``ray.kill`` does."""
     actor.killed = actor.killed or no_restart
     if actor.killed and (receiving := getattr(actor.object, "_receiving", None)):
         receiving.cancel()  # as a worker's process ends

@@ -45,7 +45,6 @@ class BatchProvider(FakeProvider):
         self._numbers = itertools.count(1)
 
     def routes(self) -> list[web.RouteDef]:
-        """What it serves beside calls."""
         return [
             *super().routes(),
             *(
@@ -63,7 +62,7 @@ class BatchProvider(FakeProvider):
 
     @property
     def charged(self) -> int:
-        """Requests of batches that were answered."""
+        """Number of requests of batches that have a reply."""
         return sum(len(made.lines["out"]) for made in self.made.values())
 
     async def _take_file(self, request: web.Request) -> web.Response:

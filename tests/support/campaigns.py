@@ -28,7 +28,6 @@ def beside_rules(doctor: str, **others: str) -> CastNames:
 
 
 def run_ids() -> list[str]:
-    """Return the ids of all runs that have a journal."""
     return [journal.parent.name for journal in journals()]
 
 
@@ -51,7 +50,6 @@ def stop_all() -> None:
 
 
 def metrics(app: AppTest) -> dict[str, str]:
-    """Return the large figures of a page by their labels."""
     return {metric.label: metric.value for metric in app.metric}
 
 

@@ -65,7 +65,6 @@ class Command:
             os.kill(self.pid, number)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for its end and return what it wrote."""
         self._child.join(timeout)
         if self.poll() is None:
             raise TimeoutExpired(list(self.args), timeout or 0.0)

@@ -58,12 +58,10 @@ class Dashboard:
 
     @property
     def database(self) -> Path:
-        """The file that it shows."""
         return self.folder / "anamnesis.duckdb"
 
     @property
     def trouble(self) -> list[str]:
-        """Lines of the server's log that speak of trouble."""
         log = self.log.read_bytes()[self.begun :].decode(errors="replace")
         return [line for line in _HALF.sub("", _LEFT.sub("", log)).splitlines() if _TROUBLE.search(line)]
 
@@ -132,14 +130,12 @@ class Shared:
         self._open = contextlib.ExitStack()
 
     def close(self) -> None:
-        """End what was started."""
         self._open.close()
         for part in ("browser", "_server"):
             self.__dict__.pop(part, None)
 
     @functools.cached_property
     def browser(self) -> Browser:
-        """Chromium without a window."""
         from playwright.sync_api import expect, sync_playwright
 
         expect.set_options(timeout=SOON)
@@ -180,7 +176,6 @@ class Eyes:
     abroad: list[str] = field(default_factory=list)
 
     def watch(self, context: BrowserContext) -> None:
-        """Watch every page of a context."""
         context.on("console", self._heard)
         context.on("weberror", lambda error: self.console.append(str(error.error)))
         context.on("request", lambda request: self._asked(request.url))

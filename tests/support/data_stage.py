@@ -24,7 +24,6 @@ VIGNETTE = (
 
 
 def a_record(number: int, **changes: object) -> dict[str, object]:
-    """A record as MedQA has them."""
     question = f"{VIGNETTE.format(age=20 + number)} What is the most likely diagnosis?"
     options = {"A": "Eczema", "B": "Psoriasis", "C": "Scabies", "D": "Lichen planus"}
     told = {"question": question, "options": options, "answer": "Psoriasis", "answer_idx": "B", "meta_info": "step1"}

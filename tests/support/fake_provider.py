@@ -60,21 +60,18 @@ class FakeProvider:
 
     @property
     def root_url(self) -> str:
-        """The address without a path: what Azure calls the endpoint."""
+        """The address without a path, which Azure calls the endpoint."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def base_url(self) -> str:
-        """The address to configure as an OpenAI base URL."""
         return f"{self.root_url}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """The bodies of all requests so far."""
         return [request.body for request in self.requests]
 
     def routes(self) -> list[web.RouteDef]:
-        """What it serves."""
         return [
             web.post("/v1/chat/completions", self._chat),
             web.post("/openai/deployments/{deployment}/chat/completions", self._chat),

@@ -67,13 +67,11 @@ class Exchange:
             await self.event("[DONE]")
 
     async def reply(self, text: str | None = None, finish: Any = "stop", usage: Any = None, **delta: Any) -> None:
-        """Stream a reply as it should be."""
         await self.head()
         await self.piece(self.line if text is None else text, **delta)
         await self.end(finish, honest() if usage is None else usage)
 
     def billed(self, does: Behaviour) -> list[tuple[int, int]]:
-        """What the request is billed with so far."""
         if does.bills == "nothing":
             return []
         return [HONEST if does.bills == "honest" else (prompt_tokens(self.body), estimated_tokens(self.said))]
@@ -199,7 +197,6 @@ class HostileServer:
 
 @contextlib.contextmanager
 def serving(script: Script, behaviour: str = "a good reply", hostile: tuple[str, ...] = ()) -> Iterator[HostileServer]:
-    """Serve in a thread of its own."""
     server, loop = HostileServer(script, behaviour, hostile), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True, name="hostile-server")
     thread.start()

@@ -71,12 +71,11 @@ def _fields(text: str) -> dict[str, str]:
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        pass
 
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """Serve a provider in a thread."""
     found = Provider()
     with make_server("127.0.0.1", 0, found, handler_class=_Quiet) as server:
         found.address = f"http://127.0.0.1:{server.server_port}"

@@ -31,6 +31,5 @@ async def play_case(
     many_choices: tuple[str, ...] = (),
     **settings: Any,
 ) -> list[Event]:
-    """Return the events of one trial."""
     trial = Trial("trial-1", case, 0, seed, arms, many_choices)
     return [event async for event in opened(casting, names, protocol, **settings)(trial)]

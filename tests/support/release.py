@@ -29,13 +29,11 @@ def a_row(case_id: str, **changes: str) -> dict[str, str]:
 
 
 def a_conversation(*said: str, prompt: str = PROMPT.format("Dermatology"), teller: str = "system") -> list[Any]:
-    """The prompt, then what doctor and patient say in turns."""
     turns = [{"role": "user" if n % 2 else "assistant", "content": text} for n, text in enumerate(said)]
     return [{"role": teller, "content": prompt}, *turns]
 
 
 def a_trial(**changes: Any) -> dict[str, Any]:
-    """A trial that is right in every arm, but for ``changes``."""
     said = ("Hi! What brings you in?", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
     trial: dict[str, Any] = {
         "multiturn_conversation": a_conversation(*said),

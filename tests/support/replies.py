@@ -47,7 +47,7 @@ class Reply:
 
     @property
     def pieces(self) -> list[str]:
-        """The text as it is streamed: word by word."""
+        """The text in the pieces in which it is streamed: its words."""
         if self.chunks:
             return list(self.chunks)
         words = self.text.split(" ")
@@ -64,13 +64,12 @@ def failing(status: int, message: str = "it failed", code: str | None = None, **
 
 
 def rate_limited(retry_after: str | None = None) -> Reply:
-    """Answer 429, with a Retry-After header where one is given."""
+    """Answer 429, without a Retry-After header if it is ``None``."""
     headers = {"Retry-After": retry_after} if retry_after is not None else {}
     return Reply(status=429, error={"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, headers=headers)
 
 
 def content_filtered() -> Reply:
-    """Answer as Azure does when a prompt is filtered."""
     inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}}
     error = {"message": "The response was filtered", "code": "content_filter", "status": 400, "innererror": inner}
     return Reply(status=400, error={"error": error})

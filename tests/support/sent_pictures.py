@@ -12,7 +12,6 @@ COLOURS = ("red", "blue")
 
 
 def kept_picture(kind: str = "PNG", number: int = 0) -> Image:
-    """Keep a picture in the folder of the test's own database."""
     return keep(a_picture(COLOURS[number], kind), f"rash-{number}.{kind.lower()}")
 
 

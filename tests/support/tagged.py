@@ -35,7 +35,6 @@ _MISUSES = {
 
 
 def the_case() -> Case:
-    """Return the case that both are about."""
     return select("library", 1)[0]
 
 
@@ -72,7 +71,6 @@ def untagged_events() -> list[Event]:
 
 
 def tagged_header() -> RunHeader:
-    """Return the run of both."""
     settings = {"staff": "reference/staff", "max_turns": 20, "max_messages": None}
     return a_header(
         RUN,
@@ -87,7 +85,6 @@ def tagged_header() -> RunHeader:
 
 
 def store_tagged(store: Store | None = None) -> Store:
-    """Store both trials in a database."""
     store = store or Store()
     lines = [
         TrialLine(
