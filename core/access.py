@@ -78,7 +78,7 @@ class Limits(BaseModel):
 class Rules(Limits):
     """The file of roles."""
 
-    contact: str = "whoever runs this server"
+    contact: str = "the person who runs this server"
     """The person to ask for more rights, as named in messages."""
     claim: str = Field("email", min_length=1)
     """The claim of the login provider that is used as the name of a person."""
@@ -114,7 +114,7 @@ class Visitor:
 
 HERE: Final = Visitor()
 """The user of this machine, without a login."""
-NOBODY: Final = Visitor(role=None)
+ANONYMOUS: Final = Visitor(role=None)
 """A visitor who has not signed in to a server with a login."""
 _WHO: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 _asks: Callable[[], Visitor | None] = lambda: None  # noqa: E731

@@ -186,7 +186,7 @@ class Completion:
     served_by: str | None = None
     request: dict[str, Any] = field(default_factory=dict)
     reasoning: str | None = None
-    kept: Callable[[], None] | None = None
+    on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled; ``None`` if the model does not need to know."""
 
     def including(self, lost: Spent) -> Completion:

@@ -167,7 +167,7 @@ class Reply:
     """A reply that is streaming in; ``thinking`` separates its reasoning from its message."""
 
     thinking: Thinking = field(default_factory=Thinking)
-    shown: bool = False
+    delivered: bool = False
     """Whether the caller has received any text."""
     finish_reason: str | None = None
     refused: bool = False
@@ -179,7 +179,7 @@ class Reply:
     finished_s: float | None = None
     first_token_s: float | None = None
     latency_s: float = 0.0
-    kept: Callable[[], None] | None = None
+    on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled (``core.models.base.Completion``)."""
     _choice: object = None
     """The index of the choice that is read: some servers send several choices in separate chunks."""
