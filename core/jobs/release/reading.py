@@ -83,7 +83,7 @@ class FolderReading:
 
 @dataclass(frozen=True)
 class Files:
-    """Files of a model's folder, to be read in any process; ``recorded`` are the files that the database has a record of.
+    """Files of a model's folder, to be read in any process; ``recorded`` are those with a row in the database.
 
     ``cases`` maps the id of a case in the data set to (case, hash, position); ``own`` are the cases of other folders.
     """
