@@ -366,7 +366,7 @@ def row(where: Mapping[str, str] | None = None, **cells: Wanted) -> Fact:
     def check(seen: Seen) -> None:
         rows = [line for line in seen.rows if all(part in line[name] for name, part in (where or {}).items())]
         assert len(rows) == 1, f"{len(rows)} rows of {where} in {list(seen.rows)}\n{seen.text}"
-        wrong = {name: rows[0][name] for name, wanted in cells.items() if not _is(rows[0][name], wanted)}
+        wrong = {name: rows[0][name] for name, expected in cells.items() if not _is(rows[0][name], expected)}
         assert not wrong, f"{wrong} in {rows[0]}\n{seen.text}"
 
     return check
@@ -377,7 +377,7 @@ def every_row(**cells: Wanted) -> Fact:
 
     def check(seen: Seen) -> None:
         assert seen.rows, seen.text
-        wrong = [line for line in seen.rows if not all(_is(line[name], wanted) for name, wanted in cells.items())]
+        wrong = [line for line in seen.rows if not all(_is(line[name], expected) for name, expected in cells.items())]
         assert not wrong, f"{wrong}\n{seen.text}"
 
     return check
@@ -391,11 +391,11 @@ def values(column: str, number: int) -> Fact:
     return check
 
 
-def _is(cell: str, wanted: Wanted) -> bool:
-    if wanted is None:
+def _is(cell: str, expected: Wanted) -> bool:
+    if expected is None:
         return cell == ""
-    if isinstance(wanted, str):
-        return wanted in cell
-    if callable(wanted):
-        return cell != "" and wanted(float(cell))
-    return cell != "" and abs(float(cell) - wanted) < 1e-4
+    if isinstance(expected, str):
+        return expected in cell
+    if callable(expected):
+        return cell != "" and expected(float(cell))
+    return cell != "" and abs(float(cell) - expected) < 1e-4

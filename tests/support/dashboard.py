@@ -79,10 +79,10 @@ class Dashboard:
 
 def environment_for(folder: Path) -> dict[str, str]:
     """Return this process's environment without keys, with the database and a models file in ``folder``."""
-    kept = {name: value for name, value in os.environ.items() if name not in KEYS}
+    environment = {name: value for name, value in os.environ.items() if name not in KEYS}
     models = folder / "models.local.toml"
     models.touch()
-    return {**kept, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models)}
+    return {**environment, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models)}
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ class Shared:
     """What all browser tests of a worker share, each part started when it is first asked for: one server, one Chromium.
 
     Both are closed after the last of these tests (tests/conftest.py), since Playwright leaves an event loop running,
-    beside which no other can be run.
+    and no other can run in the same thread.
     """
 
     def __init__(self) -> None:
@@ -153,15 +153,15 @@ class Shared:
     def dashboard(self, folder: Path) -> Dashboard:
         """Let the server show the database in ``folder`` from now on, and forget what it knew of the one before."""
         address, server, log = self._server
-        shown = Dashboard(address, folder, environment_for(folder), log, log.stat().st_size)
+        dashboard = Dashboard(address, folder, environment_for(folder), log, log.stat().st_size)
         assert server.stdin is not None
-        server.stdin.write(f"{shown.database}\n".encode())
+        server.stdin.write(f"{dashboard.database}\n".encode())
         server.stdin.flush()
         deadline = time.monotonic() + 30
-        while SHOWN.encode() not in log.read_bytes()[shown.begun :]:
+        while SHOWN.encode() not in log.read_bytes()[dashboard.begun :]:
             assert time.monotonic() < deadline, "The server does not turn to another database."
             time.sleep(0.02)
-        return shown
+        return dashboard
 
 
 shared = Shared()
@@ -192,7 +192,7 @@ class Eyes:
 
 
 def settle(page: Page, timeout_s: float = 60) -> None:
-    """Wait until the page is connected and has drawn what was asked of it."""
+    """Wait until the page is connected and has drawn everything."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=timeout_s * 1000)
     page.wait_for_timeout(400)
 

@@ -25,6 +25,6 @@ def dump() -> dict[str, list[Any]]:
 
 def a_run(run_id: str) -> RunProgress:
     with Store().read() as cursor:
-        found = run(cursor, run_id)
-    assert found is not None
-    return found
+        progress = run(cursor, run_id)
+    assert progress is not None
+    return progress

@@ -34,8 +34,8 @@ def words(app: AppTest) -> str:
 
 
 def button(app: AppTest, label: str) -> Button:
-    (found,) = [element for element in app.button if element.label == label]
-    return found
+    (match,) = [element for element in app.button if element.label == label]
+    return match
 
 
 def has_button(app: AppTest, label: str) -> bool:

@@ -1,4 +1,4 @@
-"""Small pictures, and lists of cases with them: beside the list or packed with it."""
+"""Small pictures, and lists of cases with them, in the folder of the list or packed with it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def as_jsonl(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def a_list(folder: Path, rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, bytes]) -> Path:
-    """Write a list and the pictures beside it, by their paths from the list's folder; return the list."""
+    """Write a list and its pictures, by their paths from the list's folder; return the list."""
     for name, data in pictures.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -42,14 +42,14 @@ class Drawn:
     @property
     def widgets(self) -> dict[str, tuple[str, str]]:
         """Id → type and label."""
-        found: dict[str, tuple[str, str]] = {}
+        types_and_labels: dict[str, tuple[str, str]] = {}
         for message in self.messages:
             if message.WhichOneof("type") == "delta":
                 kind = message.delta.new_element.WhichOneof("type")
                 element: Any = getattr(message.delta.new_element, kind) if kind else None
                 if identity := getattr(element, "id", ""):
-                    found[identity] = kind, getattr(element, "label", "")
-        return found
+                    types_and_labels[identity] = kind, getattr(element, "label", "")
+        return types_and_labels
 
     @property
     def words(self) -> str:

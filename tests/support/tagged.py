@@ -39,7 +39,7 @@ def the_case() -> Case:
 
 
 def misused_events() -> list[Event]:
-    """Return a trial of three queries whose doctor adds words, plays the patient, and ends beside a query."""
+    """Return a trial of three queries whose doctor adds words, plays the patient, and ends within a query."""
     events: list[Event] = [_started(MISUSED, 0)]
     for turn, (role, text) in enumerate(_SAID):
         events.append(Utterance(turn=turn, role=role, text=text))
@@ -56,7 +56,7 @@ def misused_events() -> list[Event]:
 
 
 def untagged_events() -> list[Event]:
-    """Return a trial whose doctor's only message holds no tag, so that nobody was asked anything."""
+    """Return a trial whose doctor's only message has no tag and so addresses no role."""
     text = "What brings you in today?"
     return [
         _started(UNTAGGED, 1),
