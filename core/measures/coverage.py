@@ -69,9 +69,9 @@ def _content_words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The facts of a profile: those ``known`` to the doctor before it asks, and the others with their turns."""
+    """The facts of a profile: ``demographics``, which the doctor knows from the start, and the others with their turns."""
 
-    known: tuple[Fact, ...]
+    demographics: tuple[Fact, ...]
     patient: tuple[Uncovered, ...]
     staff: tuple[Uncovered, ...]
 

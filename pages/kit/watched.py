@@ -341,7 +341,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
         st.progress(by_role.brought / max(1, len(by_role.asked)), text=words)
         with st.container(height=380, border=True, gap="xsmall"):
             for part, facts in (
-                ("demographics", by_role.known),
+                ("demographics", by_role.demographics),
                 ("basic", by_role.patient),
                 ("optional", by_role.staff),
             ):
