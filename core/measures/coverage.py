@@ -69,7 +69,7 @@ def _content_words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The facts of a profile: ``demographics``, which the doctor knows from the start, and the others with their turns."""
+    """The facts of a profile: ``demographics``, which the doctor knows at the start; the others with their turns."""
 
     demographics: tuple[Fact, ...]
     patient: tuple[Uncovered, ...]
