@@ -1,17 +1,18 @@
-# Two commands are enough: `make run` opens the dashboard, `make test` checks and tests all that a change needs.
+# Two commands are enough: `make run` opens the dashboard, `make test` checks and tests a change.
 PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 5
 SEEDS ?= 1 2 3
+PACKAGE ?= core
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist each --max-worker-restart 0 -o console_output_style=classic
 
-# Without byte code every process that a test starts would compile the project anew.
+# Without byte code every process that a test starts would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all tests browser lint types lint-and-types lock bench laboratory screenshots clean
+.PHONY: help run test test-all tests browser quick lint types lint-and-types lock bench laboratory screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,12 +33,12 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@touch $@
 
 # The locks name every package with the hashes of its files, for all systems and versions of Python. Only torch and its
-# drivers are missing: which build fits (CPU, CUDA, ROCm) depends on the machine, and hashes would force the one of the
-# public index. So the second call of pip above installs them, in the version of requirements.txt.
+# drivers are missing: the right build (CPU, CUDA, ROCm) depends on the machine, and hashes would force the build of the
+# public index. The second call of pip above installs them, in the version of requirements.txt.
 TORCH = torch|triton|cuda-|nvidia-
 COMPILE = $(VENV)/lock/bin/uv pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --custom-compile-command "make lock (all but torch: see Makefile)" $(if $(UPGRADE),--upgrade)
-# the packages of a lock (from stdin) whose names begin so, as options that leave them out
+# Prints options that leave out the packages of a lock (from stdin) whose names begin with $(1).
 LEAVE_OUT = sed -nE 's/^(($(1))[a-z0-9-]*)==.*/--no-emit-package \1/p'
 
 $(VENV)/lock/bin/uv: Makefile
@@ -45,7 +46,7 @@ $(VENV)/lock/bin/uv: Makefile
 	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	@touch $@
 
-lock: $(VENV)/lock/bin/uv ## renew the locks after a change of requirements*.txt (UPGRADE=1: and what those bring along)
+lock: $(VENV)/lock/bin/uv ## renew the locks after a change of requirements*.txt (UPGRADE=1: also indirect dependencies)
 	$(COMPILE) requirements.txt > $(VENV)/lock/all
 	$(COMPILE) requirements.txt -o requirements.lock $$($(call LEAVE_OUT,$(TORCH)) < $(VENV)/lock/all)
 	for part in dev server; do \
@@ -59,7 +60,7 @@ lock: $(VENV)/lock/bin/uv ## renew the locks after a change of requirements*.txt
 run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
-test: browser ## all that a change needs: style and types, and beside them every test but the soaks
+test: browser ## check style, imports and types, and run every test except the soak tests
 	@$(MAKE) --no-print-directory --jobs=2 lint-and-types tests
 
 lint-and-types: lint types
@@ -70,10 +71,17 @@ browser: $(VENV)/.installed-dev
 tests: $(VENV)/.installed-dev
 	$(PYTEST) -m "not soak"
 
-test-all: test ## the same, then the soaks, a real language model, and property tests with a thousand examples each
+test-all: test ## make test, then soak tests, a real language model, property tests with a thousand examples each
 	ANAMNESIS_FETCH=1 $(PYTEST) -m "soak or hypothesis or real" --hypothesis-profile=thorough
 
-lint: $(VENV)/.installed-dev ## check the style, and that arrows between the rooms point down only
+quick: $(VENV)/.installed-dev ## fast loop for one package: its style, all imports and types, its tests (PACKAGE=core/stats)
+	$(BIN)/ruff check $(PACKAGE) tests/$(PACKAGE)
+	$(BIN)/ruff format --check $(PACKAGE) tests/$(PACKAGE)
+	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m "not soak" tests/$(PACKAGE)
+
+lint: $(VENV)/.installed-dev ## check the style, and that imports between packages point down only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
@@ -81,7 +89,7 @@ lint: $(VENV)/.installed-dev ## check the style, and that arrows between the roo
 types: $(VENV)/.installed-dev ## check the types of core, pages and benchmarks
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-dev ## measure, each figure beside a comparison in the same run
+bench: $(VENV)/.installed-dev ## measure, each figure next to a comparison in the same run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 laboratory: $(VENV)/.installed-dev ## faults, kills and full disks, counted in a table (SEEDS="1 2 3")

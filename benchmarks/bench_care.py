@@ -95,7 +95,6 @@ def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[
 
 
 def doctor_message(chance: random.Random) -> tuple[str, str]:
-    """Return a doctor's message and the role that it asks."""
     tag, role = chance.choice((("patient", "patient"), ("patient", "patient"), ("clinical", "staff")))
     query = " ".join(chance.choices(WORDS, k=chance.randint(4, 20))) + "?"
     shape = chance.random()

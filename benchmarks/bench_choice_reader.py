@@ -53,7 +53,7 @@ class Quality(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """Of readings that name one choice, the share that are right."""
+        """Share of right readings among those that name one choice."""
         return self.right / self.naming if self.naming else 1.0
 
     @property

@@ -54,7 +54,6 @@ def second_import(release: Path) -> dict[str, float]:
 
 
 def _import(release: Path, times: int) -> dict[str, float]:
-    """Import ``times`` times and measure the last."""
     import pyarrow
 
     from core.frameworks.craftmd.release import RELEASE

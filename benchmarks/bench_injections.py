@@ -76,7 +76,6 @@ class Obedient:
         self._tried, self._harmless = tried, harmless
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield one reply."""
         sent = "\n".join(message["content"] for message in messages)
         commanded = self._tried.says in _open(sent) and not self._harmless
         text = self._tried.wants if commanded else self._work(sent)
@@ -84,7 +83,7 @@ class Obedient:
         yield Completion(text, "stop", Usage(1, 1), self.name, request={"messages": list(messages)})
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        pass
 
     def _work(self, sent: str) -> str:
         pair = re.findall(r"^1: (.*?) \| 2: (.*) →$", sent, re.MULTILINE)

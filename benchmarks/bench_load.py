@@ -86,7 +86,6 @@ class Measurement:
     wall_s: float = 0.0
 
     def row(self, name: str) -> tuple[str, ...]:
-        """Return the line of the table."""
         runs = len(self.seconds)
         cuts = statistics.quantiles(self.seconds, n=20) if runs > 1 else [0.0] * 19
         return (
@@ -159,7 +158,6 @@ class Visitor:
         return True
 
     async def close(self) -> None:
-        """End the session, if one was begun."""
         if self.connection is not None:
             await self.connection.close()
 
@@ -249,7 +247,6 @@ async def visit(
 
 
 async def look_at_all(address: str, trials: Sequence[str], measured: Measurement) -> None:
-    """Open every page once, as the first visitor of a server."""
     visitor = Visitor(address, trials, measured, random.Random(0))
     for page, query in LOOKS[:: sized(1, 6)]:
         await visitor.look(page, query)
@@ -303,7 +300,6 @@ def cpu_s(process: psutil.Process) -> float:
 
 @contextmanager
 def measuring(process: psutil.Process) -> Iterator[Measurement]:
-    """Take the server's CPU time and the clock around a block."""
     measured, begun, before = Measurement(), time.perf_counter(), cpu_s(process)
     yield measured
     measured.wall_s, measured.cpu_s = time.perf_counter() - begun, cpu_s(process) - before
@@ -334,14 +330,12 @@ def build(database: Path, release: Path | None) -> list[str]:
 
 
 async def crowd(address: str, options: argparse.Namespace, trials: Sequence[str], measured: Measurement) -> None:
-    """Let all visitors in at once."""
     until = time.monotonic() + options.seconds
     visits = (visit(address, number, until, options.think, trials, measured) for number in range(options.visitors))
     await asyncio.gather(*visits)
 
 
 def main() -> None:
-    """Measure each tree in turn and print what the visitors saw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--visitors", type=int, default=sized(20, 2))
     parser.add_argument("--seconds", type=float, default=sized(60, 3))
@@ -398,7 +392,6 @@ def measured_rows(
 
 
 def stored_trials(database: Path) -> list[str]:
-    """Return some trials of a database that was kept."""
     from core.store.database import Store
 
     with Store(database).read() as cursor:

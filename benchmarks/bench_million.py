@@ -122,7 +122,6 @@ def look_at_pages(pages: list[str]) -> dict[str, Any]:
 
 
 def report(name: str, environment: dict[str, str]) -> tuple[str, ...]:
-    """Run a report and return its row of the table."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "core", "report", name, "--format", "json"]
     child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -54,7 +54,6 @@ def transcripts() -> Iterator[Change]:
 
 
 def endings() -> Iterator[Change]:
-    """Yield arms, specialties and models."""
     arms = [("multi_turn", "mcq"), ("multi_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")]
     specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"], ["Rheumatology"])
     models: tuple[list[str], ...] = ([], ["mistral_v1_7b"], ["mistral_v1_7b", "mistral_v2_7b"])
@@ -77,7 +76,6 @@ def main() -> None:
 
 @contextmanager
 def imported(release: Path) -> Iterator[None]:
-    """Import the release into a new database."""
     from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
     from core.store.database import Store

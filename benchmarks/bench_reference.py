@@ -62,11 +62,10 @@ class Clock:
     since: float = field(default_factory=time.perf_counter)
 
     def start(self) -> None:
-        """Forget what was charged so far."""
         self.spent, self.since = defaultdict(float), time.perf_counter()
 
     def charge(self) -> None:
-        """Charge the part on top with the time since the last charge."""
+        """Add the time since the last charge to the innermost part."""
         now = time.perf_counter()
         self.spent[self.stack[-1]] += now - self.since
         self.since = now
@@ -98,7 +97,6 @@ async def whole(plan: Campaign, play: Play) -> int:
 
 
 async def alone(plan: Campaign, play: Play) -> int:
-    """Run the trials one after the other and forget their events."""
     trials = trials_of(header_of(plan, load_registry()))
     for trial in trials:
         await _forget(trial, play)

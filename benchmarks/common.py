@@ -55,7 +55,6 @@ def medians_s(work: Callable[[], object], times: int = 20, within_s: float = 2.0
 
 
 def median_s(work: Callable[[], object], times: int = 20, within_s: float = 2.0) -> float:
-    """Return the wall seconds of ``medians_s``."""
     return medians_s(work, times, within_s)[0]
 
 

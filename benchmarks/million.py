@@ -93,7 +93,6 @@ def fill(store: Store, conversations: int = CONVERSATIONS) -> int:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, number: int, run: Planned) -> None:
-    """Write a run with its trials and all their rows."""
     craftmd = run.protocol == "craftmd"
     (base, settings), *_ = connection.execute(
         "SELECT run_id, settings FROM runs WHERE run_id IN (SELECT base_run FROM filled_bases WHERE protocol = ?)",

@@ -78,7 +78,7 @@ class Limits(BaseModel):
 class Rules(Limits):
     """The file of roles."""
 
-    contact: str = "whoever runs this server"
+    contact: str = "the person who runs this server"
     """The person to ask for more rights, as named in messages."""
     claim: str = Field("email", min_length=1)
     """The claim of the login provider that is used as the name of a person."""
@@ -108,13 +108,13 @@ class Visitor:
 
     @property
     def limited(self) -> bool:
-        """Whether the limits, folders and hosts of the file apply."""
+        """Whether limits, folders and hosts are checked for the visitor."""
         return bool(self.name) or self.role is None
 
 
 HERE: Final = Visitor()
 """The user of this machine, without a login."""
-NOBODY: Final = Visitor(role=None)
+ANONYMOUS: Final = Visitor(role=None)
 """A visitor who has not signed in to a server with a login."""
 _WHO: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 _asks: Callable[[], Visitor | None] = lambda: None  # noqa: E731
@@ -128,7 +128,6 @@ def ask_who(asks: Callable[[], Visitor | None]) -> None:
 
 
 def visitor() -> Visitor:
-    """Return the current visitor."""
     current = _WHO.get() or _asks()
     if current is not None:
         return current
@@ -138,7 +137,6 @@ def visitor() -> Visitor:
 
 @contextmanager
 def acting(who: Visitor) -> Iterator[None]:
-    """Run the block for this visitor."""
     token = _WHO.set(who)
     try:
         yield
@@ -180,7 +178,6 @@ def rules() -> Rules:
 
 
 def rules_file() -> Path:
-    """Return the path of the file of roles, which may not exist."""
     configured = os.environ.get(FILE)
     return Path(configured).expanduser() if configured else paths.local_folder() / "access.toml"
 
@@ -218,7 +215,6 @@ def require(right: Right, on: str = "") -> None:
 
 
 def _refused(action: str, on: str, message: str) -> NotAllowedError:
-    """Log a refusal, and return its error."""
     note(f"refused: {action}", on)
     return NotAllowedError(message)
 
@@ -302,7 +298,6 @@ def check_money() -> None:
 
 
 def spend(usd: float | None) -> None:
-    """Add the cost of a call to the visitor's spending of today."""
     who = visitor()
     if who.name and usd:
         _append(_spending(), {"at": time.time(), "who": who.name, "usd": usd})

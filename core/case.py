@@ -38,7 +38,7 @@ RELEASE_SPECIALTIES = {
 """The four names that the authors' release spells otherwise."""
 
 FINAL_QUESTION = "What is the most likely diagnosis?"
-"""Asked where a vignette brings no question of its own."""
+"""The question of a vignette that has none."""
 
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""

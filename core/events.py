@@ -245,7 +245,6 @@ class Assessed(_Event):
     @model_validator(mode="before")
     @classmethod
     def _from_old_events(cls, values: Any) -> Any:
-        """Convert the two older kinds of events."""
         if not isinstance(values, dict) or (kind := values.get("kind")) not in _OLD_ASSESSMENTS:
             return values
         fixed, names = _OLD_ASSESSMENTS[kind]

@@ -51,17 +51,14 @@ class Image(BaseModel):
 
     @property
     def local(self) -> bool:
-        """Whether the file of the picture was imported."""
         return bool(self.sha256)
 
     @property
     def path(self) -> Path:
-        """The path of the file, which may be missing."""
         return folder() / f"{self.sha256}{SUFFIXES.get(self.media_type, '')}"
 
     @property
     def called(self) -> str:
-        """The picture in words, as the subject of a sentence."""
         return f"The picture {self.name!r}" if self.name else f"The picture {self.sha256[:12] or self.url!r}"
 
 

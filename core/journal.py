@@ -411,7 +411,6 @@ class Journal:
             raise
 
     async def close(self) -> None:
-        """Write the waiting lines and close the file."""
         if self._thread is not None:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -489,7 +488,6 @@ def in_use(path: Path) -> bool:
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Remove an incomplete last line, which a crash has cut off."""
     if not path.exists():
         return
     with path.open("r+b") as file:
@@ -547,7 +545,6 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
 
 
 def _migrated(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a line in the current schema."""
     if line.get("schema_version", 1) >= SCHEMA:
         return line
 
@@ -586,5 +583,4 @@ def read_header(path: Path) -> RunHeader:
 
 
 def done_trials(path: Path) -> set[str]:
-    """Return the ids of the trials in a journal."""
     return {line.trial_id for _, line in read_lines(path) if isinstance(line, TrialLine)}

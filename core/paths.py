@@ -24,7 +24,6 @@ def local_folder() -> Path:
 
 
 def journals_folder() -> Path:
-    """Return the folder with one sub-folder per run."""
     return journals_of(database_path())
 
 

@@ -91,7 +91,6 @@ def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Readable[T]) -> T:
 
 
 def work() -> None:
-    """Read parcels from the standard input until it ends."""
     if hasattr(os, "nice"):
         os.nice(_NICE)
     gc.set_threshold(100_000, 50, 100)  # a parcel makes many objects that all live until it is read

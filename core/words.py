@@ -128,7 +128,6 @@ def money(usd: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a rough duration in words."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -19,8 +19,7 @@ class Agent(Protocol):
     """A player of a seat."""
 
     @property
-    def name(self) -> str:
-        """Full name, as stored."""
+    def name(self) -> str: ...
 
 
 class Inquirer(Agent, Protocol):
@@ -46,7 +45,6 @@ class Patient(Agent, Protocol):
 
 
 def patient_knowledge(case: Case) -> PatientKnowledge:
-    """Return the part of a case that a patient may know."""
     profile = case.profile
     history = profile.demographics + profile.basic if profile else ()
     return PatientKnowledge(case.vignette, history, profile.optional if profile else (), case.speaker == "caregiver")
@@ -82,8 +80,7 @@ class Grader(Agent, Protocol):
 class Summariser(Agent, Protocol):
     """Writes one paragraph from the patient's messages."""
 
-    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]:
-        """Rewrite the messages as a vignette in the third person."""
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[AgentOutput]: ...
 
 
 class Probe(Protocol):
@@ -107,6 +104,5 @@ class Cast:
 
 
 async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[AgentOutput]:
-    """Yield a finished text, as agents by rule do."""
     yield Token(role=role, purpose=purpose, text=text)
     yield FinalMessage(text)

@@ -143,7 +143,6 @@ class LLMGrader(ModelAgent):
         self._extractions: SingleFlightCache[bytes, Judgement] = SingleFlightCache()
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
-        """Extract and compare; ``Judgement`` comes last."""
         judgement = Judgement("frq", "", "ungradable")
         async for item in self.read(case, response):
             if isinstance(item, Judgement):
@@ -310,7 +309,6 @@ def read_name(text: str, response: str) -> str:
 
 
 def _refusals(response: str) -> Iterator[str]:
-    """Yield the sentences of a response that decline."""
     for sentence in _SENTENCE.findall(response):
         if _DECLINES.search(sentence):
             yield " ".join(sentence.split())

@@ -252,7 +252,6 @@ class _Reading:
         self._mentions = [_Group(match, self._text) for match in groups]
 
     def result(self) -> list[int]:
-        """Return the positions of the choices that the response means."""
         marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._remaining()
         return list(dict.fromkeys(self._position(mark) for mark in marks))
 
@@ -266,7 +265,6 @@ class _Reading:
 
     @functools.cached_property
     def _groups(self) -> list[_Group]:
-        """Mentions that the text does not deny."""
         return [group for group in self._mentions if not self._is_struck(group)]
 
     def _position(self, mark: str) -> int:
@@ -299,7 +297,6 @@ class _Reading:
         return True
 
     def _stated(self) -> list[str]:
-        """Return the choices of the last statement of an answer."""
         conditional: list[str] = []
         for group in reversed(self._mentions):
             if not self._states(group) or self._is_struck(group):

@@ -55,8 +55,7 @@ class Player(Agent, Protocol):
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
-    ) -> AsyncIterator[AgentOutput]:
-        """Answer a question on the material; ``prompt`` as in ``say``."""
+    ) -> AsyncIterator[AgentOutput]: ...
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ class Human:
         return self.wait("answer", "\n\n".join([explanation, *written, question.text]), question.choices)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return ``None``: a person states no belief."""
+        pass
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,6 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
 
 
 def unreadable(voice: Voice, parsed: Parsed[Any]) -> str:
-    """Return a sentence that says why no reply could be parsed."""
     return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {parsed.fault}."
 
 

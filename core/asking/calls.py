@@ -146,8 +146,8 @@ async def call(
     record = _record(call_id, role, purpose, voice.model.name, parts, completion)
     if pending is not None:
         await pending.keep(record)
-    if completion.kept is not None:
-        completion.kept()
+    if completion.on_journaled is not None:
+        completion.on_journaled()
     yield Called(call=record)
     yield FinalMessage(completion.text, call_id, cut=completion.finish_reason in CUT_SHORT)
 

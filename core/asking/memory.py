@@ -70,7 +70,6 @@ class WorkTotals:
         return WorkTotals(self.pieces + other.pieces, self.calls + other.calls, self.tokens + other.tokens, dollars)
 
     def scaled(self, pieces: int) -> WorkTotals:
-        """Return the totals of ``pieces`` units at the same rate."""
         rate = pieces / self.pieces
         dollars = None if self.cost_usd is None else rate * self.cost_usd
         return WorkTotals(pieces, round(rate * self.calls), round(rate * self.tokens), dollars)
@@ -204,7 +203,6 @@ class ReplyCache:
         """Tokens so far; a piece of a reply in flight counts as one token."""
 
     def charge(self, call: CallRecord) -> None:
-        """Count the call's cost for the visitor who started the job."""
         access.spend(call.cost_usd)
 
     async def afford(self, call: PendingCall, most_usd: float) -> None:
@@ -268,7 +266,6 @@ class Unit:
 
     @property
     def calls(self) -> int:
-        """Requests in this go, those with a stored reply included."""
         return self.requested.total()
 
     @property
@@ -363,7 +360,6 @@ class PendingCall:
         self.unit.replies.streamed += 1
 
     def restart(self, attempt: int, trouble: str) -> None:
-        """Begin another attempt, and say why; the text so far is void."""
         self.unit.replies.streamed -= self.pieces
         self.pieces, self.attempt, self.trouble = 0, attempt, trouble
 

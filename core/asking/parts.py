@@ -84,7 +84,6 @@ class Part:
 
 
 def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
-    """Return a prompt of the pack, rendered with ``values``."""
     template = pack.prompts[prompt]
     return Part(
         role, template.render(**values), part, prompt, pack.file_of(prompt), template.hash, template.taken(values)
@@ -225,13 +224,11 @@ def _unpacked(value: Any, text: str) -> Any:
 
 
 def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Part]:
-    """Return the request for the doctor's next message."""
     system = prompt_part(pack, "doctor", "system", "system", specialty=scene.specialty)
     return [system, *picture_parts(pack, scene), *dialogue_parts(dialogue, "doctor")]
 
 
 def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
-    """Return the request for the doctor's answer in an arm."""
     parts: list[Part]
     if material.text is not None:
         values = {"specialty": scene.specialty, "asks_for": question.asks_for}
@@ -272,7 +269,6 @@ def question_part(pack: PromptPack, question: Question) -> Part:
 
 
 def answer_prompt(question_type: QuestionType) -> str:
-    """Return the name of the prompt for a question type."""
     return "answer_mcq_many" if question_type == "mcq_answers" else f"answer_{question_type}"
 
 
@@ -299,7 +295,6 @@ def patient_parts(pack: PromptPack, knowledge: PatientKnowledge, scene: Scene, d
 
 
 def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
-    """Return the summariser's request: the patient's messages."""
     return instruction_part(pack, "summariser", lines=" ".join(lines))
 
 

@@ -52,7 +52,6 @@ class Scene:
     images: tuple[Image, ...] = ()
 
     def without_pictures(self) -> Scene:
-        """Return the scene for every role except the doctor."""
         return replace(self, images=())
 
 

@@ -106,7 +106,7 @@ def check_model(
     save: Annotated[bool, typer.Option("--save", help="Save the findings in its entry.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for a reply.")] = 60.0,
 ) -> int:
-    """Send a model two or three short requests, and print what it supports."""
+    """Send a model two or three short requests, to see its abilities."""
     result = try_model(load_registry(programs=True), name, address=base_url, timeout_s=timeout)
     print(result.model if result.address is None else f"{result.model} at {result.address}")
     if not result.ok:

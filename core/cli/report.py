@@ -144,7 +144,6 @@ def _option(option: inspect.Parameter) -> Any:
 
 
 def _selection(store: Store, given: dict[str, Any]) -> Selection:
-    """Return the selection that the filters of a command describe."""
     return replace(
         selected(store, given.get("run"), given.get("models"), given.get("cases")),
         formats=_named(given.get("formats"), FORMATS, "There is no format"),

@@ -309,7 +309,6 @@ def delete(
 
 
 def state_of(row: RunProgress) -> str:
-    """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(row.run_id):
         return "running"
     return "complete" if row.state == "complete" else "stopped"

@@ -37,9 +37,7 @@ _TAR_BLOCK, _TAR_MAGIC = 512, 257
 class Readable(Protocol):
     """A file-like object that can be read in blocks."""
 
-    def read(self, size: int, /) -> bytes:
-        """Return at most ``size`` bytes, none at the end."""
-        ...
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,6 @@ class _Folder:
                 raise EOFError("endless padding")
 
     def write(self, pure: PurePosixPath, source: Readable, size: int) -> None:
-        """Write a member, at most its declared size."""
         target = self._root.joinpath(*pure.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         remaining = size

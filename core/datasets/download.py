@@ -24,7 +24,6 @@ OnBytes = Callable[[int, int | None], None]
 
 
 def is_url(text: str) -> bool:
-    """Return whether ``text`` is a URL rather than a path."""
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", text) is not None
 
 

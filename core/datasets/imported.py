@@ -68,17 +68,14 @@ class DatasetInfo(BaseModel):
 
     @property
     def left_out_count(self) -> int:
-        """Number of valid rows that were left out."""
         return sum(self.left_out.values())
 
 
 def folder() -> Path:
-    """Return the folder of imported case files."""
     return paths.local_folder() / "cases"
 
 
 def check_name(name: str) -> None:
-    """Raise ``UsageError`` if the name is invalid for a data set."""
     if name == "library":
         raise UsageError("A data set cannot be called 'library', as this project's own cases are: choose another name.")
     if not _NAME.fullmatch(name):

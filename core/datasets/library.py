@@ -19,7 +19,6 @@ LICENCE = "MIT"
 
 
 def read_library(folder: Path) -> list[Case]:
-    """Read every case of a folder; errors name the file and line."""
     cases: list[Case] = []
     for path in sorted(folder.glob("*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):

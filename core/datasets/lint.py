@@ -117,7 +117,6 @@ def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[Find
 
 
 def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
-    """Yield the faults of a single case."""
     key, profile = case.case_key, case.profile
     lowered = [choice.lower() for choice in case.choices]
     if case.choices and case.answer.lower() not in lowered:

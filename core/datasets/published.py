@@ -52,7 +52,6 @@ class AccuracyFigure:
 
     @property
     def specialty_name(self) -> str | None:
-        """The name of the specialty in cases."""
         return SPECIALTY_NAMES[self.specialty] if self.specialty else None
 
     @property
@@ -62,7 +61,6 @@ class AccuracyFigure:
 
     @property
     def source(self) -> str:
-        """The table in words, with the part of the cases behind it."""
         return f"table {self.table}{f', on {self.part}' if self.part else ''}"
 
 
@@ -190,7 +188,6 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 @lru_cache
 def printed_sets() -> tuple[str, ...]:
-    """Return the data sets whose accuracy is printed."""
     return tuple(sorted(path.stem.removesuffix("_accuracy") for path in FOLDER.glob("*_accuracy.csv")))
 
 

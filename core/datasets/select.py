@@ -28,7 +28,6 @@ _SIDE = re.compile(r"(?P<side>train|test)@(?P<folder>.+)")
 
 
 def datasets() -> list[str]:
-    """Return the names of all data sets, the library first."""
     return ["library", *imported.names()]
 
 
@@ -156,7 +155,6 @@ def _part(cases: list[Case], limit: int | None, sample: int | None, seed: int) -
 
 
 def _side(side: str, folder: Path) -> set[str]:
-    """Return the keys of the cases on one side of a training set."""
     try:
         lines = (folder / f"{side}.jsonl").read_bytes().splitlines()
         return {orjson.loads(line)["case_key"] for line in lines}

@@ -107,7 +107,6 @@ class Step:
 
     @property
     def sent(self) -> list[Message]:
-        """The messages as they were sent, or would be sent."""
         stored = self.call.request.get("messages") if self.call else None
         return [read_back(message) for message in stored] if stored else sent_messages(self.messages)
 
@@ -311,7 +310,6 @@ class _Reader:
                 self._by_rule("judge", "grader", about=about, model=event.grader, extracted=name, verdicts=verdicts)
 
     def _change(self, matches: Any, **changes: Any) -> bool:
-        """Change the last step that matches; say whether there is one."""
         for number in range(len(self.steps) - 1, -1, -1):
             if matches(self.steps[number]):
                 self.steps[number] = replace(self.steps[number], **changes)

@@ -42,7 +42,6 @@ _HTML = _environment(autoescape=True, finalize=_made_visible)
 
 
 def to_html(document: Document) -> bytes:
-    """Return the document as a self-contained HTML page in UTF-8."""
     return page_of(document, POLICY).encode("utf-8")
 
 
@@ -113,5 +112,4 @@ MARKDOWN.filters["quoted"] = quoted
 
 
 def to_markdown(document: Document) -> bytes:
-    """Return the document as CommonMark with tables, in UTF-8."""
     return MARKDOWN.get_template("page.md.j2").render(_values(document)).encode("utf-8")

@@ -129,7 +129,6 @@ class Fact:
 
 
 def role(name: str) -> str:
-    """Return the name of a role as a heading."""
     return ROLE.get(name, name[:1].upper() + name[1:].replace("_", " "))
 
 

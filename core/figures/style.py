@@ -38,7 +38,6 @@ class Axis:
     zero: bool = False
 
     def layout(self, *, dark: bool = False) -> dict[str, Any]:
-        """Return the settings of the axis for Plotly."""
         range_ = {"range": list(self.range)} if self.range else {"rangemode": "tozero"}
         return {
             "title": self.title,

@@ -110,7 +110,6 @@ class Campaign:
 
     @property
     def tested(self) -> str:
-        """Name of the player in the tested seat."""
         return self.names[tested_seat(self.framework).role]
 
     @property
@@ -132,7 +131,6 @@ class Campaign:
         )
 
     def choices_of_many(self) -> list[str]:
-        """Return the choices of ``mcq_many``; empty if no arm asks it."""
         if not {"mcq_many", "mcq_answers"} & {question_type for _, question_type in self.arms}:
             return []
         return sorted(self.many_choices or distinct_choices(self.cases), key=str.lower)
@@ -305,7 +303,6 @@ def paper_arms(framework_: Framework) -> tuple[Arm, ...]:
 
 
 def usual_arms(framework_: Framework) -> tuple[Arm, ...]:
-    """Return the default arms."""
     return framework_.arms if framework_.usual.arms == "all" else paper_arms(framework_)
 
 

@@ -103,7 +103,6 @@ class CastNames(Mapping[str, str]):
 
     @property
     def extra(self) -> dict[str, str]:
-        """The players of seats outside ``STORED_SEATS``."""
         return {seat: name for seat, name in self._seats.items() if seat not in STORED_SEATS}
 
 

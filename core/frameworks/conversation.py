@@ -31,13 +31,11 @@ class Talk:
         return self.ended if self.ended is not None and self.ended.reason in ("error", "refusal") else None
 
     def repeated(self) -> list[Event]:
-        """Return the present dialogue as events, to begin a branch."""
         return [
             Utterance(turn=turn, role=message.role, text=message.text) for turn, message in enumerate(self.dialogue)
         ]
 
     def said_by(self, role: Speaker) -> int:
-        """Return the number of messages of a role."""
         return sum(turn.role == role for turn in self.dialogue)
 
     async def say(
@@ -65,7 +63,6 @@ class Talk:
         self.dialogue = (*self.dialogue, Turn(role, text))
 
     def over(self, reason: EndReason, detail: str = "") -> Ended:
-        """End the conversation and return its ``Ended`` event."""
         self.ended = Ended(reason=reason, doctor_turns=self.turns(self.dialogue), detail=detail)
         return self.ended
 
@@ -116,7 +113,6 @@ def concluded(text: str) -> EndReason | None:
 
 
 def started(framework: Framework, trial: Trial, branch: Branch | None = None) -> Started:
-    """Return the first event of a trial."""
     parent = branch.parent if branch else None
     return Started(
         trial_id=trial.trial_id,

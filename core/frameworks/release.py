@@ -63,7 +63,6 @@ class Layout:
     documents: tuple[Path, ...] = ()
 
     def name_of(self, path: Path) -> str:
-        """Return the path of a file relative to the release."""
         return path.relative_to(self.root).as_posix()
 
     def chosen(self, names: Sequence[str] | None) -> list[ModelFolder]:
@@ -138,8 +137,7 @@ class Release(ABC):
         """Find the release in a folder; ``name`` is for the ``AnamnesisError`` if it is not there."""
 
     @abstractmethod
-    def cases(self, layout: Layout) -> Reading:
-        """Read the cases of the data set."""
+    def cases(self, layout: Layout) -> Reading: ...
 
     @abstractmethod
     def read(self, data: bytes, case_id: str, case: Case | None, model: ReleasedModel) -> list[ReleasedTrial]:

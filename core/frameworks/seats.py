@@ -19,7 +19,6 @@ def kinds_in_words() -> dict[str, str]:
 
 
 def seat_titles() -> dict[str, str]:
-    """Return role → title, for the seats of all frameworks."""
     in_reverse = reversed(frameworks().values())  # the first framework's titles take precedence
     return {seat.role: seat.title.capitalize() for framework in in_reverse for seat in framework.seats}
 

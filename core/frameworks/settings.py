@@ -56,7 +56,6 @@ class FrameworkSettings(BaseModel):
 
     @property
     def sampling(self) -> Sampling:
-        """Sampling of the tested model."""
         return Sampling(self.temperature, self.max_tokens, self.model_seed, effort=self.reasoning_effort or None)
 
     def address_of(self, seat: str) -> str | None:
@@ -67,7 +66,6 @@ class FrameworkSettings(BaseModel):
 
     @property
     def seat_addresses(self) -> dict[str, str]:
-        """Seat → address, for seats with their own address."""
         pairs = (pair.partition("=") for pair in self.addresses.split())
         return {seat: address for seat, _, address in pairs}
 
@@ -100,7 +98,6 @@ def options_of(settings: type[FrameworkSettings]) -> dict[str, FieldInfo]:
 
 
 def extra_of(info: FieldInfo, key: str) -> str:
-    """Return the ``label``, ``place`` or ``flag`` of an option."""
     extra = info.json_schema_extra
     return str(extra.get(key, "")) if isinstance(extra, dict) else ""
 

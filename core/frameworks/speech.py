@@ -53,7 +53,6 @@ class Speech:
         return (ShownMessage("", text),)
 
     def spoken(self, role: str, text: str) -> str:
-        """Return only the words of a message, which may be incomplete."""
         return text
 
     def written(self, role: str, text: str) -> str:
@@ -61,7 +60,6 @@ class Speech:
         return text
 
     def queries(self, message: str) -> Queries:
-        """Return the queries of a doctor's message; by default one."""
         words = message.split()
         return Queries((" ".join(words),), len(words))
 

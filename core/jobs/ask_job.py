@@ -182,7 +182,6 @@ class AskJob(ABC, Generic[Item]):
         """Plan the work. Raises ``UsageError`` for impossible options, ``AnamnesisError`` if no item fits."""
 
     def load(self, store: Store, todo: Sequence[Any]) -> Iterable[Item]:
-        """Load the contents of some of the plan's items."""
         return todo
 
     @abstractmethod
@@ -210,7 +209,6 @@ class AskJob(ABC, Generic[Item]):
 
     @classmethod
     def shortfall(cls, outcome: Outcome) -> list[str]:
-        """Return sentences on the items without a result."""
         sentences = []
         if outcome.failed:
             sentences.append(f"{outcome.failed:,} {cls.items} {cls.lack}. Most often: {outcome.failure}")
@@ -281,7 +279,6 @@ async def reply_to(seat: Seat, request: Request[T]) -> Reply[T]:
 
 
 def failure_of(failed: CallFailed) -> str:
-    """Return the kind and the message of a provider's failure."""
     return f"{failed.error.kind}: {failed.error}"
 
 

@@ -93,7 +93,6 @@ _jobs: dict[Hashable, Job[Any]] = {}
 
 
 def job_at(key: Hashable) -> Job[Any] | None:
-    """Return the running or last job of a key, or ``None``."""
     return _jobs.get(key)
 
 
@@ -108,7 +107,6 @@ def running_jobs() -> list[Job[Any]]:
 
 
 def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> Job[T]:
-    """Start a job, or return the running job of this key."""
     with _lock:
         job = _jobs.pop(key, None)
         if job is None or not job.running:
@@ -189,7 +187,6 @@ def begin_import(
 
 
 def importing(store: Store, release: Release) -> Job[ImportReport] | None:
-    """Return the running or last import of a release, or ``None``."""
     return job_at(_importing(store, release))
 
 

@@ -1,9 +1,9 @@
 """Plays the trials of a run on a Ray cluster, with one journal, one budget and one set of limits.
 
-A worker is an actor with a CPU of its own, or with a GPU if it serves a local model. It plays trials on its own event
+A worker is an actor with one CPU, or with a GPU if it serves a local model. It plays trials on its own event
 loop and stores nothing. Journal, budget and limits are those of the driver, the process that carries out the run: the
 workers send it requests, and act on a model's reply once it is journaled. The driver takes these requests from one more
-actor, so that nobody has to reach the driver.
+actor, so that no worker has to open a connection to the driver.
 
 A node that is lost costs the calls that its workers had in flight. Their trials are played again by other workers, with
 the journaled replies, and Ray restarts the workers as soon as there is room. Keys are in the environment of the nodes,
@@ -58,7 +58,7 @@ _RESTARTS = 20
 _ATTEMPTS = 3
 """How many workers may be lost with a trial: after that, the trial itself may be what ends them."""
 _ROOM = 1.5
-"""A worker takes trials of its own cases up to this multiple of its share of all running trials."""
+"""A worker takes further trials of its cases up to this multiple of its share of all running trials."""
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +75,10 @@ class Mailbox:
         self._boxes: defaultdict[int, asyncio.Queue[Any]] = defaultdict(asyncio.Queue)
 
     async def put(self, box: int, messages: Sequence[Any]) -> None:
-        """Leave messages for the owner of a box."""
         for message in messages:
             self._boxes[box].put_nowait(message)
 
     async def take(self, box: int) -> list[Any]:
-        """Wait for messages in a box, and return all that are there."""
         messages = [await self._boxes[box].get()]
         while not self._boxes[box].empty():
             messages.append(self._boxes[box].get_nowait())
@@ -161,13 +159,13 @@ class _RemoteReplyCache(ReplyCache):
         for line in lines:
             await self._send("keep", line)
 
-    async def afford(self, asked: PendingCall, most_usd: float) -> None:
-        await self._send("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
+    async def afford(self, call: PendingCall, most_usd: float) -> None:
+        await self._send("afford", call.unit.unit_id, call.key, call.number, most_usd)
 
     def charge(self, call: CallRecord) -> None:
-        """Do nothing: the driver counts the call as it keeps it."""
+        """Do nothing: the driver counts the call when it journals it."""
 
-    def free(self, asked: PendingCall) -> None:
+    def free(self, call: PendingCall) -> None:
         """Do nothing: the driver frees the money as it keeps the call, and at the end of the trial."""
 
 
@@ -205,11 +203,11 @@ class Worker:
     async def play(
         self,
         trial_id: str,
-        known: dict[str, list[StoredReply]],
+        stored: dict[str, list[StoredReply]],
         graded: Sequence[tuple[str, CallRecord]],
         left_usd: float | None,
     ) -> Played | None:
-        """Play a trial with its ``known`` replies; return ``None`` if Ray has restarted the worker since it was opened.
+        """Play a trial with its ``stored`` replies; return ``None`` if Ray has restarted the worker since its opening.
 
         ``graded`` are replies that graders gave to other workers since the last trial that was played here;
         ``left_usd`` is what is left of the budget, if there is one.
@@ -221,10 +219,10 @@ class Worker:
         memory = self._replies.memory
         for key, call in graded:
             memory.others.setdefault(key, []).append(StoredReply(call))
-        memory.units[trial_id] = known
+        memory.units[trial_id] = stored
         with self._replies.unit(trial_id) as unit:
             events = [event async for event in self._player(self._trials[trial_id]) if not isinstance(event, PASSING)]
-        unused = frozenset(reply.call.call_id for reply in chain.from_iterable(known.values()) if not reply.used)
+        unused = frozenset(reply.call.call_id for reply in chain.from_iterable(stored.values()) if not reply.used)
         return Played(events, frozenset(unit.paid), unused, unit.remembered)
 
     def _connect(self, mailbox: Any, number: int) -> None:
@@ -302,7 +300,6 @@ class Driver:
             task.add_done_callback(_log_failure)
 
     async def stop(self) -> None:
-        """End the workers."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -380,7 +377,6 @@ class Driver:
         return least_busy
 
     async def _start(self, actor: Any) -> None:
-        """Open the cast of a worker, as soon as Ray has started it."""
         self._starting += 1
         number = next(self._numbers)
         worker = self._workers[number] = _Opened(actor, _Outbox(self._mailbox, number))
@@ -399,7 +395,6 @@ class Driver:
                 self._changed.notify_all()
 
     async def _restart(self, worker: _Opened) -> None:
-        """Take note that a worker is lost, and have it started again."""
         if worker.lost:
             return
         worker.lost = True
@@ -445,11 +440,12 @@ class Driver:
     async def keep(self, worker: _Opened, line: ReplyLine) -> None:
         """Journal a reply, and remember it in case the worker is lost. Raises ``JobOver`` as the job does."""
         unit, call = self._units[line.unit], line.call
-        asked = self._affording.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
-        asked.place = line.place
+        pending = self._affording.pop((line.unit, line.key, line.number), None)
+        pending = pending or _pending_call(unit, line.key, line.number)
+        pending.place = line.place
         unit.requested[line.key] += 1
         try:
-            await asked.keep(call)
+            await pending.keep(call)
         finally:
             if call.error is None:
                 unit.stored.setdefault(line.key, []).append(StoredReply(call))
@@ -457,9 +453,8 @@ class Driver:
                     self._graded.append((worker, line.key, call.model_copy(update={"request": {}, "parts": ()})))
 
     async def afford(self, worker: _Opened, unit_id: str, key: str, number: int, most_usd: float) -> None:
-        """Wait until the budget has the most that a call may cost."""
-        self._affording[unit_id, key, number] = asked = _asked(self._units[unit_id], key, number)
-        await asked.unit.replies.afford(asked, most_usd)
+        self._affording[unit_id, key, number] = call = _pending_call(self._units[unit_id], key, number)
+        await call.unit.replies.afford(call, most_usd)
 
     async def enter(self, worker: _Opened, key: LimiterKey, tokens: int) -> int:
         """Wait until a request of about ``tokens`` tokens may go out; return the number to leave with."""
@@ -473,14 +468,12 @@ class Driver:
     async def leave(
         self, worker: _Opened, number: int, tokens: int, written: int, ended: Failure | asyncio.CancelledError | None
     ) -> None:
-        """Correct the estimate of a request, and give its place back."""
         request, ticket = worker.requests.pop(number)
         ticket.correct(tokens, written)
         error = AttemptFailed(ended) if isinstance(ended, Failure) else ended
         await request.__aexit__(type(error) if error else None, error, None)
 
     async def pause(self, worker: _Opened, key: LimiterKey, seconds: float) -> None:
-        """Hold back all further requests of all workers for a while."""
         _limiter(key).pause(seconds)
 
 
@@ -489,7 +482,7 @@ def _limiter(key: LimiterKey) -> RateLimiter:
     return shared_limiter(scope, allowed, fingerprint, adaptive=adaptive)
 
 
-def _asked(unit: Unit, key: str, number: int) -> PendingCall:
+def _pending_call(unit: Unit, key: str, number: int) -> PendingCall:
     return PendingCall(unit, "", "dialogue", key, number, 0, None, False)
 
 
@@ -561,12 +554,11 @@ def on_ray(address: str | None) -> Players:
 
 
 def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
-    """Start the actors of a run."""
     local = served_here(campaign_of(header), registry)
     kind = "GPU" if local else "CPU"
     size = int(ray.cluster_resources().get(kind, 0))
     if not size:
-        served = f": {local} is served next to each worker, or by a server of its own (--base-url)" if local else ""
+        served = f": {local} is served next to each worker, or by a separate server (--base-url)" if local else ""
         raise UsageError(f"The cluster has no {kind}, and each worker needs one{served}.")
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
@@ -583,7 +575,7 @@ def _driver(ray: Any, header: RunHeader, registry: Registry) -> Driver:
 
 
 def served_here(campaign: Campaign, registry: Registry) -> str:
-    """Return the first model of a campaign that this program serves next to whoever asks it; empty if there is none."""
+    """Return the first model of a campaign that this program serves next to the calling process; empty if none."""
     addresses = {name: campaign.settings.address_of(seat) for seat, name in models_of(campaign).items()}
     local = (name for name, address in addresses.items() if registry.spec(name, base_url=address).served_locally)
     return next(local, "")

@@ -53,7 +53,6 @@ class Profiling(OfCases, AskJob[Case]):
 
     @property
     def apart(self) -> str:
-        """Jobs for different data sets may run at the same time."""
         return self.cases[0].dataset if self.cases else ""
 
     @property

@@ -99,7 +99,6 @@ class Progress:
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
-        """Count the verdicts and failures of a finished trial."""
         for event in events:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1

@@ -119,7 +119,6 @@ def judge_of(header: RunHeader, job: Regrading, registry: Registry, packs: Packs
 
 
 def _if_there(place: str, packs: Packs) -> PromptPack | None:
-    """Return a run's own pack, or ``None`` if it no longer exists."""
     try:
         return packs(place)
     except UsageError:
@@ -304,7 +303,6 @@ class Regrading(AskJob[ToGrade]):
 
 
 async def _judged(item: ToGrade, grader: Grader) -> Judged | str:
-    """Return the grader's verdict, or the error of its provider."""
     arm, judged, failure = (item.answer.format, item.answer.question_type), None, ""
     async for event in grade_answer(item.run.cases[item.answer.case], grader, arm, item.answer.response, ()):
         if isinstance(event, Failed):

@@ -78,7 +78,6 @@ class Knowledge:
         return tuple(sorted((entry for entry in names if entry[0]), key=lambda entry: -len(entry[0])))
 
     def disease(self, name: str) -> Disease | None:
-        """Return the disease of that name or synonym, or ``None``."""
         return self._by_name.get(normalise_name(name))
 
 
@@ -144,5 +143,4 @@ def read_knowledge(folder: Path) -> Knowledge:
 
 @functools.cache
 def knowledge() -> Knowledge:
-    """Return the project's knowledge base, read once."""
     return read_knowledge(paths.KNOWLEDGE)

@@ -129,7 +129,7 @@ def start_fork(plan: ForkPlan, origin: Origin) -> Session:
     if not 0 <= plan.turn <= last:
         raise UsageError(f"There is no message {plan.turn} in this conversation: choose one from 0 to {last}.")
     if plan.text is not None and not plan.text.strip():
-        raise UsageError("The edited message is empty: write what is said instead, or leave the message as it was.")
+        raise UsageError("The edited message is empty: write another text, or leave the message as it was.")
     message = origin.dialogue[plan.turn]
     text = message.text if plan.text is None else plan.text.strip()
     # a text that only lost its outer white space was not edited

@@ -106,7 +106,6 @@ class Session:
         self.paused = True
 
     def stop(self) -> None:
-        """End the session; its events stay."""
         self._require_own()
         self._stopped = True
 
@@ -244,7 +243,6 @@ class Session:
             self._steps -= 1
 
     async def _type(self, token: Token) -> None:
-        """Add to the draft, word by word if the text is complete."""
         draft = self.draft
         if draft is None or token.restart or (draft.role, draft.purpose) != (token.role, token.purpose):
             draft = self.draft = Draft(token.role, token.purpose, "")

@@ -153,7 +153,6 @@ def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Sessio
 
 
 def one_case(campaign: Campaign, case: Case) -> Campaign:
-    """Return the campaign narrowed to one trial of one case."""
     return replace(campaign, cases=(case,), case_set=case.case_key.replace("/", ":", 1), trials=1)
 
 

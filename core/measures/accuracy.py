@@ -155,7 +155,6 @@ _FEWER_CASES = ("gpt_4v", "gpt_4v_without_image")
 
 
 def group_of(split: Split | None) -> Group | None:
-    """Return the group by which the rows of a split are divided."""
     return "dataset" if split in ("dermatology", "single") else split  # type: ignore[return-value]
 
 
@@ -306,7 +305,6 @@ def report(
 
 
 def scores_behind(request: MetricRequest, split: Split | None = None, *, shared_cases: bool = False) -> list[CaseScore]:
-    """Return the scores that the rows of ``report`` are means of."""
     selection = request.selection
     scores = request.read(read_scores, selection, selection.mcq_rule, by_served=split == "served")
     scores = scores_of(scores, split, _single_diagnosis(request) if split == "single" else frozenset())
@@ -391,7 +389,6 @@ def _with_comparisons(
 
 
 def _printed(row: Row) -> Row:
-    """Return a row with its comparison among the columns."""
     comparison = row.comparison
     columns = {
         "difference": comparison and comparison.difference,

@@ -227,7 +227,6 @@ def bounded(name: str, value: float | None, interval: Interval, stem: str = "") 
 
 
 def counts_in_words(counts: Mapping[Any, int]) -> str:
-    """Return counts as "reason=n other=m", without counts of 0."""
     return " ".join(f"{name}={n}" for name, n in counts.items() if n)
 
 
@@ -245,7 +244,6 @@ class Result:
 
     @property
     def figures(self) -> list[Row]:
-        """The rows that are figures, without lines of lists."""
         return [row for row in self.rows if isinstance(row, Row)]
 
     @property
@@ -296,11 +294,9 @@ class MetricRequest:
     def read(
         self, query: Callable[Concatenate[Store, _Arguments], _Answer], *args: _Arguments.args, **kw: _Arguments.kwargs
     ) -> _Answer:
-        """Return the result of a query of the store."""
         return query(self.store, *args, **kw) if self.query is None else self.query(query, *args, **kw)
 
     def note(self, text: str, severity: Severity = "low", *, kind: str = "metric", page: str = "") -> None:
-        """Add a note that only the metric can know."""
         self.notes.append(Note(kind, text, severity, page))
 
 

@@ -69,7 +69,6 @@ def corrected(rows: Sequence[Row], correction: Correction) -> list[Row]:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """Return whether accuracy rose or fell beyond chance."""
     if comparison.adjusted_p is None or not comparison.adjusted_p <= LEVEL:
         return "unclear"
     return "rose" if comparison.difference > 0 else "fell"

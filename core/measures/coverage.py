@@ -50,14 +50,14 @@ def uncovered(case: Case, dialogue: Sequence[Turn]) -> list[Uncovered]:
         (number, _content_words(turn.text)) for number, turn in enumerate(dialogue) if turn.role == "patient"
     ]
     facts = []
-    for fact, told in facts_of(case):
+    for fact, can_tell in facts_of(case):
         wordings = [words for words in (_content_words(fact.value), _content_words(fact.lay)) if words]
         tells = (
             n
             for n, words in patient_words
             if any(len(words & wording) >= THRESHOLD * len(wording) for wording in wordings)
         )
-        facts.append(Uncovered(fact, told, next(tells, None)))
+        facts.append(Uncovered(fact, can_tell, next(tells, None)))
     return facts
 
 
@@ -69,9 +69,9 @@ def _content_words(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The facts of a profile: those ``known`` to the doctor before it asks, and the others with their turns."""
+    """The facts of a profile: ``demographics``, which the doctor knows at the start; the others with their turns."""
 
-    known: tuple[Fact, ...]
+    demographics: tuple[Fact, ...]
     patient: tuple[Uncovered, ...]
     staff: tuple[Uncovered, ...]
 

@@ -133,11 +133,9 @@ class Rule:
 
     @property
     def on_endings(self) -> bool:
-        """Whether the rule depends on how conversations ended."""
         return self.unconcluded or bool(self.ended_by)
 
     def applies(self, arm: Arm) -> bool:
-        """Return whether the rule can change scores of an arm."""
         if self.on_endings:
             return arm[0] in AFTER_CONVERSATION
         if self.mcq_rule == "mcq_strict":

@@ -44,14 +44,12 @@ class Rows(ABC):
     """The source of the parts, read once for all of them."""
 
     @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of conversations."""
+    def __len__(self) -> int: ...
 
     @abstractmethod
     def table(self, chosen: slice) -> pd.DataFrame: ...
 
     def in_parts(self, tell: Progress) -> pd.DataFrame:
-        """Return the rows of all conversations, read part by part."""
         parts = []
         for start in range(0, max(1, len(self)), PART):
             parts.append(self.table(slice(start, start + PART)))

@@ -52,7 +52,6 @@ def default_processes(trials: int) -> int:
 
 
 def seconds_for(measure: Measure, trials: int) -> float:
-    """Return about how many seconds measuring these trials takes."""
     return trials * measure.seconds_each / max(1, default_processes(trials))
 
 

@@ -15,7 +15,7 @@ _NOT_SETTINGS = frozenset(
 """Stored settings that are not listed: notes of an import, and settings that have separate lines."""
 _HASH = 8
 UNKNOWN = "not recorded"
-NOBODY = "nobody"
+NO_PLAYER = "nobody"
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,11 @@ def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:
 
 
 def _extra_roles(seats: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the roles that only some frameworks have."""
     return tuple(sorted({role for side in seats for role in side} - {"patient", "grader", "summariser"}))
 
 
 def _seat(side: Side, role: str) -> str:
-    return side.seats.get(role) or (NOBODY if side.runs else "no run")
+    return side.seats.get(role) or (NO_PLAYER if side.runs else "no run")
 
 
 def _reached(role: str, sides: Sequence[Side]) -> list[Setting]:

@@ -47,7 +47,6 @@ def modules() -> Iterator[ModuleType]:
 
 
 def measures() -> dict[str, Measure]:
-    """Return name → measure."""
     by_name: dict[str, Measure] = {}
     for module in modules():
         for kind in vars(module).values():

@@ -208,7 +208,6 @@ class HttpApplication(Application):
     retried = True
 
     async def ask(self, request: Mapping[str, Any]) -> object:
-        """Post the message and return the JSON of the response."""
         url = str(self.spec.base_url)
         key = self._key.get_secret_value() if self._key else ""
         headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -186,7 +186,7 @@ class Completion:
     served_by: str | None = None
     request: dict[str, Any] = field(default_factory=dict)
     reasoning: str | None = None
-    kept: Callable[[], None] | None = None
+    on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled; ``None`` if the model does not need to know."""
 
     def including(self, lost: Spent) -> Completion:
@@ -229,9 +229,7 @@ class ChatModel(Protocol):
     """A model that replies to a list of messages as a stream."""
 
     @property
-    def name(self) -> str:
-        """The full name ``provider/model``, as stored and shown."""
-        ...
+    def name(self) -> str: ...
 
     def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and thoughts, then one ``Completion``; raise ``ProviderError`` if there is no reply."""

@@ -170,7 +170,6 @@ class BatchQueue:
         return line, lambda: self._strike(name)
 
     async def aclose(self) -> None:
-        """Cancel the tasks that send and poll."""
         tasks = [task for task in (self._settling, *(batch.polling for batch in self.sent)) if task is not None]
         for task in tasks:
             task.cancel()
@@ -292,7 +291,6 @@ class BatchQueue:
             wait *= 2
 
     async def _poll(self, sent: _SentBatch) -> None:
-        """Poll a batch until it is over, and deliver its lines."""
         batch, wait = sent.batch, FIRST_LOOK_S
         while True:
             try:

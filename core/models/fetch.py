@@ -189,7 +189,6 @@ def _address(package: str) -> str:
 
 
 def _download(address: str, half: Path, planned_mb: int, on_progress: OnProgress, stop: Stop) -> None:
-    """Download a file, and resume an interrupted download."""
     begun = half.stat().st_size if half.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
     try:
@@ -247,7 +246,6 @@ def _in_child(command: Sequence[str], target: Path, failed: str, on_progress: On
 
 
 def details(offer: Offer) -> dict[str, Any]:
-    """Return label → text on an offer."""
     return {
         "Model": offer.title,
         "Licence": offer.licence,

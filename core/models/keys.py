@@ -35,7 +35,6 @@ def hold(variable: str, key: SecretStr, *, for_all: bool = False) -> None:
 
 
 def forget(variable: str) -> None:
-    """Forget the keys of all visitors for a variable."""
     for entry in [entry for entry in _keys if entry[1] == variable]:
         del _keys[entry]
 

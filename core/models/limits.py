@@ -78,7 +78,6 @@ class Concurrency:
 
     @property
     def limit(self) -> int:
-        """The present limit of requests in flight."""
         return int(self._exact)
 
     async def acquire(self) -> None:
@@ -173,12 +172,10 @@ class Ticket:
     written: int = 0
 
     def correct(self, tokens: int, written: int = 0) -> None:
-        """Replace the estimate by the actual tokens of the call."""
         self.written = written
         self.limiter._charge(self, tokens, self.requests)
 
     def cancel(self) -> None:
-        """Remove the charge of a call that was not made."""
         self.limiter._charge(self, 0, 0)
 
 
@@ -235,7 +232,6 @@ class RateLimiter:
             at_once.release(outcome, tokens=ticket.written if ticket else 0, rest_s=rest_s)
 
     async def acquire(self, tokens: int) -> Ticket:
-        """Wait until a call of about ``tokens`` tokens may be sent."""
         ticket = self._reserve(max(0, tokens))
         try:
             await self._wait_until(ticket.at)

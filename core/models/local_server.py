@@ -124,7 +124,6 @@ class LocalServer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a new call would have to wait for another call."""
         return bool(self._turns) and not self._batches
 
     @asynccontextmanager
@@ -268,7 +267,6 @@ def acquire(spec: ModelSpec) -> LocalServer:
 
 
 def release(server: LocalServer) -> None:
-    """Release a server; the last release stops it."""
     with _servers_lock:
         server.users -= 1
         last = server.users == 0

@@ -230,7 +230,7 @@ class OpenAICompatibleModel:
             try:
                 async with aclosing(self._attempt(body, pictures, reply)) as items:
                     async for item in items:
-                        reply.shown = True
+                        reply.delivered = True
                         yield item
             except AttemptFailed as failed:
                 failure = failed.failure
@@ -253,7 +253,7 @@ class OpenAICompatibleModel:
                     raise OnlyThought(failure.kind, str(error), replace(done, usage=lost.usage, cost_usd=lost.cost_usd))
                 raise error
             log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
-            if reply.shown or not adapted or wasted.usage.total_tokens:
+            if reply.delivered or not adapted or wasted.usage.total_tokens:
                 yield Restart(failure.what, retries.attempts + 1, wasted)
             if wait >= _SHOWN_WAIT_S:
                 yield Delayed(f"asked again in {wait:.0f} s")
@@ -263,7 +263,6 @@ class OpenAICompatibleModel:
                 await self._sleep(wait)
 
     def _spent_on(self, failure: Failure) -> Spent:
-        """Return the provider's charge for a failed request."""
         if failure.usage is None:
             return Spent()
         return Spent(failure.usage, cost(self.spec, failure.usage, batch=self._batches is not None))
@@ -298,7 +297,6 @@ class OpenAICompatibleModel:
         return body | dict(self._extras(sampling) if self._extras else {})
 
     def _room(self, sampling: Sampling) -> int:
-        """Return the additional tokens for the model's reasoning."""
         effort_set = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
         if not self._thinks and not effort_set:
             return 0
@@ -392,7 +390,7 @@ class OpenAICompatibleModel:
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         if self._batches is not None:
             secrets = (self._key.get_secret_value(),) if self._key else ()
-            line, reply.kept = await self._batches.queue(self.spec, self._open_client, secrets).ask(body)
+            line, reply.on_journaled = await self._batches.queue(self.spec, self._open_client, secrets).ask(body)
             for text in reply.take_whole(line["response"].get("body")):
                 yield text
             return
@@ -476,7 +474,7 @@ class OpenAICompatibleModel:
             served_by=reply.served_by and without_secret(reply.served_by, key),
             request=dict(body),
             reasoning=without_secret(reply.reasoning, key) or None,
-            kept=reply.kept,
+            on_journaled=reply.on_journaled,
         )
 
     def _make_client(self) -> AsyncOpenAI:

@@ -178,7 +178,6 @@ def keep(name: str, findings: Mapping[str, Any]) -> None:
 
 
 def listed(registry: Registry) -> tuple[Listed, ...]:
-    """Return the selectable models, the user's own first."""
     own = own_names()
     models = [
         Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()

@@ -85,7 +85,6 @@ class Registry:
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Alias → full name."""
         return dict(self._settings.aliases)
 
     def names(self) -> list[str]:
@@ -201,7 +200,6 @@ class Registry:
         return model
 
     async def aclose(self) -> None:
-        """Close all models that ``open`` returned. Safe to call twice."""
         if self.batches is not None:
             await self.batches.aclose()
         opened, self._opened = self._opened, []

@@ -130,7 +130,6 @@ class ModelSpec:
 
     @property
     def served_locally(self) -> bool:
-        """Whether a child process of this program serves the model."""
         return self.kind == "hf" and self.base_url is None
 
 

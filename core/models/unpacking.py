@@ -34,7 +34,6 @@ def from_gguf(file: Path, folder: Path) -> None:
 
 
 def from_hub(name: str, folder: Path) -> None:
-    """Download a model's files, except those that exist already."""
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
     import_module("huggingface_hub").snapshot_download(name, local_dir=folder, allow_patterns=patterns)

@@ -94,12 +94,10 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
 
 
 def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of ``text`` from its number of words."""
     return math.ceil(len(text.split()) * _TOKENS_PER_WORD)
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Estimate the prompt tokens of a body, including pictures."""
     pictures = sum(len(each.get("images", ())) for each in body["messages"])
     return sum(estimated_tokens(each["content"]) for each in body["messages"]) + pictures * TOKENS_A_PICTURE
 
@@ -169,7 +167,7 @@ class Reply:
     """A reply that is streaming in; ``thinking`` separates its reasoning from its message."""
 
     thinking: Thinking = field(default_factory=Thinking)
-    shown: bool = False
+    delivered: bool = False
     """Whether the caller has received any text."""
     finish_reason: str | None = None
     refused: bool = False
@@ -181,14 +179,13 @@ class Reply:
     finished_s: float | None = None
     first_token_s: float | None = None
     latency_s: float = 0.0
-    kept: Callable[[], None] | None = None
+    on_journaled: Callable[[], None] | None = None
     """To be called when the reply is journaled (``core.models.base.Completion``)."""
     _choice: object = None
     """The index of the choice that is read: some servers send several choices in separate chunks."""
 
     @property
     def text(self) -> str:
-        """The message so far, without reasoning."""
         return _whole_characters(self.thinking.text)
 
     @property
@@ -196,7 +193,6 @@ class Reply:
         return _whole_characters(self.thinking.reasoning)
 
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
-        """Add a parsed chunk and yield its text."""
         self.served_by = _text_in(chunk, "model") or self.served_by
         if usage := _field(chunk, "usage"):
             self._take_usage(usage)

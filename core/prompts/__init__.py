@@ -104,7 +104,6 @@ class PromptPack:
         return self.prompts[name].render(**values)
 
     def hash_of(self, name: str) -> str:
-        """Return the hash that a pack of this prompt alone would have."""
         return _hash_of([self.folder / f"{name}.md"])
 
     def file_of(self, name: str) -> str:
@@ -123,7 +122,6 @@ class PackPlace:
 
 
 def own_packs_folder() -> Path:
-    """Return the folder of the user's packs, next to the database."""
     return paths.local_folder() / "prompts"
 
 

@@ -283,7 +283,6 @@ class ReviewState:
         return [item for item in others if self.questions_for(item, annotator)]
 
     def open_ties(self) -> list[ReviewItem]:
-        """Return the items with a tie that is not broken yet."""
         return [item for item in self.items if any(self._open(item, q) for q in self.questions)]
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
@@ -304,7 +303,6 @@ class ReviewState:
 
     @property
     def missing(self) -> int:
-        """Number of missing answers, including those that break ties."""
         missing = 0
         for item in self.items:
             for annotator in item.annotators:
@@ -349,7 +347,6 @@ def plan_review(store: Store, name: str, plan: ReviewPlan) -> Review:
 
 
 def states(store: Store) -> list[ReviewState]:
-    """Return every review with its annotations, the newest first."""
     with store.read() as cursor:
         return [_with_answers(cursor, review) for review in rows.reviews(cursor)]
 

@@ -56,7 +56,6 @@ class Lattice(NamedTuple):
 
     @property
     def points(self) -> int:
-        """Number of values that the sum of a resample can take."""
         return int(self.ticks.max()) * self.ticks.size + 1
 
 

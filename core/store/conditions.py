@@ -157,12 +157,10 @@ class JudgedRun:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key of the condition of this run."""
         return (*(key for key, _ in self.parts.values()), "partly" if self.partly else "")
 
 
 def doctor_of(name: str) -> str:
-    """Return the doctor's part of a condition's name."""
     return name.partition(SEPARATOR)[0]
 
 

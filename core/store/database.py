@@ -62,7 +62,6 @@ class Store:
 
     @property
     def journals(self) -> Path:
-        """The folder of the journals of this database."""
         return paths.journals_of(self.path)
 
     @property

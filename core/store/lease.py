@@ -63,13 +63,11 @@ class Opened:
         return connection
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return one more connection to the file."""
         cursor = self.connection.cursor()
         cursor.execute(f"USE {NAME}")
         return cursor
 
     def close(self) -> None:
-        """Detach the file, so that other processes can open it."""
         try:
             self.connection.execute("USE memory")
             self.connection.execute(f"DETACH {NAME}")
@@ -81,7 +79,6 @@ class Opened:
 
 
 def forget() -> None:
-    """Drop the engine; the next file starts a new one."""
     with _lock:
         _engines.clear()
 
@@ -94,7 +91,6 @@ def quoted(path: Path) -> str:
 
 
 def path_of(connection: duckdb.DuckDBPyConnection) -> Path:
-    """Return the database file that a connection has open."""
     (path,) = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = ?", [NAME]).fetchall()[0]
     return Path(path)
 
@@ -133,7 +129,6 @@ class Marker:
             self._path.touch()
 
     def clear(self) -> None:
-        """Remove the marker; another waiting writer creates it again."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 

@@ -82,7 +82,6 @@ def trial_row(line: TrialLine) -> Row:
 
 
 def child_rows(line: TrialLine) -> dict[str, list[Row]]:
-    """Return table → rows of the events of a trial."""
     rows: dict[str, list[Row]] = {name: [] for name in CHILDREN}
     for position, event in enumerate(line.events):
         match event:
@@ -153,7 +152,6 @@ def stream_text(events: Iterable[Event]) -> str:
 
 
 def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
-    """Return the events of a stored stream in their order."""
     stored: list[dict[str, Any]] = orjson.loads(text)
     for event in stored:
         if event["kind"] == "called":

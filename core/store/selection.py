@@ -110,7 +110,6 @@ class Selection:
 
     @property
     def all_trials(self) -> Selection:
-        """The same selection without filters on trials."""
         return replace(self, **{name: getattr(Selection, name) for name in (*_OF_TRIALS, "end_reasons")})
 
     @property
@@ -120,7 +119,6 @@ class Selection:
 
     @property
     def of_all_cases(self) -> bool:
-        """Whether it has no filter on the cases of a data set."""
         return all(getattr(self, name) == getattr(Selection, name) for name in _OF_CASES)
 
     def where(self) -> str:

@@ -50,7 +50,6 @@ class Kind:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The table and the tables of its parts."""
         return (self.table, *self.parts.values())
 
 
@@ -226,7 +225,6 @@ class JournalContents:
 
     @property
     def counting(self) -> dict[str, WrittenLine]:
-        """The lines that are not withdrawn, by id."""
         return {line_id: line for line_id, line in self.lines.items() if line_id not in self.withdrawn}
 
 

@@ -136,7 +136,6 @@ def items_by_rule(case: Case) -> ItemSet:
 
 
 def items_to_json(items: Sequence[Item]) -> str:
-    """Return the stored form (JSON) of items."""
     return _ITEMS.dump_json(tuple(items)).decode()
 
 
@@ -145,7 +144,6 @@ def items_from_json(text: str | bytes) -> tuple[Item, ...]:
 
 
 def ordered(things: Sequence[T], order: Order, rng: random.Random) -> Sequence[T]:
-    """Return ``things``, given in M's order, in another order."""
     if order == "random":
         return rng.sample(things, len(things))
     return things if order == "direct" else things[::-1]
@@ -219,7 +217,6 @@ def opening_of(case: Case) -> str:
 
 
 def is_vague(opening: str) -> bool:
-    """Say whether an opening names no complaint."""
     return UNWELL in opening
 
 
@@ -306,7 +303,6 @@ class MediqRecord(BaseModel):
 
     @property
     def words(self) -> str:
-        """The vignette's words, joined by spaces."""
         return " ".join(words_of(" ".join(self.context)))
 
 
@@ -385,7 +381,6 @@ def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
 
 
 def _raw_records(content: bytes) -> list[bytes | object]:
-    """Return the records of a JSON array, or the lines of JSONL."""
     if content.lstrip()[:1] == b"[":
         try:
             listed = orjson.loads(content)

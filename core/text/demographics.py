@@ -16,7 +16,6 @@ def patient_demographics(case: Case) -> tuple[float | None, Sex | None]:
 
 
 def age_and_sex(case: Case) -> str:
-    """Return the known ones of age and sex as a short phrase."""
     age, sex = patient_demographics(case)
     words = ""
     if age is not None:

@@ -57,8 +57,8 @@ def facts_of(case: Case, override: Sequence[AtomicFact] | None = None) -> tuple[
 @functools.lru_cache(maxsize=8_192)
 def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
     if case.profile is not None:
-        history = [_of_profile(fact, told=True) for fact in (*case.profile.demographics, *case.profile.basic)]
-        return with_ids(history + [_of_profile(fact, told=False) for fact in case.profile.optional])
+        history = [_of_profile(fact, can_tell=True) for fact in (*case.profile.demographics, *case.profile.basic)]
+        return with_ids(history + [_of_profile(fact, can_tell=False) for fact in case.profile.optional])
     sex = read_demographics(case.vignette)[1]
     return with_ids(
         AtomicFact(
@@ -88,11 +88,11 @@ def in_vignette(text: str, vignette: str) -> bool:
     return supported and set(_FIGURE.findall(text)) <= set(_FIGURE.findall(vignette)) and bool(text.strip())
 
 
-def _of_profile(fact: Fact, *, told: bool) -> AtomicFact:
+def _of_profile(fact: Fact, *, can_tell: bool) -> AtomicFact:
     topic = SECTIONS[fact.section] if fact.section else topic_of_key(fact.key, fact.value)
-    if not told and topic not in SHOWN:
+    if not can_tell and topic not in SHOWN:
         topic = "examination"
-    return AtomicFact(id=fact.key, key=fact.key, text=fact.value, lay=fact.lay, told=told, topic=topic)
+    return AtomicFact(id=fact.key, key=fact.key, text=fact.value, lay=fact.lay, told=can_tell, topic=topic)
 
 
 def with_ids(facts: Iterable[AtomicFact]) -> tuple[AtomicFact, ...]:
@@ -295,7 +295,6 @@ class Piece:
 
 
 def pieces_of(vignette: str) -> Iterator[Piece]:
-    """Yield the findings of a vignette in order."""
     previous: Topic | None = None
     for number, sentence in enumerate(sentences(vignette)):
         kind = shown_topic(sentence)

@@ -69,7 +69,6 @@ def picture_missing(case: Case) -> bool:
 
 
 def speaks_of_picture(sentence: str) -> bool:
-    """Say whether a sentence refers to a picture."""
     if not _PICTURE_WORD.search(sentence) or not _PICTURE.search(sentence):
         return False
     return bool(_IS_PICTURE.search(sentence)) or not _NUMBERS_BELOW.search(sentence)

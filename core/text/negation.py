@@ -90,7 +90,6 @@ def words_in(text: str) -> list[str]:
 
 
 def is_content(word: str) -> bool:
-    """Say whether a word of ``words_in`` is a content word."""
     return word not in _STOP
 
 
@@ -184,5 +183,4 @@ def is_negated(text: str) -> bool:
 
 
 def denies_something(text: str) -> bool:
-    """Say whether a patient's message contains a denial."""
     return bool(_SPOKEN.search(text))

@@ -42,7 +42,6 @@ class Term:
 
     @property
     def name(self) -> str:
-        """The first form, without the star of a stem."""
         return self.forms[0].rstrip("*")
 
 
@@ -73,7 +72,6 @@ class Lexicon:
         self._entries = functools.lru_cache(maxsize=50_000)(self._look_up)
 
     def named_in(self, text: str) -> frozenset[str]:
-        """Return the names of the terms in a text."""
         words = _WORD.findall(text.lower())
         if not any(self._entries(word) for word in dict.fromkeys(words)):
             return frozenset()
@@ -113,7 +111,6 @@ def _follow(rest: tuple[str, ...], words: list[str]) -> bool:
 
 
 def _singulars(word: str) -> tuple[str, ...]:
-    """Return a word and its possible singulars."""
     return (word, *((word[:-1],) if word.endswith("s") else ()), *((word[:-2],) if word.endswith("es") else ()))
 
 

@@ -96,7 +96,6 @@ def _pronouns(text: str, subject: str, owned: str, reflexive: str, other: str) -
 
 
 def _with_i(verb: str) -> str:
-    """Return a verb's form after "I"."""
     lowered = verb.lower()
     if lowered in _OF_I:
         return _OF_I[lowered]
@@ -180,7 +179,6 @@ def _coordinated(match: re.Match[str], person: _Person) -> str:
 
 
 def _with_person(verb: str, person: _Person) -> str:
-    """Return the person's form of a verb after "I"."""
     lowered = verb.lower()
     forms = {
         "am": person.be,

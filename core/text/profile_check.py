@@ -56,7 +56,6 @@ def check_profile(case: Case, proposed: Profile) -> Checked:
 
 
 def has_complaint(profile: Profile) -> bool:
-    """Say whether the patient can tell the chief complaint."""
     return any("chief complaint" in fact.key.lower() and not fact.imputed for fact in profile.basic)
 
 
@@ -86,7 +85,6 @@ def edited(case: Case, profile: Profile, by: str) -> Generated:
 
 
 def remarks(case: Case, profile: Profile) -> tuple[str, ...]:
-    """Return a sentence for each fact that fails a check."""
     dropped = check_profile(case, profile).dropped
     return tuple(f"{d.key[:1].upper()}{d.key[1:]} (“{d.value}”): {d.why}." for d in dropped)
 

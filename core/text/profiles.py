@@ -76,7 +76,6 @@ def own_profile(case: Case) -> Generated | None:
 
 
 def with_profile(case: Case, generated: Generated) -> Case:
-    """Return the case with the generator's profile and speaker."""
     if generated.profile is None:
         raise ValueError(f"{case.case_key} has no profile: {generated.note}")
     profile = generated.profile

@@ -44,7 +44,6 @@ _SENTENCE = re.compile(rf"(?<=[.!?]){_ABBREVIATION}[\"')\]”]*\s+(?=[A-Z0-9\"'(
 
 
 def sentences(text: str) -> list[str]:
-    """Split prose into sentences; decimals and units stay whole."""
     return [piece.strip() for line in text.splitlines() for piece in _SENTENCE.split(line) if piece.strip()]
 
 
@@ -55,7 +54,6 @@ _TOPICS: dict[VignetteSection, str] = {
 
 
 def _words_of(sections: Sequence[VignetteSection], *of: Cue) -> tuple[tuple[VignetteSection, Words], ...]:
-    """Return the sections with the words that identify them."""
     views = view([_TOPICS[section] for section in sections], *of)
     return tuple((section, words) for section, (_, words) in zip(sections, views, strict=True))
 

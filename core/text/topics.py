@@ -112,5 +112,4 @@ def topic_of_key(key: str, text: str) -> Topic:
 
 
 def is_open(question: str) -> bool:
-    """Say whether a question is open ("anything else?")."""
     return bool(_OPEN.search(question.lower()))

@@ -42,12 +42,10 @@ DENY, DENIES, DENIED = next(forms for forms in _VERBS["reporting"] if forms[0] =
 
 
 def alternatives(words: list[str] | tuple[str, ...]) -> str:
-    """Return words as alternatives, the longest first."""
     return "|".join(sorted(map(re.escape, dict.fromkeys(words)), key=len, reverse=True))
 
 
 def people(*kinds: PersonKind) -> str:
-    """Return nouns for persons: "woman|lady|girl"."""
     return alternatives([word for kind in kinds for word in _CONTENT["people"][kind].split()])
 
 
@@ -169,7 +167,6 @@ class Words:
         return plain, {clue: re.compile("|".join(patterns)) for clue, patterns in clues.items()}
 
     def are_in(self, lowered: str) -> bool:
-        """Say whether the text contains any of the alternatives."""
         plain, others = self._alternatives
         if any(map(lowered.__contains__, plain)):
             return True

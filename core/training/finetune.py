@@ -383,7 +383,6 @@ def _training(model: str) -> Iterator[None]:
 
 
 def _newest(checkpoints: Path) -> Path | None:
-    """Return the folder of the newest complete checkpoint."""
     complete = (path.parent for path in checkpoints.glob(f"checkpoint-*/{_TRAINER_STATE}"))
     return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
@@ -440,7 +439,6 @@ def _metrics(
     encoded: dict[Side, list[Encoded]],
     settings: Settings,
 ) -> Metrics:
-    """Return the metrics of a training before its first step."""
     return Metrics(
         model=model,
         settings=settings,

@@ -131,7 +131,6 @@ def case_sets_of(sides: Sequence[Subject]) -> list[str]:
 
 
 def extent_name(subject: Subject) -> str:
-    """Return the name of a subject in extents and notes."""
     return f"{subject.model} {subject.run_id or ''}".strip()
 
 
@@ -155,7 +154,6 @@ def _extent_of(subject: Subject, selection: Selection) -> Extent:
 
 @cached_query(entries=512)
 def comparison(first: Side, second: Side, selection: Selection, interval: DifferenceInterval) -> Comparison:
-    """Return the comparison of two sides, paired by case."""
     return compare(_cases(first, selection), _cases(second, selection), interval)
 
 

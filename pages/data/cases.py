@@ -82,7 +82,6 @@ def pictured(entry: CaseEntry) -> str:
 
 
 def ask_filter(entries: Sequence[CaseEntry]) -> CaseFilter:
-    """Ask for the filters that make a difference in this data set."""
     kinds = {pictured(entry) for entry in entries}
     question_kinds = [kind for kind in ASKS_FOR if any(question_kind(entry.case) == kind for entry in entries)]
     columns = st.columns(5 + (len(question_kinds) > 1) + (kinds != {"without"}), vertical_alignment="bottom")

@@ -19,7 +19,6 @@ from pages.kit.visitor import only
 
 
 def draw_profile(entry: CaseEntry) -> None:
-    """Draw the newest profile or a chosen version, and the editor."""
     case = entry.case
     st.subheader(
         "Profile",

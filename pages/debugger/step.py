@@ -31,7 +31,6 @@ _ANSWER_CHARS = 320
 
 
 def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
-    """Draw a cell and return the chosen step of its trial."""
     cell_arm = (cell.format, cell.question_type)
     st.subheader(f"{arm(*cell_arm)} · trial {cell.trial + 1}", anchor=False)
     verdicts = badges(cell.reason, cell.verdicts.items())
@@ -178,7 +177,6 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
 
 
 def label_of(message: Part) -> str:
-    """Return role, part and source of a message as Markdown."""
     joined = ", joined to the message before" if message.joined else ""
     return f"{SENDER[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
 

@@ -72,7 +72,6 @@ def one_side(pieces: Sequence[Piece], op: Op) -> str:
 
 
 def names_of(variants: Sequence[Variant]) -> dict[str, str]:
-    """Return variant id → name, the original first."""
     return {"original": "Original", **{v.variant_id: f"Variant {n}" for n, v in enumerate(variants, 1)}}
 
 

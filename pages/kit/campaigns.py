@@ -33,7 +33,6 @@ def campaigns() -> list[RunProgress]:
 
 
 def state_of(run: RunProgress) -> str:
-    """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(run.run_id):
         return "running"
     return "complete" if run.state == "complete" else "stopped"
@@ -60,7 +59,6 @@ def label_of_run(run_id: str) -> Label:
 
 
 def names_in(offer: Offer) -> dict[str, str]:
-    """Return run → its name in the list of runs on Transcripts."""
     doctors = unique_names(offer.models)
     return {run: f"{doctors[doctor]} · {run}" for run, doctor in offer.runs.items()}
 

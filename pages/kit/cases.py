@@ -99,7 +99,6 @@ def choose_case(
 
 
 def forget(*keys: str) -> None:
-    """Remove URL parameters whose choices are no longer valid."""
     for key in keys:
         st.query_params.pop(key, None)
 

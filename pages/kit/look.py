@@ -185,7 +185,6 @@ def maker_words(made_by: str) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun; the default plural adds an s."""
     return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 

@@ -101,7 +101,6 @@ def unique_names(models: Iterable[str], case_set: str | None = None) -> dict[str
 
 
 def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """Return a key that sorts case_2 before case_10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(text) if part)
 
 

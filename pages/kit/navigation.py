@@ -67,7 +67,6 @@ def lead_to(name: str, **query: str | Sequence[str]) -> None:
 
 
 def follow() -> None:
-    """Open the page that ``lead_to`` has remembered, if any."""
     if target := st.session_state.pop(_NEXT_PAGE, None):
         go_to(target[0], **target[1])
 

@@ -96,7 +96,6 @@ class RunningWork:
 
     @property
     def in_words(self) -> str:
-        """Title, progress and further words as one line."""
         counted = f"{self.done:,} of {self.planned:,}" if self.planned else ""
         return ": ".join(filter(None, (self.title, "; ".join(filter(None, (counted, self.words))))))
 

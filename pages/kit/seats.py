@@ -356,7 +356,6 @@ def _seat_label(name: str) -> str:
 
 
 def ask_framework(page: str, help_: str) -> Framework:
-    """Ask for the framework; the URL stores the choice."""
     by_name = frameworks()
     return by_name[choose("Framework", list(by_name), f"{page}_protocol", names=title_of, shape="segments", help=help_)]
 

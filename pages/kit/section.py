@@ -374,7 +374,6 @@ def _word(part: str, value: Any, names: Mapping[str, str]) -> str:
 
 
 def _runs(row: Any, behind: Mapping[str, Condition]) -> tuple[str, ...]:
-    """Return the runs of the first condition in a row's label."""
     label = row.label if isinstance(row, Row) else row
     conditions = [value for value in label.values() if isinstance(value, str) and value in behind]
     return behind[conditions[0]].runs if conditions else ()

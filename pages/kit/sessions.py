@@ -60,7 +60,6 @@ def adopt(sessions: Sequence[Session], case: Case | None) -> None:
 
 
 def remember(session: Session, case: Case | None) -> WatchedSession:
-    """Add a new session to memory without showing it."""
     header = session.meta.get("header")
     protocol = header.protocol if isinstance(header, RunHeader) else ""
     doctor, persona = (str(session.meta.get(name, "")) for name in (tested_seat(framework(protocol)).role, "persona"))

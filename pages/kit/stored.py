@@ -36,7 +36,6 @@ class Reading:
 
     @property
     def answers(self) -> dict[Arm, Answered]:
-        """The newest answer of each arm."""
         return {(e.format, e.question_type): e for e in self.events if isinstance(e, Answered)}
 
 
@@ -99,7 +98,6 @@ def case_conversations(runs: Sequence[str], case_key: str) -> list[Conversation]
 
 
 def stored_case(case_key: str) -> Case | None:
-    """Return the newest version of a case, or ``None``."""
     return ask(case, case_key)
 
 

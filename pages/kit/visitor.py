@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core import access
-from core.access import HERE, NOBODY, Right, Visitor
+from core.access import ANONYMOUS, HERE, Right, Visitor
 from pages.kit.look import plain
 
 _SIGN_IN_LOGGED = "_signed_in"
@@ -28,12 +28,12 @@ def _current_visitor() -> Visitor | None:
     if access.LOGIN not in os.environ and not _login_configured(int(time.monotonic() / _LOGIN_CACHE_S)):
         return None
     if get_script_run_ctx(suppress_warning=True) is None or not st.user.get("is_logged_in"):
-        return NOBODY
+        return ANONYMOUS
     claim = access.rules().claim
     name = str(st.user.get(claim) or "").strip()
     # Only True counts: an unverified address may be anyone's, and providers send "false" in several forms.
     trusted = claim != "email" or st.user.get("email_verified") is True
-    return access.person(name) if name and trusted else NOBODY
+    return access.person(name) if name and trusted else ANONYMOUS
 
 
 access.ask_who(_current_visitor)

@@ -341,7 +341,7 @@ def _draw_facts(case: Case, watched: WatchedSession) -> None:
         st.progress(by_role.brought / max(1, len(by_role.asked)), text=words)
         with st.container(height=380, border=True, gap="xsmall"):
             for part, facts in (
-                ("demographics", by_role.known),
+                ("demographics", by_role.demographics),
                 ("basic", by_role.patient),
                 ("optional", by_role.staff),
             ):
@@ -391,7 +391,6 @@ def _fact_words(fact: Fact) -> str:
 
 
 def draw_presentation_switch() -> bool:
-    """Draw the switch to the presentation view, stored in the URL."""
     return st.toggle(
         "Presentation", key=_PRESENT, bind="query-params", help="Large type and no sidebar, for an audience."
     )

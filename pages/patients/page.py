@@ -61,7 +61,6 @@ def page_of(selection: Selection, kinds: tuple[Kind, ...], words: str, page: int
 
 @cached_query(entries=32)
 def marks_of(trial_id: str) -> tuple[Mark, ...]:
-    """Return all marks of one conversation, in order."""
     return trial_marks(Store(), trial_id)
 
 

@@ -35,13 +35,11 @@ _LABEL_CHARS = 22
 
 
 def group_of(row: Row) -> Group:
-    """Return the key of a row’s group."""
     group, condition, persona, protocol, _ = row.label.values()
     return group, "" if persona == "plain" else persona, protocol, condition
 
 
 def persona_name(persona: str) -> str:
-    """Return a persona in words, or “plain”."""
     return label(parse_persona(persona)) if persona else "plain"
 
 

@@ -86,7 +86,6 @@ def edits(tree: Tree, node: Node, other: Node) -> list[str]:
 
 
 def common_messages(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many messages two dialogues share from the start."""
     shorter = min(len(first), len(second))
     return next((n for n in range(shorter) if first[n] != second[n]), shorter)
 

@@ -19,7 +19,7 @@ import pytest
 from pydantic import SecretStr
 
 from core import access, paths
-from core.access import HERE, NOBODY, NotAllowedError, Visitor
+from core.access import ANONYMOUS, HERE, NotAllowedError, Visitor
 from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.library import library
@@ -152,7 +152,7 @@ def test_roles_are_the_files_and_whom_it_does_not_name_is_let_in_to_nothing(serv
     assert may[None] == []
     with acting(VIEWER), pytest.raises(NotAllowedError, match=f"You are a viewer here, .* takes a runner: ask {ADMIN}"):
         access.require("run")
-    with access.acting(NOBODY), pytest.raises(NotAllowedError, match="not let in here: sign in"):
+    with access.acting(ANONYMOUS), pytest.raises(NotAllowedError, match="not let in here: sign in"):
         access.require("annotate")
 
 

@@ -45,7 +45,6 @@ class Actor:
         _actors[id(self)] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another actor as a handle of the same one."""
         return _handle, (id(self),)
 
     def __getattr__(self, name: str) -> Any:
@@ -63,7 +62,7 @@ class Actor:
             if not self.alive:
                 raise RayActorError
             sent = pickle.loads(arguments)
-            self.registries += [one for one in sent if isinstance(one, Registry)]
+            self.registries += [argument for argument in sent if isinstance(argument, Registry)]
             return pickle.loads(pickle.dumps(await getattr(self.object, name)(*sent)))
         except asyncio.CancelledError:
             raise RayActorError from None
@@ -92,7 +91,6 @@ def _handle(number: int) -> Actor:
 
 
 def kill(actor: Actor, no_restart: bool = True) -> None:
-    """Do as ``ray.kill`` does."""
     actor.killed = actor.killed or no_restart
     if actor.killed and (receiving := getattr(actor.object, "_receiving", None)):
         receiving.cancel()  # as a worker's process ends
@@ -108,7 +106,7 @@ FAKE_RAY = SimpleNamespace(
 
 
 def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
-    """Return what plays the trials of a run by so many actors, which are put into ``actors``, the mailbox last."""
+    """Return what plays the trials of a run by ``size`` actors; they are added to ``actors``, the mailbox last."""
 
     @asynccontextmanager
     async def players(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
@@ -123,7 +121,7 @@ def on_actors(size: int, actors: list[Actor] | None = None) -> Players:
             yield driver.play
         finally:
             await driver.stop()
-            for sent in (one for actor in made for one in actor.registries):
-                await sent.aclose()
+            for registry_sent in (sent for actor in made for sent in actor.registries):
+                await registry_sent.aclose()
 
     return players

@@ -16,10 +16,10 @@ from tests.support.replies import Reply
 
 @dataclass
 class Made:
-    """A batch as the provider holds it: the bodies of its requests by their ids, and what it came to."""
+    """A batch at the provider: the bodies of its requests by id, and the lines of its result."""
 
     batch_id: str
-    asked: dict[str, dict[str, Any]]
+    requests: dict[str, dict[str, Any]]
     metadata: dict[str, str]
     endpoint: str
     urls: set[str]
@@ -30,11 +30,11 @@ class Made:
 class BatchProvider(FakeProvider):
     """The provider; a reply whose status is no success is a failed line, ``EXPIRED`` one that was not done in time.
 
-    ``looks`` at a batch find it under way before it is over; while ``held``, every look does. ``broken`` looks are
-    answered with 503 first, ``unheard`` answers to the making of batches are lost, and ``refused`` is why batches fail.
+    The first ``looks`` at a batch find it in progress; with ``on_hold`` every look does. The first ``broken`` looks get
+    503, the replies to the first ``unheard`` new batches are lost, and with a text in ``refused`` batches fail for it.
     """
 
-    held = False
+    on_hold = False
     looks = broken = unheard = 0
     refused = ""
 
@@ -45,7 +45,6 @@ class BatchProvider(FakeProvider):
         self._numbers = itertools.count(1)
 
     def routes(self) -> list[web.RouteDef]:
-        """What it serves beside calls."""
         return [
             *super().routes(),
             *(
@@ -63,32 +62,32 @@ class BatchProvider(FakeProvider):
 
     @property
     def charged(self) -> int:
-        """Requests of batches that were answered."""
+        """Number of requests of batches that have a reply."""
         return sum(len(made.lines["out"]) for made in self.made.values())
 
     async def _take_file(self, request: web.Request) -> web.Response:
         form = await request.post()
-        held: Any = form["file"]
+        upload: Any = form["file"]
         name = f"file-{next(self._numbers)}"
         assert form["purpose"] == "batch"
-        self._files[name] = held.file.read()
-        return web.json_response({"id": name, "object": "file", "purpose": "batch", "filename": held.filename})
+        self._files[name] = upload.file.read()
+        return web.json_response({"id": name, "object": "file", "purpose": "batch", "filename": upload.filename})
 
     async def _give_file(self, request: web.Request) -> web.Response:
         return web.Response(body=self._files[request.match_info["name"]])
 
     async def _make(self, request: web.Request) -> web.Response:
-        told = await request.json()
-        lines = [json.loads(raw) for raw in self._files[told["input_file_id"]].splitlines()]
+        fields = await request.json()
+        lines = [json.loads(raw) for raw in self._files[fields["input_file_id"]].splitlines()]
         made = Made(
             f"batch-{next(self._numbers)}",
             {line["custom_id"]: line["body"] for line in lines},
-            told["metadata"],
-            told["endpoint"],
+            fields["metadata"],
+            fields["endpoint"],
             {line["url"] for line in lines},
         )
         made.lines = {"out": [], "err": []}
-        for name, body in () if self.refused else made.asked.items():
+        for name, body in () if self.refused else made.requests.items():
             reply = self._next_reply(body)
             done: dict[str, Any] = {"custom_id": name, "response": None, "error": None}
             if reply is EXPIRED:
@@ -103,11 +102,11 @@ class BatchProvider(FakeProvider):
         if self.unheard:
             self.unheard -= 1
             return web.Response(status=503)
-        return web.json_response(self._told(made))
+        return web.json_response(self._state_of(made))
 
     async def _list(self, request: web.Request) -> web.Response:
-        found = [self._told(made) for made in reversed(self.made.values())]
-        return web.json_response({"object": "list", "data": found, "has_more": False})
+        batches = [self._state_of(made) for made in reversed(self.made.values())]
+        return web.json_response({"object": "list", "data": batches, "has_more": False})
 
     async def _look(self, request: web.Request) -> web.Response:
         if self.broken:
@@ -115,12 +114,12 @@ class BatchProvider(FakeProvider):
             return web.Response(status=503)
         made = self.made[request.match_info["name"]]
         made.looks += 1
-        return web.json_response(self._told(made))
+        return web.json_response(self._state_of(made))
 
-    def _told(self, made: Made) -> dict[str, Any]:
-        over = not self.held and made.looks > self.looks
-        total = len(made.asked)
-        told: dict[str, Any] = {
+    def _state_of(self, made: Made) -> dict[str, Any]:
+        over = not self.on_hold and made.looks > self.looks
+        total = len(made.requests)
+        state: dict[str, Any] = {
             "id": made.batch_id,
             "object": "batch",
             "endpoint": made.endpoint,
@@ -132,13 +131,13 @@ class BatchProvider(FakeProvider):
             "request_counts": {"total": total, "completed": total if over else total // 2, "failed": 0},
         }
         if self.refused:
-            return {**told, "status": "failed", "errors": {"data": [{"code": "no", "message": self.refused}]}}
+            return {**state, "status": "failed", "errors": {"data": [{"code": "no", "message": self.refused}]}}
         if over:
             files = {
                 f"{long}_file_id": f"{made.batch_id}-{kind}" for long, kind in (("output", "out"), ("error", "err"))
             }
-            told |= {name: file for name, file in files.items() if self._files[file]}
-        return told
+            state |= {name: file for name, file in files.items() if self._files[file]}
+        return state
 
 
 EXPIRED = Reply(status=0)

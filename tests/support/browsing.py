@@ -11,7 +11,7 @@ from tests.support.dashboard import SOON, WIDE, Dashboard, Eyes, settle
 
 
 class Visitors:
-    """Opens pages, each for a visitor of its own, and remembers what their browsers said."""
+    """Opens pages, each for a separate visitor, and remembers the messages of their browsers."""
 
     def __init__(self, browser: Browser, dashboard: Dashboard) -> None:
         self.browser = browser

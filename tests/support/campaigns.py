@@ -19,7 +19,7 @@ BESIDE_RULES = (
     "--summariser",
     REFERENCE["summariser"],
 )
-"""Options that put the reference cast beside a model."""
+"""Options that put the reference cast in the seats around a model."""
 
 
 def beside_rules(doctor: str, **others: str) -> CastNames:
@@ -28,12 +28,11 @@ def beside_rules(doctor: str, **others: str) -> CastNames:
 
 
 def run_ids() -> list[str]:
-    """Return the ids of all runs that have a journal."""
     return [journal.parent.name for journal in journals()]
 
 
 def await_end(trials: int, seconds: float = 90) -> None:
-    """Wait until the one run has so many trials and is over, while nobody looks: the page costs more than the run."""
+    """Wait until the only run has ``trials`` trials and is over, with no page open: a page costs more than the run."""
     (run_id,) = run_ids()
     deadline = time.monotonic() + seconds
     while is_running(run_id) or len(done_trials(journal_path(run_id))) < trials:
@@ -42,7 +41,7 @@ def await_end(trials: int, seconds: float = 90) -> None:
 
 
 def stop_all() -> None:
-    """Stop every run that is under way, and wait until its process has let go."""
+    """Stop every run in progress, and wait until its process has released it."""
     for run_id in run_ids():
         ask_to_stop(run_id)
         deadline = time.monotonic() + 20
@@ -51,7 +50,6 @@ def stop_all() -> None:
 
 
 def metrics(app: AppTest) -> dict[str, str]:
-    """Return the large figures of a page by their labels."""
     return {metric.label: metric.value for metric in app.metric}
 
 

@@ -221,7 +221,6 @@ class Steps:
 
 
 def done(steps: Sequence[Step], folder: Path) -> Store:
-    """Return the store in ``folder`` after these steps."""
     return copy_of(Steps(tuple(steps)), folder) if steps else Store(folder / NAME)
 
 
@@ -294,7 +293,6 @@ class Seen:
 
 
 def look(where: Look, store: Store) -> Seen:
-    """Look somewhere, in a store."""
     with outside(store.path.parent):
         if isinstance(where, Page):
             return Seen(_text_of(where))
@@ -334,7 +332,7 @@ Fact = Callable[[Seen], None]
 
 
 def says(*patterns: str) -> Fact:
-    """Every pattern stands in the text, in any case of letters."""
+    """Return a fact: the text has every pattern, in upper or lower case."""
 
     def check(seen: Seen) -> None:
         missing = [pattern for pattern in patterns if not re.search(pattern, seen.text, re.IGNORECASE)]
@@ -344,8 +342,6 @@ def says(*patterns: str) -> Fact:
 
 
 def silent(*patterns: str) -> Fact:
-    """No pattern stands in the text."""
-
     def check(seen: Seen) -> None:
         present = [pattern for pattern in patterns if re.search(pattern, seen.text, re.IGNORECASE)]
         assert not present, f"{present} must not be said, but is in:\n{seen.text}"
@@ -354,8 +350,6 @@ def silent(*patterns: str) -> Fact:
 
 
 def status(number: int) -> Fact:
-    """The command ends with this exit status."""
-
     def check(seen: Seen) -> None:
         assert seen.status == number, f"status {seen.status}:\n{seen.text}"
 
@@ -372,26 +366,24 @@ def row(where: Mapping[str, str] | None = None, **cells: Wanted) -> Fact:
     def check(seen: Seen) -> None:
         rows = [line for line in seen.rows if all(part in line[name] for name, part in (where or {}).items())]
         assert len(rows) == 1, f"{len(rows)} rows of {where} in {list(seen.rows)}\n{seen.text}"
-        wrong = {name: rows[0][name] for name, wanted in cells.items() if not _is(rows[0][name], wanted)}
+        wrong = {name: rows[0][name] for name, expected in cells.items() if not _is(rows[0][name], expected)}
         assert not wrong, f"{wrong} in {rows[0]}\n{seen.text}"
 
     return check
 
 
 def every_row(**cells: Wanted) -> Fact:
-    """There are rows, and the cells of each are as wanted."""
+    """Return a fact: there are rows, and each has these cells."""
 
     def check(seen: Seen) -> None:
         assert seen.rows, seen.text
-        wrong = [line for line in seen.rows if not all(_is(line[name], wanted) for name, wanted in cells.items())]
+        wrong = [line for line in seen.rows if not all(_is(line[name], expected) for name, expected in cells.items())]
         assert not wrong, f"{wrong}\n{seen.text}"
 
     return check
 
 
 def values(column: str, number: int) -> Fact:
-    """A column holds so many different values."""
-
     def check(seen: Seen) -> None:
         different = {line[column] for line in seen.rows}
         assert len(different) == number, f"{sorted(different)}\n{seen.text}"
@@ -399,11 +391,11 @@ def values(column: str, number: int) -> Fact:
     return check
 
 
-def _is(cell: str, wanted: Wanted) -> bool:
-    if wanted is None:
+def _is(cell: str, expected: Wanted) -> bool:
+    if expected is None:
         return cell == ""
-    if isinstance(wanted, str):
-        return wanted in cell
-    if callable(wanted):
-        return cell != "" and wanted(float(cell))
-    return cell != "" and abs(float(cell) - wanted) < 1e-4
+    if isinstance(expected, str):
+        return expected in cell
+    if callable(expected):
+        return cell != "" and expected(float(cell))
+    return cell != "" and abs(float(cell) - expected) < 1e-4

@@ -37,16 +37,16 @@ def _loaded() -> ForkServerContext:
 def forked(do: Callable[..., object], *arguments: Any) -> ForkServerProcess:
     """Start a process that calls a module's function; sockets may go along."""
     child = _loaded().Process(target=do, args=arguments)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANAMNESIS_")}
     # a page that was run in this process has made app.py its main module, which the child would run
     main = mock.patch.dict(sys.modules, {"__main__": ModuleType("__main__")})
-    with main, mock.patch.dict(os.environ, {**kept, "PYTHONPATH": str(paths.ROOT)}, clear=True):
+    with main, mock.patch.dict(os.environ, {**environment, "PYTHONPATH": str(paths.ROOT)}, clear=True):
         child.start()
     return child
 
 
 class Command:
-    """``python -m core`` under way in a child, with what it writes; used as ``subprocess.Popen`` is."""
+    """``python -m core`` in a child process, with its output; used as ``subprocess.Popen`` is."""
 
     def __init__(self, environment: Mapping[str, str], arguments: Sequence[str]) -> None:
         self._said = tempfile.TemporaryDirectory()
@@ -65,7 +65,6 @@ class Command:
             os.kill(self.pid, number)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for its end and return what it wrote."""
         self._child.join(timeout)
         if self.poll() is None:
             raise TimeoutExpired(list(self.args), timeout or 0.0)
@@ -87,7 +86,7 @@ def in_turn(environment: Mapping[str, str], *commands: Sequence[str]) -> list[Co
     done = finish(Command(environment, ["in turn", json.dumps(commands)]), 240)
     assert done.returncode == 0, done.stderr
     outcomes = [CompletedProcess[str](*json.loads(line)) for line in done.stdout.splitlines()]
-    assert [one.returncode for one in outcomes] == [0] * len(commands), outcomes
+    assert [outcome.returncode for outcome in outcomes] == [0] * len(commands), outcomes
     return outcomes
 
 

@@ -58,12 +58,10 @@ class Dashboard:
 
     @property
     def database(self) -> Path:
-        """The file that it shows."""
         return self.folder / "anamnesis.duckdb"
 
     @property
     def trouble(self) -> list[str]:
-        """Lines of the server's log that speak of trouble."""
         log = self.log.read_bytes()[self.begun :].decode(errors="replace")
         return [line for line in _HALF.sub("", _LEFT.sub("", log)).splitlines() if _TROUBLE.search(line)]
 
@@ -81,10 +79,10 @@ class Dashboard:
 
 def environment_for(folder: Path) -> dict[str, str]:
     """Return this process's environment without keys, with the database and a models file in ``folder``."""
-    kept = {name: value for name, value in os.environ.items() if name not in KEYS}
+    environment = {name: value for name, value in os.environ.items() if name not in KEYS}
     models = folder / "models.local.toml"
     models.touch()
-    return {**kept, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models)}
+    return {**environment, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models)}
 
 
 @contextlib.contextmanager
@@ -125,21 +123,19 @@ class Shared:
     """What all browser tests of a worker share, each part started when it is first asked for: one server, one Chromium.
 
     Both are closed after the last of these tests (tests/conftest.py), since Playwright leaves an event loop running,
-    beside which no other can be run.
+    and no other can run in the same thread.
     """
 
     def __init__(self) -> None:
         self._open = contextlib.ExitStack()
 
     def close(self) -> None:
-        """End what was started."""
         self._open.close()
         for part in ("browser", "_server"):
             self.__dict__.pop(part, None)
 
     @functools.cached_property
     def browser(self) -> Browser:
-        """Chromium without a window."""
         from playwright.sync_api import expect, sync_playwright
 
         expect.set_options(timeout=SOON)
@@ -157,15 +153,15 @@ class Shared:
     def dashboard(self, folder: Path) -> Dashboard:
         """Let the server show the database in ``folder`` from now on, and forget what it knew of the one before."""
         address, server, log = self._server
-        shown = Dashboard(address, folder, environment_for(folder), log, log.stat().st_size)
+        dashboard = Dashboard(address, folder, environment_for(folder), log, log.stat().st_size)
         assert server.stdin is not None
-        server.stdin.write(f"{shown.database}\n".encode())
+        server.stdin.write(f"{dashboard.database}\n".encode())
         server.stdin.flush()
         deadline = time.monotonic() + 30
-        while SHOWN.encode() not in log.read_bytes()[shown.begun :]:
+        while SHOWN.encode() not in log.read_bytes()[dashboard.begun :]:
             assert time.monotonic() < deadline, "The server does not turn to another database."
             time.sleep(0.02)
-        return shown
+        return dashboard
 
 
 shared = Shared()
@@ -180,7 +176,6 @@ class Eyes:
     abroad: list[str] = field(default_factory=list)
 
     def watch(self, context: BrowserContext) -> None:
-        """Watch every page of a context."""
         context.on("console", self._heard)
         context.on("weberror", lambda error: self.console.append(str(error.error)))
         context.on("request", lambda request: self._asked(request.url))
@@ -197,7 +192,7 @@ class Eyes:
 
 
 def settle(page: Page, timeout_s: float = 60) -> None:
-    """Wait until the page is connected and has drawn what was asked of it."""
+    """Wait until the page is connected and has drawn everything."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=timeout_s * 1000)
     page.wait_for_timeout(400)
 

@@ -24,11 +24,10 @@ VIGNETTE = (
 
 
 def a_record(number: int, **changes: object) -> dict[str, object]:
-    """A record as MedQA has them."""
     question = f"{VIGNETTE.format(age=20 + number)} What is the most likely diagnosis?"
     options = {"A": "Eczema", "B": "Psoriasis", "C": "Scabies", "D": "Lichen planus"}
-    told = {"question": question, "options": options, "answer": "Psoriasis", "answer_idx": "B", "meta_info": "step1"}
-    return {**told, **changes}
+    record = {"question": question, "options": options, "answer": "Psoriasis", "answer_idx": "B", "meta_info": "step1"}
+    return {**record, **changes}
 
 
 def a_file(folder: Path, *records: dict[str, object], name: str = "medqa.jsonl") -> Path:

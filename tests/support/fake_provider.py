@@ -32,7 +32,7 @@ P = TypeVar("P", bound="FakeProvider")
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as it came in. Of the key, only whether and which was sent is kept, in ``key``, not in its repr."""
+    """A received request. ``key`` is the API key that was sent, if any; it is left out of the repr."""
 
     path: str
     query: dict[str, str]
@@ -43,9 +43,9 @@ class Recorded:
 
 
 class FakeProvider:
-    """The server. ``requests`` holds every request in order, ``bodies`` their bodies.
+    """The server. ``requests`` has every request in order, ``bodies`` their bodies.
 
-    With ``most`` it answers 429 where more than so many are in the air; ``peak`` is the most that it answered at once.
+    With ``most`` it answers 429 to requests beyond that number at once; ``peak`` is the largest number at once.
     """
 
     def __init__(self, script: Script = replies.demo, *, port: int = 0, log: Path | None = None) -> None:
@@ -60,21 +60,18 @@ class FakeProvider:
 
     @property
     def root_url(self) -> str:
-        """The address without a path: what Azure calls the endpoint."""
+        """The address without a path, which Azure calls the endpoint."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def base_url(self) -> str:
-        """The address to configure as an OpenAI base URL."""
         return f"{self.root_url}/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """The bodies of all requests so far."""
         return [request.body for request in self.requests]
 
     def routes(self) -> list[web.RouteDef]:
-        """What it serves."""
         return [
             web.post("/v1/chat/completions", self._chat),
             web.post("/openai/deployments/{deployment}/chat/completions", self._chat),
@@ -195,14 +192,14 @@ def whole(reply: Reply) -> dict[str, Any]:
 
 def _usage(reply: Reply) -> dict[str, Any]:
     prompt, completion = reply.usage or (0, 0)
-    told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details = {"completion_tokens_details": {"reasoning_tokens": reply.thought}} if reply.thought is not None else {}
-    return {**told, **details, **reply.details}
+    return {**usage, **details, **reply.details}
 
 
 @contextlib.contextmanager
 def running(script: Script = replies.demo, kind: type[P] = FakeProvider) -> Iterator[P]:  # type: ignore[assignment]
-    """Run a provider in a thread of its own, for callers without an event loop or with child processes."""
+    """Run a provider in a separate thread, for callers without an event loop or with child processes."""
     provider = kind(script)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True, name="fake-provider")

@@ -27,14 +27,14 @@ MOST_SENT = 400_000_000
 
 @dataclass
 class Exchange:
-    """One request, and what is sent for it. ``said`` is the text that a reader of the reply can have read so far."""
+    """A request and its reply. ``readable`` is the text that a reader of the reply can have read so far."""
 
     server: HostileServer
     body: dict[str, Any]
     key: str
     line: str
     writer: asyncio.StreamWriter
-    said: str = ""
+    readable: str = ""
 
     async def send(self, data: bytes | str) -> None:
         self.writer.write(data.encode() if isinstance(data, str) else data)
@@ -56,7 +56,7 @@ class Exchange:
         await self.send(f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n")
 
     async def piece(self, text: str, **delta: Any) -> None:
-        self.said += text
+        self.readable += text
         await self.event(chunk({"content": text, **delta}))
 
     async def end(self, finish: Any = "stop", usage: Any = None, *, done: bool = True) -> None:
@@ -67,16 +67,14 @@ class Exchange:
             await self.event("[DONE]")
 
     async def reply(self, text: str | None = None, finish: Any = "stop", usage: Any = None, **delta: Any) -> None:
-        """Stream a reply as it should be."""
         await self.head()
         await self.piece(self.line if text is None else text, **delta)
         await self.end(finish, honest() if usage is None else usage)
 
     def billed(self, does: Behaviour) -> list[tuple[int, int]]:
-        """What the request is billed with so far."""
         if does.bills == "nothing":
             return []
-        return [HONEST if does.bills == "honest" else (prompt_tokens(self.body), estimated_tokens(self.said))]
+        return [HONEST if does.bills == "honest" else (prompt_tokens(self.body), estimated_tokens(self.readable))]
 
     def reset(self) -> None:
         self.writer.transport.abort()
@@ -183,7 +181,7 @@ class HostileServer:
             exchange = Exchange(self, body, key, self.script(body), writer)
             chosen = not self.hostile or body.get("model") in self.hostile
             does = BEHAVIOURS[self.behaviour if chosen else "a good reply"]
-            if does.slow:  # whoever gives up on it is billed before it notices
+            if does.slow:  # a client that gives up on the reply is billed before it notices
                 self.bill += exchange.billed(does)
             try:
                 await does.sends(exchange)
@@ -199,7 +197,6 @@ class HostileServer:
 
 @contextlib.contextmanager
 def serving(script: Script, behaviour: str = "a good reply", hostile: tuple[str, ...] = ()) -> Iterator[HostileServer]:
-    """Serve in a thread of its own."""
     server, loop = HostileServer(script, behaviour, hostile), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True, name="hostile-server")
     thread.start()
@@ -266,7 +263,7 @@ add("usage is a list", lambda x: x.reply(usage=[1, 2]), bills="estimate")
 add("two choices", lambda x: two_choices(x))
 add("[DONE] is missing", lambda x: no_done(x))
 
-# replies that are none
+# replies without usable text
 add("an empty reply", lambda x: x.reply(""), BROKEN)
 add("nothing but blanks", lambda x: x.reply(" \n\t"), BROKEN)
 add("null for content", lambda x: odd_choice(x, choice({"content": None})), BROKEN)
@@ -398,7 +395,7 @@ async def two_choices(x: Exchange) -> None:
 
 async def split_anywhere(x: Exchange) -> None:
     made = [chunk({"content": x.line}), chunk({}, "stop"), {**chunk({}), "choices": [], "usage": honest()}]
-    data = "".join(f"data:{json.dumps(one, ensure_ascii=False)}\r\n\r\n" for one in made) + "data: [DONE]\r\n\r\n"
+    data = "".join(f"data:{json.dumps(event, ensure_ascii=False)}\r\n\r\n" for event in made) + "data: [DONE]\r\n\r\n"
     await x.head()
     x.writer.get_extra_info("socket").setsockopt(6, 1, 1)
     for at in range(0, len(data), 7):
@@ -427,7 +424,7 @@ async def named(x: Exchange, name: Any) -> None:
 async def reset_at_end(x: Exchange) -> None:
     await x.head("Transfer-Encoding: chunked")
     made = [chunk({"content": x.line}), chunk({}, "stop"), {**chunk({}), "choices": [], "usage": honest()}]
-    data = "".join(f"data: {json.dumps(one)}\n\n" for one in made)
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in made)
     await x.send(f"{len(data):x}\r\n{data}\r\n")
     await asyncio.sleep(0.05)
     x.reset()
@@ -468,7 +465,7 @@ async def endless_line(x: Exchange) -> None:
 
 
 async def bomb(x: Exchange) -> None:
-    """1 GB in 1 MB: parts that are packed alone may follow one another."""
+    """1 GB in 1 MB: gzip allows parts that are compressed separately."""
     await x.whole(gzip.compress(b" " * 10_000_000) * 100, "Content-Encoding: gzip")
 
 

@@ -12,7 +12,6 @@ from core.store.queries.runs import RunProgress, run
 
 
 def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
-    """Import the release in a folder, or these models of it."""
     layout = RELEASE.find(root, root.name)
     return import_release(Store(), layout, layout.chosen(models))
 
@@ -25,8 +24,7 @@ def dump() -> dict[str, list[Any]]:
 
 
 def a_run(run_id: str) -> RunProgress:
-    """Return a run that is stored."""
     with Store().read() as cursor:
-        found = run(cursor, run_id)
-    assert found is not None
-    return found
+        progress = run(cursor, run_id)
+    assert progress is not None
+    return progress

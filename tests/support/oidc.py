@@ -24,16 +24,16 @@ class Provider:
         self.person = ""
         self.address = ""
         self.given: dict[str, dict[str, Any]] = {}
-        """Code → what it was asked with, and for whom."""
+        """Code → the parameters of its request, with the person who signed in."""
         self._key = RSAKey.generate_key(2048, parameters={"kid": "one", "use": "sig", "alg": "RS256"})
 
     def __call__(self, environ: dict[str, Any], start: Any) -> list[bytes]:
         path = environ["PATH_INFO"]
         if path == "/authorize":
-            asked = _fields(environ["QUERY_STRING"])
+            request = _fields(environ["QUERY_STRING"])
             code = f"code-{len(self.given)}"
-            self.given[code] = {**asked, "person": self.person}
-            where = f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+            self.given[code] = {**request, "person": self.person}
+            where = f"{request['redirect_uri']}?{urlencode({'code': code, 'state': request['state']})}"
             start("302 Found", [("Location", where)])
             return [b""]
         answer = {"/.well-known/openid-configuration": self._metadata, "/jwks": self._keys, "/token": self._token}[path]
@@ -55,11 +55,11 @@ class Provider:
 
     def _token(self, environ: dict[str, Any]) -> dict[str, Any]:
         body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])).decode()
-        asked = self.given.pop(_fields(body)["code"])
+        request = self.given.pop(_fields(body)["code"])
         now = int(time.time())
         claims = {
-            "iss": self.address, "aud": CLIENT, "sub": asked["person"], "iat": now, "exp": now + 600,
-            "nonce": asked.get("nonce", ""), "email": asked["person"], "email_verified": True,
+            "iss": self.address, "aud": CLIENT, "sub": request["person"], "iat": now, "exp": now + 600,
+            "nonce": request.get("nonce", ""), "email": request["person"], "email_verified": True,
         }  # fmt: skip
         signed = jwt.encode({"alg": "RS256", "kid": "one"}, claims, self._key)
         return {"access_token": "none", "token_type": "Bearer", "expires_in": 600, "id_token": signed}
@@ -71,17 +71,16 @@ def _fields(text: str) -> dict[str, str]:
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        pass
 
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """Serve a provider in a thread."""
-    found = Provider()
-    with make_server("127.0.0.1", 0, found, handler_class=_Quiet) as server:
-        found.address = f"http://127.0.0.1:{server.server_port}"
+    provider_ = Provider()
+    with make_server("127.0.0.1", 0, provider_, handler_class=_Quiet) as server:
+        provider_.address = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield found
+            yield provider_
         finally:
             server.shutdown()

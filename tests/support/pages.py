@@ -28,24 +28,21 @@ def visit(app: AppTest, page: str) -> AppTest:
 
 
 def words(app: AppTest) -> str:
-    """Return all text of a page that is not inside a widget."""
+    """Return the text of a page outside of widgets."""
     texts = [element.value for kind in MARKED for element in getattr(app, kind)]
     return "\n".join([*texts, *(element.proto.text for element in app.get("progress"))])
 
 
 def button(app: AppTest, label: str) -> Button:
-    """Return the one button with this label."""
-    (found,) = [element for element in app.button if element.label == label]
-    return found
+    (match,) = [element for element in app.button if element.label == label]
+    return match
 
 
 def has_button(app: AppTest, label: str) -> bool:
-    """Say whether a button with this label is there."""
     return any(element.label == label for element in app.button)
 
 
 def trouble(app: AppTest) -> list[str]:
-    """Return what the page shows as an exception or an error."""
     return [element.value for element in (*app.exception, *app.error)]
 
 

@@ -1,4 +1,4 @@
-"""Small pictures, and lists of cases with them: beside the list or packed with it."""
+"""Small pictures, and lists of cases with them, in the folder of the list or packed with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ _TOLD = (
 
 
 def a_picture(colour: str = "green", kind: str = "PNG", size: tuple[int, int] = (12, 9)) -> bytes:
-    """Return the file of a picture of one colour."""
     file = io.BytesIO()
     Pillow.new("RGB", size, colour).save(file, kind)
     return file.getvalue()
@@ -42,7 +41,6 @@ def a_row(number: int, image: str, **changes: Any) -> dict[str, Any]:
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as a CSV file."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
@@ -51,12 +49,11 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def as_jsonl(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows as a JSONL file."""
     return b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
 
 def a_list(folder: Path, rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, bytes]) -> Path:
-    """Write a list and the pictures beside it, by their paths from the list's folder; return the list."""
+    """Write a list and its pictures, by their paths from the list's folder; return the list."""
     for name, data in pictures.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +64,7 @@ def a_list(folder: Path, rows: Sequence[Mapping[str, Any]], pictures: Mapping[st
 
 
 def a_zip(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Pack files, by their paths in the archive."""
+    """Pack files by their paths in the archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, data in members.items():
             packed.writestr(name, data)

@@ -34,7 +34,7 @@ def mounted(place: Path, megabytes: int = 32) -> Iterator[None]:
 
 
 def fill_up(place: Path, leave: int = 0) -> Path:
-    """Fill a disk up to so many bytes; return the file that does so."""
+    """Fill a disk except for ``leave`` bytes; return the file that fills it."""
     ballast = place / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(bytes(4_096)):

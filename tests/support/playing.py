@@ -13,11 +13,11 @@ from core.jobs.run import Play
 
 def opened(casting: Casting, names: CastNames, protocol: str = "", **settings: Any) -> Play:
     """Return what plays trials of a framework with the cast opened."""
-    known = framework(protocol)
-    full = full_names(known, names, casting.registry)
-    rules = known.complete(stored_settings(known, {**known.settings().model_dump(), **settings}), full)
-    cast = known.open(casting, full, rules)
-    return lambda trial: known.play(trial, cast, rules)
+    framework_ = framework(protocol)
+    full = full_names(framework_, names, casting.registry)
+    rules = framework_.complete(stored_settings(framework_, {**framework_.settings().model_dump(), **settings}), full)
+    cast = framework_.open(casting, full, rules)
+    return lambda trial: framework_.play(trial, cast, rules)
 
 
 async def play_case(
@@ -31,6 +31,5 @@ async def play_case(
     many_choices: tuple[str, ...] = (),
     **settings: Any,
 ) -> list[Event]:
-    """Return the events of one trial."""
     trial = Trial("trial-1", case, 0, seed, arms, many_choices)
     return [event async for event in opened(casting, names, protocol, **settings)(trial)]

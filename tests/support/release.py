@@ -28,17 +28,15 @@ def a_row(case_id: str, **changes: str) -> dict[str, str]:
     return {**row, **changes}
 
 
-def a_conversation(*said: str, prompt: str = PROMPT.format("Dermatology"), teller: str = "system") -> list[Any]:
-    """The prompt, then what doctor and patient say in turns."""
-    turns = [{"role": "user" if n % 2 else "assistant", "content": text} for n, text in enumerate(said)]
+def a_conversation(*texts: str, prompt: str = PROMPT.format("Dermatology"), teller: str = "system") -> list[Any]:
+    turns = [{"role": "user" if n % 2 else "assistant", "content": text} for n, text in enumerate(texts)]
     return [{"role": teller, "content": prompt}, *turns]
 
 
 def a_trial(**changes: Any) -> dict[str, Any]:
-    """A trial that is right in every arm, but for ``changes``."""
-    said = ("Hi! What brings you in?", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
+    texts = ("Hi! What brings you in?", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
     trial: dict[str, Any] = {
-        "multiturn_conversation": a_conversation(*said),
+        "multiturn_conversation": a_conversation(*texts),
         "summarized_conversation": "A patient who itches.",
     }
     for field in FIELDS:
@@ -51,8 +49,8 @@ def a_file(case_id: str, answer: str = "scabies", **trials: Any) -> dict[str, An
     """Five trials; ``trial_3=None`` takes one away, ``trial_3={…}`` changes one."""
     stored = {f"trial_{number}": a_trial() for number in range(5)}
     stored |= {name: trial for name, trial in trials.items() if trial is not None}
-    kept = {name: trial for name, trial in stored.items() if name not in trials or trials[name] is not None}
-    return {"case_id": case_id, "case_vignette": "…", "question": "?", "correct_ans": answer, **kept}
+    remaining = {name: trial for name, trial in stored.items() if name not in trials or trials[name] is not None}
+    return {"case_id": case_id, "case_vignette": "…", "question": "?", "correct_ans": answer, **remaining}
 
 
 def write_release(
@@ -88,9 +86,9 @@ def write_file(root: Path, folder: str, case_id: str, contents: Any) -> Path:
 def a_pictured_file(case_id: str, *addresses: str, **fields: Any) -> dict[str, Any]:
     """Five trials on a case of the file's own; the doctor's prompt shows pictures, if any, by their addresses."""
     conversation = a_conversation("Hi! What brings you in?", "My hand.", "**Final Diagnosis:** Gout", prompt="You are.")
-    shown: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
-    if shown:
-        conversation[0]["content"] = [{"type": "text", "text": "You are an AI doctor. Look at it."}, *shown]
+    pictures: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
+    if pictures:
+        conversation[0]["content"] = [{"type": "text", "text": "You are an AI doctor. Look at it."}, *pictures]
     trial = a_trial(multiturn_conversation=conversation, **{f"{field}_mcq": "Tophaceous gout." for field in FIELDS})
     own = {"case_vignette": f"A 50-year-old man, {case_id}, has a swollen hand.", "question": "What is it?"}
     stored = a_file(case_id, "gout", **{f"trial_{number}": trial for number in range(5)})

@@ -15,14 +15,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer. Where ``status`` is not 200, ``error`` is its body and the rest does not matter.
+    """One answer. If ``status`` is not 200, ``error`` is its body and no other field matters.
 
-    ``deltas`` are sent as they are before the text, ``chunks`` instead of the text word by word, ``thought`` is how
-    many of the completion's tokens are told to be reasoning, and ``details`` is what else stands in the usage.
-    ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After so many pieces: ``cut_after``
-    breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after`` sends nothing
-    more, ``garbage_after`` sends a line that is no JSON, ``error_after`` sends ``error`` inside the stream. One more
-    than there are pieces means after the finish and before the usage.
+    ``deltas`` are sent unchanged before the text; ``chunks`` replace the text, which is otherwise sent word by word.
+    ``thought`` is the number of reasoning tokens in the usage, and ``details`` are its other fields.
+    ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After this number of pieces,
+    ``cut_after`` breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after``
+    sends nothing more, ``garbage_after`` sends a line that is no JSON, and ``error_after`` sends ``error`` inside the
+    stream. A number one above the number of pieces means after the finish and before the usage.
     """
 
     text: str = "I have had a red rash on my arm for two days."
@@ -47,7 +47,7 @@ class Reply:
 
     @property
     def pieces(self) -> list[str]:
-        """The text as it is streamed: word by word."""
+        """The pieces that are streamed: ``chunks`` or words."""
         if self.chunks:
             return list(self.chunks)
         words = self.text.split(" ")
@@ -64,13 +64,12 @@ def failing(status: int, message: str = "it failed", code: str | None = None, **
 
 
 def rate_limited(retry_after: str | None = None) -> Reply:
-    """Answer 429, with a Retry-After header where one is given."""
+    """Answer 429, without a Retry-After header if it is ``None``."""
     headers = {"Retry-After": retry_after} if retry_after is not None else {}
     return Reply(status=429, error={"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, headers=headers)
 
 
 def content_filtered() -> Reply:
-    """Answer as Azure does when a prompt is filtered."""
     inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}}
     error = {"message": "The response was filtered", "code": "content_filter", "status": 400, "innererror": inner}
     return Reply(status=400, error={"error": error})
@@ -87,7 +86,7 @@ def demo(body: dict[str, Any]) -> str:
 def facts_judged(
     prompt: str, marks: Mapping[str, Mapping[str, Any]] | None = None, invented: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """Answer as a judge of facts: ``marks`` of some by id, and that nobody asked for the others that it is shown."""
+    """Answer as a judge of facts: fact id → mark in ``marks``, and never_asked for the others in the prompt."""
     listed = prompt.partition("each after its id:\n")[2].partition("\n\n")[0]
     facts = [
         {"id": fact, "turn": None, "words": None, "mark": "never_asked", **(marks or {}).get(fact, {})}

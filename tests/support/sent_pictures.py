@@ -12,7 +12,6 @@ COLOURS = ("red", "blue")
 
 
 def kept_picture(kind: str = "PNG", number: int = 0) -> Image:
-    """Keep a picture in the folder of the test's own database."""
     return keep(a_picture(COLOURS[number], kind), f"rash-{number}.{kind.lower()}")
 
 
@@ -24,19 +23,19 @@ def urls_in(body: dict[str, Any]) -> list[str]:
 
 def pictures_in(body: dict[str, Any]) -> list[tuple[str, bytes]]:
     """Return type and bytes of all pictures in a body, read back from their data URLs."""
-    found = []
+    pictures = []
     for url in urls_in(body):
         kind, _, data = url.removeprefix("data:").partition(";base64,")
-        found.append((kind, base64.b64decode(data, validate=True)))
-    return found
+        pictures.append((kind, base64.b64decode(data, validate=True)))
+    return pictures
 
 
 def words_in(body: dict[str, Any]) -> list[tuple[str, str]]:
     """Return role and words of each message, whether it went as text or as parts."""
-    said = []
+    messages = []
     for message in body["messages"]:
         content = message["content"]
         if isinstance(content, list):
             content = "".join(part["text"] for part in content if part["type"] == "text")
-        said.append((message["role"], content))
-    return said
+        messages.append((message["role"], content))
+    return messages

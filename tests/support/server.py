@@ -22,7 +22,7 @@ def follow() -> None:
         st.cache_data.clear()
         st.cache_resource.clear()
         print(SHOWN, flush=True)
-    os._exit(0)  # whoever started it is gone
+    os._exit(0)  # the process that started this one has ended
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def _number(*about: object) -> int:
 
 
 def counted(text: str, body: Mapping[str, Any]) -> Reply:
-    """Return a reply with the tokens of what was sent and of what is said."""
-    sent = sum(len(str(one["content"])) / 4 + 4 for one in body["messages"])
+    """Return a reply with the estimated tokens of request and reply."""
+    sent = sum(len(str(message["content"])) / 4 + 4 for message in body["messages"])
     return Reply(text, usage=(round(sent), max(1, round(len(text) / 4))))
 
 
@@ -62,31 +62,31 @@ def speakers(least: int, most: int) -> Callable[[dict[str, Any]], Reply]:
     def speak(body: dict[str, Any]) -> Reply:
         messages = body["messages"]
         first, last = str(messages[0]["content"]), str(messages[-1]["content"])
-        asked = sum(one["role"] == "assistant" for one in messages)
-        begun = [one["content"] for one in messages[:4]]
-        return counted(_said(body["model"], first, last, asked, begun, least, most), body)
+        questions = sum(message["role"] == "assistant" for message in messages)
+        begun = [message["content"] for message in messages[:4]]
+        return counted(_said(body["model"], first, last, questions, begun, least, most), body)
 
     return speak
 
 
-def _said(model: str, first: str, last: str, asked: int, begun: list[str], least: int, most: int) -> str:
+def _said(model: str, first: str, last: str, questions: int, begun: list[str], least: int, most: int) -> str:
     if model == "grader":
         return pick(DIAGNOSES, last) if "doctor wrote" in last else pick(("Yes", "No"), last)
     if model == "solver":
         return "B"
     if model == "staff":
-        return pick(FINDINGS, last, asked)
+        return pick(FINDINGS, last, questions)
     if model == "patient":
         return (
             "4, because the doctor was friendly and asked about how I felt."
             if "1 to 5" in last
             else pick(REPLIES, last)
         )
-    question = pick(QUESTIONS, begun, asked)
-    enough = asked - ("Final Diagnosis" in first) >= least + _number(begun[-1]) % (most - least + 1)
+    question = pick(QUESTIONS, begun, questions)
+    enough = questions - ("Final Diagnosis" in first) >= least + _number(begun[-1]) % (most - least + 1)
     if "**Final Diagnosis:**" in last or ("Final Diagnosis" in first and enough):
         return f"**Final Diagnosis:** {pick(DIAGNOSES, begun, last)}"
     if "</end>" in first:
-        to = "clinical" if asked % 5 in (2, 4) else "patient"
+        to = "clinical" if questions % 5 in (2, 4) else "patient"
         return "</end>" if enough else f"<{to}>{question}</{to}>"
     return "Thank you, that is all I need to know." if enough else question

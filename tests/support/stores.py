@@ -1,7 +1,7 @@
 """Filled stores that are made once a worker and copied for each test.
 
-To fill a store takes a tenth of a second and more, to copy it a few milliseconds. A test that needs data of its own
-kind names the function that writes them::
+To fill a store takes a tenth of a second and more, to copy it a few milliseconds. A test that needs special
+data names the function that writes them::
 
     @pytest.fixture
     def store(tmp_path: Path) -> Store:
@@ -31,7 +31,7 @@ NAME = "anamnesis.duckdb"
 
 
 def copy_of(fill: Callable[[Store], object], folder: Path) -> Store:
-    """Return a store in ``folder`` as ``fill`` leaves an empty one, with the journals and files beside it."""
+    """Return a store in ``folder`` as ``fill`` leaves an empty one, with its journals and files."""
     made = _made(fill).name
     shutil.copytree(made, folder, dirs_exist_ok=True)
     store = Store(folder / NAME)

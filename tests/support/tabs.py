@@ -42,23 +42,21 @@ class Drawn:
     @property
     def widgets(self) -> dict[str, tuple[str, str]]:
         """Id → type and label."""
-        found: dict[str, tuple[str, str]] = {}
+        types_and_labels: dict[str, tuple[str, str]] = {}
         for message in self.messages:
             if message.WhichOneof("type") == "delta":
                 kind = message.delta.new_element.WhichOneof("type")
                 element: Any = getattr(message.delta.new_element, kind) if kind else None
                 if identity := getattr(element, "id", ""):
-                    found[identity] = kind, getattr(element, "label", "")
-        return found
+                    types_and_labels[identity] = kind, getattr(element, "label", "")
+        return types_and_labels
 
     @property
     def words(self) -> str:
-        """All of it as text."""
         return "\n".join(str(message) for message in self.messages)
 
     @property
     def exceptions(self) -> list[str]:
-        """What broke off."""
         return [
             message.delta.new_element.exception.message
             for message in self.messages
@@ -91,11 +89,10 @@ class Tab:
         return self.read()
 
     def send(self, message: BackMsg) -> None:
-        """Send any message at all."""
         self.connection.send(message.SerializeToString())
 
     def read(self) -> Drawn:
-        """Return what comes until the script has ended."""
+        """Return all messages up to the end of the script."""
         drawn = Drawn()
         deadline = time.monotonic() + SOON_S
         while True:
@@ -110,7 +107,6 @@ class Tab:
                 return drawn
 
     def heard(self, seconds: float) -> list[ForwardMsg]:
-        """Return what comes within so many seconds."""
         received: list[ForwardMsg] = []
         with suppress(TimeoutError):
             deadline = time.monotonic() + seconds
@@ -123,7 +119,6 @@ class Tab:
 
 @contextmanager
 def tab(address: str, name: str | None = None) -> Iterator[Tab]:
-    """Open a tab as somebody who has signed in, or as nobody."""
     token = generate_xsrf_token_string()
     cookies = {XSRF_COOKIE_NAME: token}
     if name is not None:

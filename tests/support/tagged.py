@@ -35,12 +35,11 @@ _MISUSES = {
 
 
 def the_case() -> Case:
-    """Return the case that both are about."""
     return select("library", 1)[0]
 
 
 def misused_events() -> list[Event]:
-    """Return a trial of three queries whose doctor adds words, plays the patient, and ends beside a query."""
+    """Return a trial of three queries whose doctor adds words, plays the patient, and ends within a query."""
     events: list[Event] = [_started(MISUSED, 0)]
     for turn, (role, text) in enumerate(_SAID):
         events.append(Utterance(turn=turn, role=role, text=text))
@@ -57,7 +56,7 @@ def misused_events() -> list[Event]:
 
 
 def untagged_events() -> list[Event]:
-    """Return a trial whose doctor's only message holds no tag, so that nobody was asked anything."""
+    """Return a trial whose doctor's only message has no tag and so addresses no role."""
     text = "What brings you in today?"
     return [
         _started(UNTAGGED, 1),
@@ -72,7 +71,6 @@ def untagged_events() -> list[Event]:
 
 
 def tagged_header() -> RunHeader:
-    """Return the run of both."""
     settings = {"staff": "reference/staff", "max_turns": 20, "max_messages": None}
     return a_header(
         RUN,
@@ -87,7 +85,6 @@ def tagged_header() -> RunHeader:
 
 
 def store_tagged(store: Store | None = None) -> Store:
-    """Store both trials in a database."""
     store = store or Store()
     lines = [
         TrialLine(

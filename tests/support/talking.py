@@ -40,7 +40,6 @@ class Clock:
 
 
 def make_spec(base_url: str, **changes: Any) -> ModelSpec:
-    """Describe a model of the provider ``openai`` at ``base_url``."""
     facts = {"name": "openai/test", "provider": "openai", "kind": "openai", "model_id": "test", "display": "Test"}
     return ModelSpec(**{**facts, "base_url": base_url, **changes})
 
@@ -48,7 +47,7 @@ def make_spec(base_url: str, **changes: Any) -> ModelSpec:
 def make_model(
     spec: ModelSpec, *, key: str | None = None, naps: Naps | None = None, **more: Any
 ) -> OpenAICompatibleModel:
-    """Make a client that waits in no time, without jitter."""
+    """Make a client whose waits take no time and have no jitter."""
     clock = Clock()
     limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
     secret = SecretStr(key) if key else None
@@ -59,12 +58,10 @@ def make_model(
 async def hear(
     model: ChatModel, messages: Sequence[Message] = HELLO, sampling: Sampling | None = None
 ) -> list[StreamItem]:
-    """Collect everything a call yields."""
     return [item async for item in model.stream(messages, sampling or Sampling())]
 
 
 async def ask(model: ChatModel, messages: Sequence[Message] = HELLO, sampling: Sampling | None = None) -> Completion:
-    """Return the completion of a call."""
     last = (await hear(model, messages, sampling))[-1]
     assert isinstance(last, Completion)
     return last

@@ -1,4 +1,4 @@
-"""A provider that thinks aloud: a scripted reply with a thought around, before or beside it, in every known way."""
+"""Scripted replies with a model's thought in the text or in a separate field, in every known way."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def _in_text(text: str) -> Reply:
 
 
 def _beside(*deltas: dict[str, Any]) -> Callable[[str], Reply]:
-    return lambda said: Reply(said, deltas=deltas, usage=(11, 70), thought=60)
+    return lambda reply: Reply(reply, deltas=deltas, usage=(11, 70), thought=60)
 
 
 WAYS: dict[str, Callable[[str], Reply]] = {
-    "a tag": lambda said: _in_text(f"<think>\n{THOUGHT}\n</think>\n\n{said}"),
-    "another tag": lambda said: _in_text(f"<thinking>{THOUGHT}</thinking>{said}"),
-    "in brackets": lambda said: _in_text(f"[THINK]{THOUGHT}[/THINK]{said}"),
-    "in channels": lambda said: _in_text(
-        f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>{said}<|return|>"
+    "a tag": lambda reply: _in_text(f"<think>\n{THOUGHT}\n</think>\n\n{reply}"),
+    "another tag": lambda reply: _in_text(f"<thinking>{THOUGHT}</thinking>{reply}"),
+    "in brackets": lambda reply: _in_text(f"[THINK]{THOUGHT}[/THINK]{reply}"),
+    "in channels": lambda reply: _in_text(
+        f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>{reply}<|return|>"
     ),
-    "twice": lambda said: _in_text(f"<think>{THOUGHT}</think>{said}<think>{THOUGHT}</think>"),
-    "a closing tag alone": lambda said: _in_text(f"{THOUGHT}</think>\n{said}"),
+    "twice": lambda reply: _in_text(f"<think>{THOUGHT}</think>{reply}<think>{THOUGHT}</think>"),
+    "a closing tag alone": lambda reply: _in_text(f"{THOUGHT}</think>\n{reply}"),
     "reasoning_content": _beside({"reasoning_content": THOUGHT[:9]}, {"reasoning_content": THOUGHT[9:]}),
     "reasoning": _beside({"reasoning": THOUGHT}),
     "reasoning_details": _beside({"reasoning_details": _DETAILS[:1]}, {"reasoning_details": _DETAILS[1:]}),
@@ -46,7 +46,7 @@ def aloud(script: Script, way: str) -> Script:
 
     def thinking(body: dict[str, Any]) -> Reply:
         assert callable(script)
-        said = script(body)
-        return WAYS[way](said) if isinstance(said, str) else replace(said)
+        reply = script(body)
+        return WAYS[way](reply) if isinstance(reply, str) else replace(reply)
 
     return thinking

@@ -28,7 +28,6 @@ class ReferenceGrader:
         yield Judgement("frq", extracted, "correct" if fits else "incorrect")
 
     async def read(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
-        """Extract only; the rules do not recognise refusals in words."""
         extracted = extract_by_rule(response, knowledge())
         yield Judgement("frq", extracted, special_verdict(extracted) or "ungradable")
 

@@ -133,7 +133,7 @@ class ReferencePatient:
 
 
 def _unknown() -> Mapping[str, tuple[str, ...]]:
-    """Return topic → reply if the case is silent on it."""
+    """Return topic → reply for facts that the case does not state."""
     return lay_answers()[UNKNOWN]
 
 

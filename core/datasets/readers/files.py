@@ -91,13 +91,11 @@ class Rows:
         self._columns: tuple[str, ...] | None = None
 
     def unpacked(self, records: list[Any]) -> Rows:
-        """Return the same file with these records instead of its root."""
         other = copy(self)
         other.root, other._columns = records, None
         return other
 
     def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
-        """Yield (position, record or damage)."""
         for rows_before, row in enumerate(self._rows()):
             if rows_before >= MAX_ROWS:
                 raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
@@ -171,7 +169,6 @@ class Rows:
             ) from error
 
     def first(self, count: int = 20) -> list[Record]:
-        """Return the first undamaged records."""
         return [record for _, record in islice(self, count) if not isinstance(record, Damaged)]
 
     @property
@@ -195,7 +192,6 @@ class Rows:
 
     @property
     def has_header(self) -> bool:
-        """Whether all records have the same fields."""
         return self.kind in ("csv", "sheet", "parquet")
 
 

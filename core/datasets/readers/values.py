@@ -15,7 +15,6 @@ _LETTERS = string.ascii_uppercase
 
 
 def text(record: Record, name: str) -> str:
-    """Return a required text."""
     value = optional(record, name)
     if not value:
         raise RowError(f"{name} is {'empty' if name in record else 'missing'}")
@@ -39,7 +38,6 @@ def plain(value: Any, name: str) -> str:
 
 
 def integer(record: Record, name: str) -> int:
-    """Return a required integer."""
     value = text(record, name)
     try:
         number = float(value)
@@ -51,7 +49,6 @@ def integer(record: Record, name: str) -> int:
 
 
 def texts(record: Record, name: str) -> list[str]:
-    """Return a required list of texts, none of them empty."""
     value = record.get(name)
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise RowError(f"{name} should be a list of texts" if value else f"{name} is empty or missing")

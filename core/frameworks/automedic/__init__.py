@@ -93,7 +93,6 @@ class ProfiledCases(Preparation):
         return edited(case, profile, by)
 
     def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
-        """Return a sentence for each fact that the checks would drop."""
         return remarks(case, profile)
 
 

@@ -163,7 +163,6 @@ class Manners:
 
     @property
     def words(self) -> str:
-        """The counts in a sentence."""
         return (
             f"By rule, of {self.queries} queries: {self.feelings} about feelings, {self.courtesies} courteous, "
             f"{self.open_questions} open, {self.repeated} repeated; {self.technical:.0%} technical words."
@@ -205,7 +204,6 @@ class _Order:
     by_hand: bool
 
     def is_answered_by(self, fact: Fact) -> bool:
-        """Say whether a fact is the order's result."""
         return (_section(fact) in _BY_HAND) == self.by_hand and bool(self.result.search(f"{fact.key} {fact.value}"))
 
 
@@ -290,6 +288,5 @@ def _text(fact: Fact) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _content_stems(text: str) -> frozenset[str]:
-    """Return the stems of a text that are specific."""
     stems = {stem_of(word) for word in words_in(text) if is_content(word) and not word[0].isdigit()}
     return frozenset(stems - _UNSPECIFIC)

@@ -55,8 +55,7 @@ class Rating:
 class TagDoctor(Agent, Protocol):
     """The model under test: asks patient and staff by tags, and answers the question."""
 
-    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Yield the next message, with its tags."""
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]: ...
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
@@ -82,8 +81,7 @@ class AutoMedicPatient(Agent, Protocol):
 class Staff(Agent, Protocol):
     """The clinical staff, which has the results of examination and tests."""
 
-    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Answer the last message of the staff's view of the dialogue."""
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]: ...
 
 
 def briefings_of(case: Case) -> Briefings:
@@ -129,7 +127,6 @@ class HumanTagDoctor:
     name = Human.name
 
     async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Wait for the next query; text without a tag is put into one."""
         briefing = "; ".join(f"{fact.key}: {fact.value}" for fact in demographics)
         async for item in self.human.wait("dialogue", "" if dialogue else f"{briefing}\n\n{HOW}".strip()):
             yield FinalMessage(tagged(item.text), item.call_id) if isinstance(item, FinalMessage) else item
@@ -140,7 +137,7 @@ class HumanTagDoctor:
         return self.human.answer(scene, material, question)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
-        """Return ``None``: a human is not asked for a belief."""
+        pass
 
 
 def tagged(text: str) -> str:
@@ -161,7 +158,6 @@ class HumanRater(Human):
     async def rate(
         self, briefing: PatientKnowledge, scene: Scene, dialogue: Dialogue
     ) -> AsyncIterator[AgentOutput | Rating]:
-        """Wait for a rating from 1 to 5; other text gives no rating."""
         async for item in self.wait("rate", RATE, "12345"):
             if isinstance(item, FinalMessage):
                 match = re.search(r"[1-5]", item.text)
@@ -178,7 +174,6 @@ class HumanStaff:
     name = Human.name
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Wait for the answer to the last query."""
         listed = "\n".join(f"- {fact.key}: {fact.value}" for fact in results)
         return self.human.wait("dialogue", f"{dialogue[-1].text}\n\n{listed}" if listed else dialogue[-1].text)
 
@@ -210,7 +205,6 @@ class LLMTagDoctor(ModelAgent):
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[AgentOutput]:
-        """Answer after the dialogue, or from the vignette."""
         if material.text is not None:
             written = prompt_part(self._pack, "static", "user", "case", vignette=material.text)
             parts = [*picture_parts(self._pack, scene), written]

@@ -227,7 +227,6 @@ class _Scan:
 
     @property
     def outside(self) -> str:
-        """The text outside of tags."""
         parts: list[str] = []
         at = 0
         for start, end in sorted(self._covered):

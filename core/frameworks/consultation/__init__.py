@@ -194,7 +194,6 @@ class Consultation(Framework):
         yield Finished()
 
     def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
-        """Return whether there is a conversation: not with a bound."""
         return not isinstance(BY_NAME.get(tested), Bound)
 
     def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
@@ -234,7 +233,6 @@ class Consultation(Framework):
 async def _conversation(
     talk: Talk, case: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
 ) -> AsyncIterator[Event]:
-    """Yield the rest of the conversation, up to ``Ended``."""
     if cast.doctor == _LOWER:
         yield talk.over("no_question")
         return

@@ -38,7 +38,6 @@ class StoredItems(NamedTuple):
 
 
 def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None) -> list[StoredItems]:
-    """Return the newest items, of some cases or all."""
     sql = f"""
         SELECT case_key, content_hash, items, made_by, made_at FROM {newest("history_items")}
         WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key) ORDER BY case_key, content_hash"""

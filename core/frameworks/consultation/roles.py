@@ -77,14 +77,13 @@ class OracleInquiry:
         return self.oracle.name
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Ask about the next item, or close after the last."""
         number = sum(turn.role == "doctor" for turn in dialogue)
         keys = ordered(self.keys, self.oracle.order, random.Random(f"{scene.seed}:oracle"))
         text = QUESTION.format(key=keys[number]) if number < len(keys) else CLOSING
         return at_once("doctor", "dialogue", text)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
-        """Return ``None``: the oracle has no belief."""
+        pass
 
 
 @dataclass(frozen=True)
@@ -188,8 +187,7 @@ class Briefing:
 class ConsultationPatient(Agent, Protocol):
     """Answers the doctor."""
 
-    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]:
-        """Answer the doctor's last message."""
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[AgentOutput]: ...
 
 
 def briefing_of(itemized: ItemizedCase) -> Briefing:

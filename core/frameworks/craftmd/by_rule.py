@@ -149,7 +149,6 @@ async def _extract(case: Case, response: str) -> AsyncIterator[AgentOutput]:
 
 
 async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[AgentOutput]:
-    """Reply Yes or No, as the prompt asks a model to do."""
     if answer != case.answer:
         # synonyms and subtypes belong to the original answer only
         no_names: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}

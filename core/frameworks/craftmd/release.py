@@ -331,7 +331,6 @@ class _TrialReader:
                 trial.end_detail = "the release's record stops at a question, before the cap of messages"
 
     def _read_messages(self, trial: ReleasedTrial, spoken: list[dict[str, Any]]) -> None:
-        """Copy the messages, up to a missing message."""
         if _is_regular(spoken):
             trial.texts, trial.roles = [message["content"] for message in spoken], _TURNS[: len(spoken)]
             return

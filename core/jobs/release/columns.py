@@ -63,7 +63,6 @@ class Columns:
         return hash_
 
     def excluded(self) -> Counter[str]:
-        """Count the answers that are excluded, by reason."""
         reasons = Counter(fault[1] for trial in self._trials for fault in trial.faults if fault)
         ungraded = sum(g is not None and g[0] == "ungradable" for trial in self._trials for g in trial.frq)
         return reasons + Counter({"the authors' grader gave no verdict": ungraded})
@@ -195,7 +194,6 @@ _TRIAL_COLUMNS = (
 
 
 def _named(names: Sequence[str], at: Indices) -> Any:
-    """Return a dictionary-encoded column of names."""
     return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32), pa.int32()), pa.array(names, pa.string()))
 
 

@@ -61,7 +61,6 @@ class ImportReport:
 
     @property
     def changed(self) -> bool:
-        """Whether any conversation is new."""
         return any(model.taken for model in self.models)
 
 
@@ -262,7 +261,7 @@ def _read(
             shared.append((folder, reading))
     starts = range(0, max((len(folder.case_ids) for folder, _ in shared), default=0), _TOGETHER)
     parcels = [Parcel([folder.part(start, start + _TOGETHER) for folder, _ in shared]) for start in starts]
-    many = sum(len(part.case_ids) - len(part.known) for parcel in parcels for part in parcel) > _FEW
+    many = sum(len(part.case_ids) - len(part.recorded) for parcel in parcels for part in parcel) > _FEW
     processes = min(4, os.cpu_count() or 1) if many else 0
     with contextlib.closing(read_by(processes, parcels)) as read:
         for parcel in parcels:

@@ -83,7 +83,7 @@ class FolderReading:
 
 @dataclass(frozen=True)
 class Files:
-    """Files of a model's folder, to be read in any process; ``known`` are the files that the database has seen.
+    """Files of a model's folder, to be read in any process; ``recorded`` are those with a row in the database.
 
     ``cases`` maps the id of a case in the data set to (case, hash, position); ``own`` are the cases of other folders.
     """
@@ -92,13 +92,12 @@ class Files:
     model: ModelFolder
     case_ids: tuple[str, ...]
     cases: Mapping[str, tuple[Case, str, int]]
-    known: Mapping[tuple[str, str], ReleaseFile]
+    recorded: Mapping[tuple[str, str], ReleaseFile]
     now: float
     own: dict[str, Case]
 
     @functools.cached_property
     def place(self) -> str:
-        """The path of the folder in the release."""
         return self.layout.name_of(self.model.path)
 
     def name(self, case_id: str) -> str:
@@ -110,7 +109,7 @@ class Files:
         keys = [(self.model.run_id, self.name(case_id)) for case_id in ids]
         cases = {case_id: self.cases[case_id] for case_id in ids if case_id in self.cases}
         return replace(
-            self, case_ids=ids, cases=cases, known={k: self.known[k] for k in keys if k in self.known}, own={}
+            self, case_ids=ids, cases=cases, recorded={k: self.recorded[k] for k in keys if k in self.recorded}, own={}
         )
 
     def read(self) -> FolderReading:
@@ -142,7 +141,7 @@ class Files:
 
     def _take(self, reading: FolderReading, case_id: str, columns: Columns) -> None:
         name = f"{reading.report.folder}/{case_id}.json"
-        before = self.known.get((reading.model.run_id, name))
+        before = self.recorded.get((reading.model.run_id, name))
         file = self._read_file(reading, case_id, name, before, columns)
         if file is before:
             reading.report.unchanged += file.fault is None

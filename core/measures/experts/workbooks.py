@@ -65,7 +65,6 @@ class WorkbookRow:
 
 
 def judgements(rows: Iterable[WorkbookRow]) -> Iterator[Judgement]:
-    """Yield the answers in rows of workbooks."""
     for row in rows:
         for question, answer in row.answers.items():
             yield Judgement(row.model, row.case, question, row.annotator, answer)
@@ -311,7 +310,6 @@ class Imported:
 
 
 def import_release_annotations(store: Store) -> Imported:
-    """Import the answers of the experts of the imported release."""
     access.require("edit", "import annotations of the release")
     return _import_rows(store, release_rows(store))
 

@@ -45,7 +45,6 @@ class Judged:
 
     @cached_property
     def cases(self) -> NDArray[np.int64]:
-        """The number of each count's case, from 0."""
         numbers: dict[str, int] = {}
         return np.array([numbers.setdefault(count.case_key, len(numbers)) for count in self.counts], dtype=np.int64)
 
@@ -57,7 +56,6 @@ class Judged:
 
     @cached_property
     def answers(self) -> NDArray[np.int64]:
-        """The number of answers of each count."""
         return np.array([count.n for count in self.counts], dtype=np.int64)
 
     def of(self, graders: Sequence[str]) -> Judged:

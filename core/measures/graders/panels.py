@@ -82,7 +82,6 @@ def arm_of(row: Row) -> tuple[str, str, str]:
 
 
 def _base(grader: str) -> str:
-    """Return a grader's name without the version of its prompts."""
     return grader.partition(SEPARATOR)[0]
 
 

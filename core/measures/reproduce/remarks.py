@@ -47,7 +47,6 @@ Release = Mapping[str, ModelScores]
 
 
 def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
-    """Return the remarks, in the order of tables."""
     figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
     sentences = []
     for figure in figures:
@@ -172,7 +171,6 @@ def _below_zero() -> list[Remark]:
 
 
 def _corrections() -> list[Remark]:
-    """Adjust the printed p-values themselves, which needs no data."""
     result = []
     for table in dict.fromkeys(t.table for t in published_tests(PAPER) if t.p_adjusted is not None):
         rows = [t for t in published_tests(PAPER) if t.table == table]

@@ -193,7 +193,6 @@ class Recomputed:
 
 
 def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
-    """Compute every test for which the release has the data."""
     pairs, missing = {}, {}
     for test in published_tests(PAPER):
         try:

@@ -53,15 +53,12 @@ class Tree:
 
     @property
     def root(self) -> Node:
-        """The first conversation of the family."""
         return self.nodes[0]
 
     def node(self, trial_id: str) -> Node | None:
-        """Return one conversation of the family, or ``None``."""
         return next((node for node in self.nodes if node.trial_id == trial_id), None)
 
     def children(self, trial_id: str) -> list[Node]:
-        """Return what branched off a conversation directly."""
         return [node for node in self.nodes if node.parent == trial_id]
 
     def descendants(self, trial_id: str) -> list[Node]:
@@ -160,7 +157,6 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
 
 
 def _edges(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Any]]:
-    """Return branch → its row of ``forks``, the oldest first."""
     return {row["trial_id"]: row for row in records(cursor.execute(_EDGES))}
 
 

@@ -72,7 +72,6 @@ class AnswerToGrade:
 
     @property
     def case(self) -> CaseKey:
-        """The key and content of the case."""
         return self.case_key, self.content_hash
 
 

@@ -260,7 +260,6 @@ class Difference:
 
 
 def count_differences(cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter) -> dict[Direction, int]:
-    """Return the number of differences in each direction."""
     sql = f"{_PAIRED[filter_.graders is None]} SELECT direction, count(*) FROM differing GROUP BY ALL"
     return dict(cursor.execute(sql, _parameters(cursor, filter_)).fetchall())
 
@@ -277,7 +276,6 @@ def differences(
 def difference_at(
     cursor: duckdb.DuckDBPyConnection, filter_: DifferenceFilter, trial_id: str, format_: str, question_type: str
 ) -> Difference | None:
-    """Return the difference on one answer, or ``None``."""
     sql = f"""{_PAIRED[filter_.graders is None].replace("/* one answer */", _ONE)} {_READ}"""
     more = {"trial_id": trial_id, "format": format_, "question_type": question_type, "limit": 1, "offset": 0}
     rows = records(cursor.execute(sql, {**_parameters(cursor, filter_), **more}))

@@ -48,7 +48,6 @@ def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case
 def newest_profiles(
     cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
 ) -> dict[CaseId, StoredProfile]:
-    """Return the profiles that count, of some cases or all."""
     keys = None if case_keys is None else list(case_keys)
     sql = f"{_STORED} WHERE ($keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)) {_NEWEST}"
     profiles = [_stored(row) for row in records(cursor.execute(sql, {"keys": keys}))]

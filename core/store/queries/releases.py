@@ -65,7 +65,6 @@ def known_files(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Rele
 
 
 def quarantined(cursor: duckdb.DuckDBPyConnection) -> list[ReleaseFile]:
-    """Return the files that were not imported, with the reason."""
     return sorted((f for f in known_files(cursor).values() if f.fault), key=lambda f: (f.run_id, f.path))
 
 

@@ -26,7 +26,6 @@ def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
 
 
 def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
-    """Return run → its first case; runs without cases are omitted."""
     sql = f"""
         SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
         WHERE list_contains($run_ids, run_id)
@@ -109,7 +108,6 @@ _Rows = dict[str, list[tuple[str, int, int]]]
 
 
 def _by_run(cursor: duckdb.DuckDBPyConnection, sql: str, selection: Selection, runs: dict[str, Run]) -> _Rows:
-    """Return run → (case, trials, failed trials)."""
     sql = sql.format(where=replace(selection, models=None, runs=None).where())
     rows: _Rows = defaultdict(list)
     values = {**selection.parameters(sql), "runs_of_conditions": list(runs)}

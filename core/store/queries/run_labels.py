@@ -46,7 +46,6 @@ class RunContents:
 
 
 def labels(cursor: duckdb.DuckDBPyConnection) -> dict[str, Label]:
-    """Return run → its label, for the runs that have one."""
     rows = records(
         cursor.execute(
             "SELECT DISTINCT ON (run_id) run_id, name, tags, note FROM run_labels ORDER BY run_id, labelled_at DESC"
@@ -69,7 +68,6 @@ def label_run(store: Store, run_id: str, label: Label) -> None:
 
 
 def run_contents(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunContents:
-    """Return what is deleted with a run, and what stays."""
     row = cursor.execute(_CONTENTS, {"run_id": run_id}).fetchone()
     assert row is not None
     return RunContents(*row)

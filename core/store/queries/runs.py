@@ -146,7 +146,6 @@ def run_records(
 
 
 def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:
-    """Return one run of any kind, or ``None`` if it is not stored."""
     return next(iter(run_records(cursor, [run_id])), None)
 
 

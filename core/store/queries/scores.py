@@ -109,7 +109,6 @@ def current_scores(measure: Reader) -> str:
 
 
 def key(measure: Reader) -> dict[str, str]:
-    """Return the parameters of the SQL of ``current_scores``."""
     return {"measure": measure.name, "version": measure.version}
 
 

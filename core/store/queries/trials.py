@@ -110,7 +110,6 @@ def conversation_ids(cursor: duckdb.DuckDBPyConnection, selection: Selection | N
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
-    """Return the filter options of the stored conversations."""
     runs = cursor.execute("""
         SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)
         GROUP BY run_id, doctor, created_at ORDER BY created_at DESC, run_id""").fetchall()
@@ -276,7 +275,6 @@ class StoredTrial:
 
 
 def stored_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, StoredTrial]:
-    """Return trial → its record without events, for stored trials."""
     rows = records(cursor.execute(_STORED, {"trials": list(trial_ids)}))
     runs = {run.run_id: run for run in run_records(cursor, [row["run_id"] for row in rows])}
     return {row["trial_id"]: StoredTrial(run=runs[row.pop("run_id")], **row) for row in rows}

@@ -43,7 +43,6 @@ class BlindedItem:
 
 @cached_query(entries=4)
 def reviews() -> list[ReviewState]:
-    """Return every review with its answers, newest first."""
     return states(Store())
 
 

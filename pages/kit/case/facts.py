@@ -292,7 +292,6 @@ def _save(case: Case, facts: Sequence[AtomicFact], made_by: str) -> None:
 
 
 def judge_words(judge: Judge | JudgedPatient) -> str:
-    """Return the model and the prompt hash of a judge, in words."""
     model = judge.model if isinstance(judge, Judge) else judge.judge
     return f"{plain(model_name(model))} (prompts {judge.prompt_hash[:_SHORT]})"
 

@@ -67,7 +67,6 @@ def _draw(image: Image, name: str, key: str, case: Case) -> None:
 
 
 def _stamp(image: Image) -> str:
-    """Return a cache key that changes with the file."""
     try:
         file_status = image.path.stat()
     except OSError:

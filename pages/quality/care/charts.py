@@ -62,7 +62,6 @@ def shares_chart(
 
 
 def radar_chart(rows: Sequence[Row], names: Mapping[str, str], dark: bool) -> go.Figure:
-    """Return the four parts of each model as one polygon."""
     marks = [
         Mark(
             row.label["measure"],

@@ -96,7 +96,6 @@ class CareView:
         return draw_section(section, self.selection, options=options, name=name, **arguments)
 
     def result(self, section: Section) -> Result:
-        """Return the result of a section without drawing it."""
         return section_result(section, self.selection, {**section.options, **self.options})
 
 
@@ -307,7 +306,6 @@ def _offer(question: CareQuestion) -> Offer:
 
 
 def _rests(trials: pd.DataFrame, selection: Selection, question: CareQuestion) -> str:
-    """Return the number and source of the trials, for captions."""
     sets = ", ".join(map(dataset_name, sorted(trials["dataset"].dropna().unique())))
     chosen = f"; {', '.join(selection.specialties)}" if selection.specialties else ""
     rule = RULE_WORDS.get(RULES[question])

@@ -97,5 +97,4 @@ def _cell(row: Row | None, measure: str, *, bounds: bool) -> float | str | None:
 
 
 def decimal(value: float, measure: str) -> str:
-    """Return a length with 2 decimals, any other measure with 3."""
     return f"{value:.2f}" if measure in LENGTHS else f"{value:.3f}"

@@ -68,7 +68,7 @@ def test_annotations_come_in_and_go_out(store: Store, tmp_path: Path, capsys: py
     file.write_text("item,annotator,question,value\ntalk:t00,Ada,medical_terms,yes\ntalk:t01,Ada,medical_terms,so\n")
     assert main(["experts", "import", str(file)]) == 0
     said = capsys.readouterr().out
-    assert "1 annotations of 1 items came in" in said
+    assert "1 annotations of 1 items imported" in said
     assert "Line 3 was left out: value 'so' is neither yes nor no." in said
     out = tmp_path / "all.csv"
     assert main(["experts", "export", "--out", str(out)]) == 0

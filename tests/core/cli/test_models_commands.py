@@ -53,7 +53,7 @@ def test_a_model_is_added_listed_tested_and_removed(file: Path, capsys: pytest.C
         said = capsys.readouterr().out
         assert re.search(r"Answers +yes: I am well, thank you\.\n", said)
         assert re.search(r"Structured replies +by schema\n", said)
-        assert "Kept in" in said
+        assert "Saved in" in said
         assert {body["model"] for body in provider.bodies} == {"fake-1"}
     assert load_registry().spec("lab").structured == "json_schema"
     assert main(["models", "test", "lab"]) == 1
@@ -89,7 +89,7 @@ def test_servers_on_this_machine_are_found_with_the_command_that_enters_one(
     ("given", "said"),
     [
         (["x", "--address", "http://h/v1", "--key-env", "sk-hush-0123456789"], "no name of one"),
-        (["x", "--python", "a:b", "--address", "http://h/v1"], "--python or --http alone"),
+        (["x", "--python", "a:b", "--address", "http://h/v1"], "either --python or --http"),
         (["x", "--provider", "nobody"], "no provider nobody"),
     ],
 )

@@ -40,7 +40,7 @@ def test_where_nothing_can_be_written_all_can_be_read(
     assert main(command) == 0
     assert "openai/a" in capsys.readouterr().out
     assert [
-        f"The database {read_only / NAME} cannot be written (Read-only file system): what it holds is shown."
+        f"The database {read_only / NAME} cannot be written (Read-only file system): its current contents are shown."
     ] == caplog.messages
 
 
@@ -94,6 +94,6 @@ def test_a_database_without_its_journals_is_read_and_says_what_is_missing(
         "What the database holds of it can be read, reported and exported as before."
     )
     assert main(["delete", "run-a", "--yes"]) == 2
-    assert f"is not here to note it in: put it back at {where}." in capsys.readouterr().err
+    assert f"is missing: put it back at {where}." in capsys.readouterr().err
     shutil.copytree(filled / "anamnesis.journals", moved.parent / "results.journals", dirs_exist_ok=True)
     assert main(["delete", "run-a", "--yes"]) == 0, "all is as before once they are back"

@@ -123,7 +123,7 @@ def test_what_cannot_be_reported_is_said_in_a_sentence(db: Path, capsys: pytest.
     assert main(["report", "graders"]) == 1
     assert "no answer was judged by two of openai/g" in capsys.readouterr().err
     assert main(["report", "graders", "--part", "accuracy", "--panel", "openai/g"]) == 2
-    assert "A panel needs two graders or more" in capsys.readouterr().err
+    assert "A panel needs two or more different graders" in capsys.readouterr().err
     assert main(["report", "graders", "--part", "differences", "--panel", "openai/g,openai/x"]) == 2
     assert "No grader 'openai/x'" in capsys.readouterr().err
     assert main(["report", "graders", "--part", "differences"]) == 1

@@ -63,7 +63,7 @@ def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> 
         ({"id": "x"}, "vignette"),
         ({"vignette": "x"}, "id"),
         ("[1]", "no record"),
-        ({**ONE, "id": "a0"}, "already in line 1"),
+        ({**ONE, "id": "a0"}, "already used in line 1"),
     ],
 )
 def test_a_wrong_line_is_rejected_by_its_number(tmp_path: Path, line: dict[str, object] | str, reason: str) -> None:

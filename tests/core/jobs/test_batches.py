@@ -101,8 +101,8 @@ def test_a_judging_goes_as_one_batch_at_half_the_price(
     done = judged(provider, own, on_progress=look)
     assert (done.done, done.calls, done.cost_usd) == (talks, talks, pytest.approx(talks * 0.009))
     (made,) = provider.made.values()
-    assert (made.endpoint, made.urls, len(made.asked)) == ("/v1/chat/completions", {"/v1/chat/completions"}, talks)
-    assert not any({"stream", "stream_options"} & body.keys() for body in made.asked.values())
+    assert (made.endpoint, made.urls, len(made.requests)) == ("/v1/chat/completions", {"/v1/chat/completions"}, talks)
+    assert not any({"stream", "stream_options"} & body.keys() for body in made.requests.values())
     assert provider.requests == []
     assert {line.call.price_source for line in replies()} == {"models file, halved for a batch"}
     assert told
@@ -117,7 +117,7 @@ def test_a_process_that_ends_finds_its_batch_again(
     lost: bool, provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends while the batch is under way; or before it has heard that there is one."""
-    provider.held, stop = True, Stop()
+    provider.on_hold, stop = True, Stop()
 
     def leave(progress: Progress) -> None:
         if provider.made and (progress.batches() or lost):
@@ -127,7 +127,7 @@ def test_a_process_that_ends_finds_its_batch_again(
         provider.unheard = 1
     stopped = judged(provider, own, stop, on_progress=leave)
     assert (stopped.done, stopped.stopped, len(provider.made)) == (0, "The machine is switched off.", 1)
-    provider.held = False
+    provider.on_hold = False
     done = judged(provider, own)
     assert (done.done, len(provider.made), provider.charged) == (talks, 1, talks)
     assert done.cost_usd == pytest.approx(talks * 0.009)
@@ -178,7 +178,7 @@ def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchPro
     assert done.failure.endswith(
         "the provider answered HTTP 400 (no such thing); check the model's name and its settings in the models file."
     )
-    assert sum(len(made.asked) for made in provider.made.values()) == talks + 3
+    assert sum(len(made.requests) for made in provider.made.values()) == talks + 3
     assert provider.charged == 5 + 1
     assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
@@ -227,13 +227,13 @@ def test_a_grader_of_two_steps_makes_two_batches_and_a_campaign_on_paper_goes_to
     assert thought[0] == pytest.approx(thought[1] / 2)
     played = carry_out(header, batched(own), Options(1)).progress
     assert (played.done, played.calls) == (4, 8)
-    assert [len(made.asked) for made in provider.made.values()] == [8]
+    assert [len(made.requests) for made in provider.made.values()] == [8]
     fold(Store())
     provider.made.clear()
     graded = run_job(Regrading((header.run_id,), "openai/strict", base_url=provider.base_url), Store(), batched(own))
     assert (graded.done, graded.calls) == (4, 8)
     assert provider.requests == []
-    assert [len(made.asked) for made in provider.made.values()] == [4, 4]
+    assert [len(made.requests) for made in provider.made.values()] == [4, 4]
 
 
 def test_azure_is_asked_in_its_own_words(provider: BatchProvider, talks: int, tmp_path: Path) -> None:

@@ -80,7 +80,6 @@ def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _statements(leaf: _Leaf, teller: _Teller) -> list[Fact]:
-    """Return the patient's statements, one fact per sentence."""
     key = _KEYS.get(leaf.path[-1]) or _words_of(leaf.path).lower()
     return [Fact(key=key, value=value, lay=teller.lay(value)) for value in sentences(leaf.value) if _known(value)]
 
@@ -199,7 +198,6 @@ class _Teller:
 
     @property
     def is_(self) -> str:
-        """Subject and verb of a sentence about the patient."""
         return _PRONOUN[self.sex] if self.caregiver else "I'm"
 
 

@@ -165,7 +165,6 @@ def _vignette_and_question(record: Record, column_of: Mapping[str, str]) -> tupl
 
 
 def _options(record: Record, columns: list[str]) -> dict[str, str]:
-    """Return letter → option, empty for a record without options."""
     if len(columns) > 1:
         pairs = with_letters([optional(record, name) for name in columns], "options")
         while pairs and not pairs[-1][1]:

@@ -316,7 +316,6 @@ def penalised_interval(conv: Floats, static: Floats) -> Interval:
 
 
 def by_verdict(verdicts: pd.Series) -> dict[str, int]:
-    """Return verdict → count, sorted by verdict."""
     return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
 
 

@@ -144,7 +144,6 @@ def honesty(inquiry: Inquiry, information_words: frozenset[str]) -> float | None
 
 
 def _statements(inquiry: Inquiry) -> Iterator[frozenset[str]]:
-    """Yield the telling words of each statement."""
     for query, reply in (Exchange("", inquiry.opening), *inquiry.exchanges):
         for sentence in sentences(reply):
             if "?" in sentence or _UNKNOWN.search(sentence):

@@ -253,7 +253,6 @@ TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 
 
 def case_sets_of(table: pd.DataFrame) -> pd.Series:
-    """Return the case set of each row's case."""
     return table["case_key"].map({key: str(key).partition("/")[0] for key in table["case_key"].unique()})
 
 

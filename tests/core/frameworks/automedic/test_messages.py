@@ -108,7 +108,7 @@ def test_a_fact_is_brought_by_who_holds_it_alone() -> None:
     assert case.profile is not None
     basic, optional = case.profile.basic[0], case.profile.optional[0]
     before = gathered(case, ())
-    assert before.known == case.profile.demographics
+    assert before.demographics == case.profile.demographics
     assert before.brought == 0
     told = [Turn("doctor", basic.value), Turn("patient", basic.lay), Turn("doctor", "?"), Turn("staff", optional.value)]
     after = gathered(case, told)

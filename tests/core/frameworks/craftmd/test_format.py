@@ -118,7 +118,7 @@ def test_a_case_id_that_stands_there_twice_is_rejected_with_its_first_line(tmp_p
     reading = read(write(tmp_path, {}, {"answer": "Gout"}))
 
     assert [case.answer for case in reading.cases] == ["Scabies"]
-    assert reading.rejected == [(3, "the case id case_1 stands already in line 2")]
+    assert reading.rejected == [(3, "the case id case_1 is already used in line 2")]
 
 
 def test_empty_lines_are_no_rows(tmp_path: Path) -> None:

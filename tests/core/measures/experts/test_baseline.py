@@ -78,7 +78,7 @@ def test_answers_are_saved_one_by_one_and_are_final(store: Store, review: Review
     answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Migraine")
     state = state_of(store, "Vignettes")
     assert next_question(state, item.item, "Ada") == "mcq"
-    with pytest.raises(UsageError, match="an answer is final"):
+    with pytest.raises(UsageError, match="already answered, which is final"):
         answer_vignette(store, "Vignettes", item.number, "Ada", "frq", "Stroke")
     with pytest.raises(UsageError, match="is not assigned to Cyd"):
         answer_vignette(store, "Vignettes", item.number, "Cyd", "mcq", "Stroke")

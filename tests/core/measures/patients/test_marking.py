@@ -78,7 +78,7 @@ def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         processes, "_start", lambda begin: subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )
-    with pytest.raises(AnamnesisError, match="broke off"):
+    with pytest.raises(AnamnesisError, match="ended early"):
         list(processes.read_by(1, [Parcel(PATIENT_MARKS, (Record("t", a_case()),))]))
 
 
