@@ -240,6 +240,6 @@ def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Op
         app.text_input(key="debug_sections_grader_other").set_value("openai/sorter").run()
         app.text_input(key="debug_sections_base_url").set_value(provider.base_url).run()
         button(app, "Split with the model").click().run()
-        run_until(app, lambda a: "not in the vignette: 1" in words(a).replace("\\", ""))
+        run_until(app, lambda a: "not in the vignette, rejected: 1" in words(a).replace("\\", ""))
     assert r"**Complaint and present illness**" in words(app)
     assert "radiograph" not in words(app)

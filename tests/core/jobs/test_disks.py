@@ -85,7 +85,7 @@ def test_a_database_without_room_is_left_as_it_is_and_the_journals_come_in_later
     ballast = fill_up(small_disk)
     assert main(["runs"]) == 0
     assert "openai/a" in capsys.readouterr().out
-    said = f"The database {store.path} cannot be written (No space left on device): what it holds is shown."
+    said = f"The database {store.path} cannot be written (No space left on device): its current contents are shown."
     assert said in caplog.messages
     assert main(["label", "run-a", "--name", "mine"]) == 1
     assert "make room" in capsys.readouterr().err

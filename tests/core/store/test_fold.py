@@ -279,7 +279,7 @@ async def test_the_database_of_a_long_job_follows_in_a_process_that_may_die(
         write_journal(store.journals, "run", a_trial(trial_id="run/1/0", case_key="case_1"))
         await follow()
         follower().kill()
-        with pytest.raises(AnamnesisError, match=r"The process that takes journals into .* ended \(-9\)"):
+        with pytest.raises(AnamnesisError, match=r"The process that folds journals into .* ended \(-9\)"):
             await follow()
         write_journal(store.journals, "run", a_trial(trial_id="run/1/1", trial=1))
         await follow()

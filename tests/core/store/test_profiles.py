@@ -75,5 +75,5 @@ def test_what_cannot_be_read_names_the_case(store: Store) -> None:
     add(store, (CASE, GOOD))
     with store.write() as connection:
         connection.execute("UPDATE profiles SET suitable = false")
-    with pytest.raises(AnamnesisError, match=r"saved for t/1 cannot be read .*make it anew"), store.read() as cursor:
+    with pytest.raises(AnamnesisError, match=r"saved for t/1 cannot be read .*make it again"), store.read() as cursor:
         newest_profiles(cursor)
