@@ -114,10 +114,10 @@ def running_work() -> list[RunningWork]:
     for job in running_jobs():
         time_left = f"about {duration(job.seconds_left)} left" if job.seconds_left else ""
         work.append(RunningWork(job.title, job.done, job.planned, time_left))
-    for consultation in running_sessions():
-        title = f"A consultation about {consultation.session.title}"
-        words = "paused" if consultation.session.paused else f"message {len(consultation.session.dialogue) + 1}"
-        work.append(RunningWork(title, words=words, page="live", query={"trial": consultation.trial_id}))
+    for entry in running_sessions():
+        title = f"A consultation about {entry.session.title}"
+        words = "paused" if entry.session.paused else f"message {len(entry.session.dialogue) + 1}"
+        work.append(RunningWork(title, words=words, page="live", query={"trial": entry.trial_id}))
     return work
 
 

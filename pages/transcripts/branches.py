@@ -44,16 +44,16 @@ def draw_branches() -> None:
     st.button("All branched conversations", icon=":material/arrow_back:", on_click=forget, args=_ADDRESS_KEYS)
     family = ask(tree, trial)
     node = family.node(trial) if family else None
-    consultation = watched(trial)
-    if consultation is not None and (node is None or node.talk is None):
+    entry = watched(trial)
+    if entry is not None and (node is None or node.talk is None):
         # no conditional expression: Streamlit would draw its value
-        if consultation.session.running:
-            draw_running(consultation)
+        if entry.session.running:
+            draw_running(entry)
         else:
-            draw_broken_off(consultation)
+            draw_broken_off(entry)
     if family is not None and node is not None:
         draw_family(family, node)
-    elif consultation is None:
+    elif entry is None:
         st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
         draw_way_back()
 
@@ -92,11 +92,11 @@ def draw_families() -> None:
     )
 
 
-def draw_running(consultation: WatchedSession) -> None:
+def draw_running(entry: WatchedSession) -> None:
     """Draw a running consultation, and below it the form to fork it at any message so far."""
     if st.query_params.get("other"):
         st.caption("This branch is running. It joins the tree when it ends.")
-    draw_session(consultation, forks=False)
+    draw_session(entry, forks=False)
     with st.expander(
         "Fork this consultation while it runs",
         icon=":material/fork_right:",
@@ -105,17 +105,17 @@ def draw_running(consultation: WatchedSession) -> None:
     ) as form:
         if form.open:
             fork_form(
-                consultation.trial_id,
-                consultation.session.snapshot(),
-                consultation.case,
+                entry.trial_id,
+                entry.session.snapshot(),
+                entry.case,
                 "branches_running",
-                session=consultation.session,
+                session=entry.session,
             )
 
 
-def draw_broken_off(consultation: WatchedSession) -> None:
+def draw_broken_off(entry: WatchedSession) -> None:
     """Draw the messages of a consultation that was stopped early or is not in the database yet."""
-    session = consultation.session
+    session = entry.session
     events = session.snapshot()
     if session.error:
         st.error(plain(session.error))
@@ -126,9 +126,9 @@ def draw_broken_off(consultation: WatchedSession) -> None:
         st.info("This consultation was stopped before its end, so it is not stored.", icon=":material/stop_circle:")
     with st.container(horizontal=True, vertical_alignment="center"):
         draw_way_back()
-        draw_export_menu_watched([consultation], key="branches_broken")
+        draw_export_menu_watched([entry], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, fw=consultation.framework)
+        draw_chat(events, None, fw=entry.framework)
 
 
 def draw_way_back() -> None:

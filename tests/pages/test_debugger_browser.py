@@ -120,7 +120,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     button(page, "Go on from here").click()
     page.wait_for_url(re.compile("/transcripts.*other="), timeout=LONG)
     choose_speed(page, "At once")
-    heading = page.get_by_role("heading", name="Original beside Branch 1")
+    heading = page.get_by_role("heading", name="Original and Branch 1")
     expect(heading).to_be_visible(timeout=LONG)
     settle(page)
     expect(page.get_by_text("The first 3 messages are the same")).to_be_visible()

@@ -154,7 +154,7 @@ def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
 def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures"))
     assert trouble(app) == []
-    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
+    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert shares["openai/a", "Not judged"] == 2
     assert shares["openai/b", "Doctor: concluded wrongly"] == 1, "it fails on the vignette too"
     shown = words(app).replace("\\", "")
@@ -166,8 +166,8 @@ def test_without_a_judge_only_what_needs_none_has_a_cause(filled: Store, open_pa
 def test_each_wrong_answer_has_its_cause(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures"))
     shares = {
-        (r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
-        for r in table(app, "Wrong in all").to_dict("records")
+        (r["Model"], r["Cause"]): (r["Answers"], r["All wrong"], r["Excluded"])
+        for r in table(app, "All wrong").to_dict("records")
     }
     assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
     assert shares["openai/a", "Patient"] == (1, 2, 0)
@@ -219,7 +219,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
     assert "**The facts: judged by openai/judge (prompts" in shown
     assert "3 of 3 conversations here" in shown
     assert "no person has reviewed a conversation that it judged" in shown
-    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
+    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "All wrong").to_dict("records")}
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (1, 1)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
     topics = open_page("failures", failures_tab="Never asked")
@@ -240,12 +240,12 @@ def open_answers(open_page: Open) -> AppTest:
 def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_group="To the whole vignette"))
     assert trouble(app) == []
-    assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
+    assert [r["Answers"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]] == [1]
 
 
 def test_filters_stand_in_the_address(judged: Store, open_page: Open) -> None:
     app = settled(open_page("failures", specialties="Cardiology", models="openai/a"))
-    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
+    assert {r["Cause"] for r in table(app, "All wrong").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
 def test_after_a_change_of_filters_the_answers_are_those_that_are_named(judged: Store, open_page: Open) -> None:

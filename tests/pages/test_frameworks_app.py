@@ -118,7 +118,7 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     assert trouble(fork) == []
     branch = query(fork, "trial")
     fork.segmented_control(key=f"speed_{branch}").set_value("At once").run()
-    run_until(fork, lambda a: "Original beside Branch 1" in words(a))
+    run_until(fork, lambda a: "Original and Branch 1" in words(a))
     assert trouble(fork) == []
     assert "message 3 edited" in words(fork)
 
