@@ -116,7 +116,7 @@ def test_a_zip_without_a_list_is_said_in_a_sentence(database: Path, tmp_path: Pa
     app = import_page(open_page, a_zip(tmp_path / "empty.zip", {"a.png": a_picture()}))
     assert [plain.replace("\\", "") for plain in trouble(app)] == [
         "empty.zip is packed and holds no list of cases (CSV, Excel, JSON, JSON Lines or Parquet): put the list in it, "
-        "beside its pictures."
+        "next to its pictures."
     ]
 
 
